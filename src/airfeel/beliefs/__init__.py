@@ -1,0 +1,1 @@
+"""Probability algebra on arrays; knows neither radio nor learning."""

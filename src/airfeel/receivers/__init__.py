@@ -1,0 +1,1 @@
+"""What the server runs: recover the aggregate x from the reception y = A x + n, round after round."""

@@ -1,0 +1,82 @@
+"""The seam between physics and inference: a reception goes in, an estimate comes out."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator
+
+from airfeel import _checks
+from airfeel.beliefs.chains import ChainParams
+
+Array = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reception:
+    """What the server holds after one round: y = A x + n with n ~ N(0, noise_var I), (13).
+
+    Whoever has a real radio builds these and needs nothing else of the channel code.
+    """
+
+    observation: Array
+    operator: LinearOperator
+    noise_var: float
+
+    def __post_init__(self) -> None:
+        """Refuse an observation that does not fit the operator."""
+        if not isinstance(self.operator, LinearOperator):
+            raise _checks.reject("operator", self.operator, "must be a scipy.sparse.linalg.LinearOperator")
+        rows = int(self.operator.shape[0])
+        object.__setattr__(self, "observation", _checks.vector("observation", self.observation, rows))
+        object.__setattr__(self, "noise_var", _checks.real("noise_var", self.noise_var, at_least=0))
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """How a round of recovery went.
+
+    ``status`` is ``"converged"``, ``"iteration limit"``, ``"diverged"`` (the best iterate was returned) or
+    ``"silent"`` (y = 0: nothing arrived, the estimate is the prior's best guess given that). ``tau`` is the variance of the pseudo-observation z = x + N(0, tau) that the
+    estimate rests on, averaged over blocks. ``chain`` holds the parameters in force during this round.
+    """
+
+    iterations: int
+    status: str
+    tau: float
+    chain: ChainParams | None = None
+
+    @property
+    def converged(self) -> bool:
+        """Whether the iteration settled."""
+        return self.status in ("converged", "silent")
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the iteration had to be cut off."""
+        return self.status == "diverged"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """The recovered aggregate: posterior mean and variance of every coefficient."""
+
+    mean: Array
+    variance: Array
+    info: Info
+
+
+State = TypeVar("State")
+
+
+class Receiver(Protocol[State]):
+    """Two pure functions and a frozen state; the receiver object itself only holds parameters."""
+
+    def init(self, size: int) -> State:
+        """Return the state before the first round, for ``size`` coefficients."""
+        ...
+
+    def receive(self, state: State, reception: Reception) -> tuple[Estimate, State]:
+        """Recover one round and carry what it taught into the next state."""
+        ...
