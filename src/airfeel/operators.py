@@ -1,0 +1,245 @@
+"""Compression operators (11): s measurements of N coefficients, as SciPy linear operators.
+
+Both are pseudo-random: devices and server build the same matrix from a shared seed.
+"""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft
+from scipy.sparse.linalg import LinearOperator
+
+from airfeel import _checks
+from airfeel.streams import bits, stream
+
+GAUSSIAN_LIMIT = 2**31  # bytes of one dense matrix; beyond this a fast transform is the only sane choice
+
+Array = NDArray[Any]
+
+
+class PartialDCT(LinearOperator):
+    """``rows`` rows of an orthonormal DCT-II, drawn without replacement from ``seed``.
+
+    Parameters
+    ----------
+    size, rows
+        N and s: the operator has shape (rows, size).
+    seed
+        Shared by devices and server. The choice of rows depends only on (size, rows, seed) and the options
+        below, not on platform or NumPy version.
+    signs
+        Multiply every column by a random sign first. Spreads the energy of a signal that is smooth along its
+        index over all rows; A A^T = I stays.
+    fast
+        Use the next transform length with small prime factors (7850 -> 8000) by appending known zeros.
+    block
+        Cut the coefficients into blocks of at most this length (rounded to a fast length), each with its own
+        transform and share of the rows: for very large N, where one long transform leaves the caches.
+
+    Notes
+    -----
+    Forward: pad x with zeros to (blocks, length), transform each block, keep the chosen rows. Adjoint: put the
+    measurements back, fill with zeros, transform back, cut the padding off. Single precision input is
+    transformed in single precision.
+
+    Without padding A A^T = I. With padding only :attr:`extended`, the same operator on ``extended_size``
+    coefficients, has orthonormal rows; receivers work there and know the appended coefficients to be zero.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        rows: int,
+        seed: int,
+        *,
+        signs: bool = False,
+        fast: bool = False,
+        block: int | None = None,
+    ) -> None:
+        self.size = _checks.integer("size", size, at_least=1)
+        self.rows = _checks.integer("rows", rows, at_least=1)
+        self.seed = _checks.integer("seed", seed, at_least=0)
+        if self.rows > self.size:
+            raise _checks.reject("rows", self.rows, f"must be <= size = {self.size}")
+        self.signs, self.fast, self.block = bool(signs), bool(fast), block
+        self.blocks, self.length = _layout(self.size, self.fast, block)
+        if self.rows < self.blocks:
+            rule = f"must be >= {self.blocks}, one row for each block of length {self.length}"
+            raise _checks.reject("rows", self.rows, rule)
+        super().__init__(dtype=np.float64, shape=(self.rows, self.size))
+
+    @property
+    def extended_size(self) -> int:
+        """N', the number of coefficients including the appended zeros."""
+        return self.blocks * self.length
+
+    @property
+    def padded(self) -> bool:
+        """Whether zeros are appended, so that only :attr:`extended` has orthonormal rows."""
+        return self.extended_size != self.size
+
+    @cached_property
+    def block_rows(self) -> NDArray[np.intp]:
+        """Number of rows in each block, proportional to the coefficients it holds."""
+        held = np.minimum(np.arange(1, self.blocks + 1) * self.length, self.size)
+        # Every block gets one row; the others are shared by rounding the cumulated share.
+        shared = (self.rows - self.blocks) * held // self.size
+        return 1 + np.diff(shared, prepend=0)
+
+    @cached_property
+    def index(self) -> NDArray[np.intp]:
+        """Chosen transform coefficients in the flattened (blocks, length) layout, ascending."""
+        keys = bits(self.seed, f"rows/{self.size}/{self.rows}").random_raw(self.extended_size)
+        chosen = [
+            np.sort(np.argpartition(part, count - 1)[:count]) + start
+            for part, count, start in zip(
+                keys.reshape(self.blocks, self.length),
+                self.block_rows,
+                range(0, self.extended_size, self.length),
+                strict=True,
+            )
+        ]
+        return np.concatenate(chosen)
+
+    @cached_property
+    def sign(self) -> NDArray[np.int8] | None:
+        """The sign of every coefficient in the (blocks, length) layout, or None."""
+        if not self.signs:
+            return None
+        raw = bits(self.seed, f"signs/{self.size}").random_raw(self.extended_size)
+        return (1 - 2 * (raw >> np.uint64(63)).astype(np.int8)).reshape(self.blocks, self.length)
+
+    @cached_property
+    def extended(self) -> LinearOperator:
+        """The operator on all ``extended_size`` coefficients: its rows are orthonormal."""
+        return _Extended(self) if self.padded else self
+
+    def spread(self, x: Array) -> Array:
+        """Lay coefficients (..., size) out as (..., blocks, length) with zeros appended."""
+        if self.padded:
+            padded = np.zeros((*x.shape[:-1], self.extended_size), dtype=x.dtype)
+            padded[..., : self.size] = x
+            x = padded
+        return x.reshape(*x.shape[:-1], self.blocks, self.length)
+
+    def gather(self, x: Array) -> Array:
+        """Undo :meth:`spread`."""
+        return x.reshape(*x.shape[:-2], self.extended_size)[..., : self.size]
+
+    def scatter(self, y: Array) -> Array:
+        """Place measurements (..., rows) in an otherwise empty spectrum (..., blocks, length)."""
+        spectrum = np.zeros((*y.shape[:-1], self.extended_size), dtype=y.dtype)
+        spectrum[..., self.index] = y
+        return spectrum.reshape(*y.shape[:-1], self.blocks, self.length)
+
+    def measure(self, x: Array) -> Array:
+        """Apply the operator to coefficients laid out as (..., blocks, length)."""
+        signed = x if self.sign is None else x * self.sign
+        spectrum = fft.dct(signed, norm="ortho", axis=-1)
+        return spectrum.reshape(*x.shape[:-2], self.extended_size)[..., self.index]
+
+    def adjoint(self, y: Array) -> Array:
+        """Apply the adjoint to measurements (..., rows); the result is laid out as (..., blocks, length)."""
+        x = fft.idct(self.scatter(y), norm="ortho", axis=-1, overwrite_x=True)
+        return x if self.sign is None else x * self.sign
+
+    def _matvec(self, x: Array) -> Array:
+        return self.measure(self.spread(_floating(x.reshape(-1))))
+
+    def _rmatvec(self, y: Array) -> Array:
+        return self.gather(self.adjoint(_floating(y.reshape(-1))))
+
+    def _matmat(self, X: Array) -> Array:
+        return self.measure(self.spread(_floating(np.ascontiguousarray(X.T)))).T
+
+    def _rmatmat(self, Y: Array) -> Array:
+        return self.gather(self.adjoint(_floating(np.ascontiguousarray(Y.T)))).T
+
+
+class _Extended(LinearOperator):
+    """A padded PartialDCT on all its coefficients, the appended ones included."""
+
+    def __init__(self, inner: PartialDCT) -> None:
+        self.inner = inner
+        super().__init__(dtype=np.float64, shape=(inner.rows, inner.extended_size))
+
+    def _matvec(self, x: Array) -> Array:
+        return self.inner.measure(_floating(x).reshape(self.inner.blocks, self.inner.length))
+
+    def _rmatvec(self, y: Array) -> Array:
+        return self.inner.adjoint(_floating(y.reshape(-1))).reshape(-1)
+
+
+class GaussianMatrix(LinearOperator):
+    """IID Gaussian matrix with columns scaled to unit norm, as A-DSGD compresses.
+
+    Stored densely in single precision: 4 * rows * size bytes, refused above 2 GiB. Products are computed and
+    returned in single precision.
+    """
+
+    def __init__(self, size: int, rows: int, seed: int) -> None:
+        self.size = _checks.integer("size", size, at_least=1)
+        self.rows = _checks.integer("rows", rows, at_least=1)
+        self.seed = _checks.integer("seed", seed, at_least=0)
+        if self.rows > self.size:
+            raise _checks.reject("rows", self.rows, f"must be <= size = {self.size}")
+        if 4 * self.rows * self.size > GAUSSIAN_LIMIT:
+            rule = f"4 * rows * size must be <= {GAUSSIAN_LIMIT} bytes; use PartialDCT for such sizes"
+            raise _checks.reject("rows * size", self.rows * self.size, rule)
+        super().__init__(dtype=np.float32, shape=(self.rows, self.size))
+
+    @cached_property
+    def matrix(self) -> NDArray[np.float32]:
+        """The dense matrix, made when first needed."""
+        rng = stream(self.seed, f"gaussian/{self.size}/{self.rows}")
+        matrix = rng.standard_normal((self.rows, self.size), dtype=np.float32)
+        matrix /= np.sqrt(np.einsum("ij,ij->j", matrix, matrix))
+        return matrix
+
+    def _matvec(self, x: Array) -> Array:
+        return self.matrix @ x.astype(np.float32, copy=False)
+
+    def _rmatvec(self, y: Array) -> Array:
+        return self.matrix.T @ y.astype(np.float32, copy=False)
+
+    _matmat = _matvec
+    _rmatmat = _rmatvec
+
+
+def dot_test(operator: LinearOperator, seed: int = 0, tolerance: float | None = None) -> None:
+    """Check that ``operator`` and its adjoint belong together: <A x, y> = <x, A^T y> for random x and y.
+
+    Raises
+    ------
+    ValueError
+        With both inner products, where they differ by more than ``tolerance`` times |A x| |y|
+        (default: 1e-10, or 1e-4 for a single-precision operator).
+    """
+    if tolerance is None:
+        tolerance = 1e-4 if operator.dtype == np.float32 else 1e-10
+    rng = stream(seed, "dot test")
+    x = rng.standard_normal(operator.shape[1])
+    y = rng.standard_normal(operator.shape[0])
+    forward = np.asarray(operator @ x, dtype=np.float64)
+    left = float(forward @ y)
+    right = float(x @ np.asarray(operator.T @ y, dtype=np.float64))
+    if abs(left - right) > tolerance * float(np.linalg.norm(forward) * np.linalg.norm(y)):
+        raise ValueError(f"dot test failed: <A x, y> = {left!r}, <x, A^T y> = {right!r}")
+
+
+def _layout(size: int, fast: bool, block: int | None) -> tuple[int, int]:
+    """Return the number of blocks and the transform length of each."""
+    if block is None:
+        return 1, _fast_length(size) if fast else size
+    blocks = -(-size // min(_checks.integer("block", block, at_least=2), size))
+    return blocks, _fast_length(-(-size // blocks))
+
+
+def _fast_length(size: int) -> int:
+    return int(fft.next_fast_len(size, real=True))
+
+
+def _floating(x: Array) -> Array:
+    return x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
