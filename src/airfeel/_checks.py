@@ -1,6 +1,7 @@
 """One sentence for a user's mistake: the argument, its value and the rule it breaks."""
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,10 +35,10 @@ def real(
 ) -> float:
     """Return ``value`` as a finite float inside the given range."""
     bounds = [
-        (above, ">", lambda v, b: v > b),
-        (at_least, ">=", lambda v, b: v >= b),
-        (below, "<", lambda v, b: v < b),
-        (at_most, "<=", lambda v, b: v <= b),
+        (above, ">", operator.gt),
+        (at_least, ">=", operator.ge),
+        (below, "<", operator.lt),
+        (at_most, "<=", operator.le),
     ]
     stated = " and ".join(f"{sign} {bound:g}" for bound, sign, _ in bounds if bound is not None)
     rule = f"must be a finite number {stated}".rstrip()
