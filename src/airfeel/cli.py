@@ -1,0 +1,72 @@
+"""The command ``airfeel``: parse, call one subcommand, turn a user's mistake into one sentence.
+
+Data goes to stdout, log and progress to stderr. Exit code 0 on success, 2 on a mistake or when something
+needed is not there, 130 when interrupted.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from cyclopts import App, CycloptsError, Parameter
+
+from airfeel import __version__
+from airfeel.commands.data import data
+from airfeel.commands.listing import listing
+from airfeel.learning.fetch import DataError
+
+_log = logging.getLogger("airfeel")
+
+app = App(
+    name="airfeel",
+    help="Over-the-air federated edge learning: train, predict, reproduce, report.",
+    version=__version__,
+)
+app.command(data, name="data")
+app.command(listing, name="list")
+
+
+@app.meta.default
+def _launch(
+    *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+    quiet: Annotated[bool, Parameter(negative=())] = False,
+) -> None:
+    """Prepare what all subcommands share, then call the one asked for.
+
+    Parameters
+    ----------
+    tokens
+        The subcommand and its arguments.
+    quiet
+        Only results and errors: no log, no progress.
+    """
+    _log.setLevel(logging.WARNING if quiet else logging.INFO)
+    _call(app, tokens)
+
+
+def _call(application: App, tokens: Sequence[str]) -> Any:
+    command, bound, *_ = application.parse_args(list(tokens), exit_on_error=False, print_error=False)
+    return command(*bound.args, **bound.kwargs)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run ``airfeel`` with ``arguments`` (those of the process when not given) and return its exit code."""
+    if not _log.handlers:
+        _log.addHandler(logging.StreamHandler())
+    try:
+        _call(app.meta, sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("airfeel: interrupted", file=sys.stderr)
+        return 130
+    except (CycloptsError, ValueError, OSError, ImportError, DataError) as error:
+        if os.environ.get("AIRFEEL_DEBUG"):
+            raise
+        print(f"airfeel: {error}", file=sys.stderr)
+        return 2
+    return 0
