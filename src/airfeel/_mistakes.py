@@ -1,0 +1,185 @@
+"""Mistakes in a configuration, one sentence each: where, key, value, rule and the nearest valid key."""
+
+import difflib
+import types
+from collections.abc import Mapping
+from typing import Any, Literal, Union, get_args, get_origin
+
+import annotated_types
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+_NOUNS = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text"}
+
+
+class Contradiction(ValueError):
+    """Values that are right one by one but not together."""
+
+    def __init__(self, key: str, value: Any, rule: str) -> None:
+        """Keep the parts, so that the sentence can name the file as well."""
+        super().__init__(f"{key} = {value!r}: {rule}")
+        self.key, self.value, self.rule = key, value, rule
+
+
+def counts(value: Any) -> Any:
+    """Accept a whole number >= 1 or a list of them; anything else is refused by the rule of its field."""
+    entries = list(value) if isinstance(value, list | tuple) else [value]
+    if not entries or not all(isinstance(entry, int) and entry >= 1 for entry in entries):
+        raise ValueError("not a count")
+    return tuple(entries) if isinstance(value, list | tuple) else value
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a nested dictionary by dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
+def fields(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
+    """Return every key of a configuration by its dotted name, sections included."""
+    found: dict[str, FieldInfo] = {}
+    for key, field in model.model_fields.items():
+        found[prefix + key] = field
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            found |= fields(field.annotation, f"{prefix}{key}.")
+    return found
+
+
+def sentences(
+    error: ValidationError,
+    model: type[BaseModel],
+    tree: Mapping[str, Any],
+    source: str,
+    overrides: Mapping[str, Any],
+) -> str:
+    """Return one line per mistake.
+
+    Parameters
+    ----------
+    error
+        What pydantic found.
+    model
+        The configuration class, for the rules and the valid keys.
+    tree
+        The values as they were given.
+    source
+        The file, or what stands for it.
+    overrides
+        Keys that came from ``--set`` and not from the file.
+    """
+    known = fields(model)
+    lines: dict[str, str] = {}
+    for entry in error.errors(include_url=False):
+        cause = entry.get("ctx", {}).get("error")
+        if isinstance(cause, Contradiction):
+            key, value, rule = cause.key, cause.value, cause.rule
+        else:
+            path = ".".join(str(step) for step in entry["loc"])
+            unknown = entry["type"] == "extra_forbidden"
+            key = _first_leaf(path, tree) if unknown else _owner(path, known)
+            value = _lookup(tree, key)
+            rule = unknown_rule(key, known) if unknown else field_rule(known[key], value)
+        origin = "--set" if any(_related(key, override) for override in overrides) else source
+        shown = f"{key} is missing" if value is None else f"{key} = {value!r}"
+        lines.setdefault(key, f"{origin}: {shown}: {rule}")
+    return "\n".join(lines.values())
+
+
+def unknown_rule(key: str, known: Mapping[str, FieldInfo]) -> str:
+    """Say that a key does not exist and which existing one is nearest."""
+    return f"unknown key, the nearest valid key is {nearest(key, known)!r}"
+
+
+def nearest(key: str, known: Mapping[str, FieldInfo]) -> str:
+    """Return the valid key most like ``key``: by its last word first, which is what people remember."""
+
+    def likeness(candidate: str) -> float:
+        leaf = difflib.SequenceMatcher(None, key.rpartition(".")[2], candidate.rpartition(".")[2]).ratio()
+        return leaf + 0.5 * difflib.SequenceMatcher(None, key, candidate).ratio()
+
+    leaves = [name for name in known if not any(other.startswith(name + ".") for other in known)]
+    return max(leaves, key=likeness)
+
+
+def field_rule(field: FieldInfo, value: Any) -> str:
+    """State the rule of a field in words, from the same annotation that is enforced."""
+    extra = field.json_schema_extra
+    if isinstance(extra, dict) and "rule" in extra:
+        return str(extra["rule"])
+    kind, metadata = _unwrap(field.annotation, list(field.metadata))
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return "must be a table of keys"
+    if get_origin(kind) is Literal:
+        return _choice_rule(get_args(kind), value)
+    rules = [_NOUNS.get(kind, "valid"), *_bounds(metadata)]
+    return "must be " + " ".join([rules[0], " and ".join(rules[1:])]).strip()
+
+
+def _choice_rule(choices: tuple[str, ...], value: Any) -> str:
+    """List the allowed words and suggest the nearest."""
+    close = difflib.get_close_matches(str(value), choices, n=1)
+    listed = ", ".join(repr(choice) for choice in choices)
+    return f"must be one of {listed}" + (f"; did you mean {close[0]!r}?" if close else "")
+
+
+def _bounds(metadata: list[Any]) -> list[str]:
+    """Return the limits of a number or text in words."""
+    words: list[str] = []
+    for item in metadata:
+        match item:
+            case annotated_types.Gt(gt=bound):
+                words.append(f"> {bound}")
+            case annotated_types.Ge(ge=bound):
+                words.append(f">= {bound}")
+            case annotated_types.Lt(lt=bound):
+                words.append(f"< {bound}")
+            case annotated_types.Le(le=bound):
+                words.append(f"<= {bound}")
+            case annotated_types.MinLen(min_length=length):
+                words.append(f"of at least {length} character")
+            case annotated_types.MaxLen(max_length=length):
+                words.append(f"of at most {length} characters")
+            case FieldInfo():
+                words += _bounds(item.metadata)
+            case _ if getattr(item, "pattern", None):
+                words.append("of letters, digits, '.', '_' and '-'")
+    return words
+
+
+def _unwrap(annotation: Any, metadata: list[Any]) -> tuple[Any, list[Any]]:
+    """Strip ``| None`` and ``Annotated`` from an annotation, collecting the metadata."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        inner = [arg for arg in get_args(annotation) if arg is not type(None)]
+        return _unwrap(inner[0], metadata)
+    if hasattr(annotation, "__metadata__"):
+        return _unwrap(annotation.__origin__, metadata + list(annotation.__metadata__))
+    return annotation, metadata
+
+
+def _owner(path: str, known: Mapping[str, FieldInfo]) -> str:
+    """Return the longest known key that ``path`` starts with (pydantic appends branches and indices)."""
+    while path not in known:
+        path = path.rpartition(".")[0]
+    return path
+
+
+def _first_leaf(path: str, tree: Mapping[str, Any]) -> str:
+    """Return the first key inside an unknown section, or ``path`` itself where it is no section."""
+    value = _lookup(tree, path)
+    return next(iter(flatten(value, f"{path}.")), path) if isinstance(value, Mapping) else path
+
+
+def _related(key: str, other: str) -> bool:
+    """Whether one of two dotted keys is, or contains, the other."""
+    return key == other or key.startswith(other + ".") or other.startswith(key + ".")
+
+
+def _lookup(tree: Any, key: str) -> Any:
+    """Return the value given for a dotted key, None if there is none."""
+    for step in key.split("."):
+        if not isinstance(tree, Mapping) or step not in tree:
+            return None
+        tree = tree[step]
+    return tree

@@ -1,0 +1,42 @@
+"""Write a configuration as TOML; reading is in the standard library, writing is not."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+
+def dumps(tree: Mapping[str, Any], notes: Mapping[str, str] | None = None) -> str:
+    """Return ``tree`` (scalars, lists of scalars and one level of tables) as TOML.
+
+    Parameters
+    ----------
+    tree
+        Keys whose value is None are left out: TOML has no null.
+    notes
+        Comments by dotted key, printed behind the value.
+    """
+    notes = notes or {}
+    scalars = {key: value for key, value in tree.items() if not isinstance(value, Mapping)}
+    lines = _lines(scalars, "", notes)
+    for section, table in tree.items():
+        if isinstance(table, Mapping):
+            lines += ["", f"[{section}]", *_lines(table, f"{section}.", notes)]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(table: Mapping[str, Any], prefix: str, notes: Mapping[str, str]) -> list[str]:
+    """Return one line per key that has a value."""
+    comments = {key: f"  # {notes[prefix + key]}" if prefix + key in notes else "" for key in table}
+    return [f"{key} = {value(item)}{comments[key]}" for key, item in table.items() if item is not None]
+
+
+def value(item: Any) -> str:
+    """Return one value as TOML; a float keeps every digit."""
+    if isinstance(item, bool):
+        return "true" if item else "false"
+    if isinstance(item, str):
+        # JSON strings are TOML strings but for DEL, which TOML wants escaped.
+        return json.dumps(item, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(item, list | tuple):
+        return "[" + ", ".join(value(entry) for entry in item) + "]"
+    return repr(item)

@@ -1,0 +1,166 @@
+"""Every valid configuration builds and reproduces itself; every mistake is one clear sentence."""
+
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airfeel.config import Config, load_config, parse_override
+from airfeel.schemes import SCHEMES
+
+FRACTION = st.floats(0, 1, exclude_min=True)
+SAFE = {
+    "scheme": st.sampled_from(sorted(SCHEMES)),
+    "dataset": st.text(min_size=1, max_size=20),
+    "rounds": st.integers(1, 10**6),
+    "seed": st.integers(0, 2**63 - 1),
+    "name": st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True),
+    "devices.count": st.integers(1, 1000),
+    "devices.samples": st.integers(1, 5000),
+    "devices.local_steps": st.integers(1, 50),
+    "devices.learning_rate": st.floats(1e-9, 10) | st.integers(1, 3),
+    "devices.participation": FRACTION,
+    "devices.dropout": st.floats(0, 0.99),
+    "devices.batch_size": st.integers(1, 100),
+    "uplink.ratio": FRACTION,
+    "uplink.sparsity": FRACTION | st.just(1),
+    "uplink.power": st.floats(1e-3, 1e6) | st.integers(1, 1000),
+    "uplink.signs": st.booleans(),
+    "channel.noise_var": st.floats(0, 1e3),
+    "receiver.beta": FRACTION,
+    "receiver.learn": st.booleans(),
+    "receiver.amplitude_message": st.sampled_from(["expansion", "moments"]),
+    "server.momentum": st.floats(0, 0.99),
+    "run.checkpoint_every": st.integers(1, 100),
+    "run.record_aggregates": st.booleans(),
+}
+WRONG = {
+    "scheme": ["tsaga", 3],
+    "rounds": [0, -1, 1.5, "300", True],
+    "seed": [-1, 2**63, 0.5],
+    "name": ["", "a b", "../up", 3],
+    "devices": [3, "many"],
+    "devices.count": [0, "ten", [1]],
+    "devices.samples": [0, [], [1, 0], "all", True, 2.0],
+    "devices.learning_rate": [0, -0.1, "fast", float("inf"), float("nan")],
+    "uplink.ratio": [0, 1.5, -1, "0.1", float("nan")],
+    "uplink.signs": [1, "yes"],
+    "channel.kind": ["gauss", 1],
+    "receiver.activity": [0, 1, 1.0],
+    "server.momentum": [1, -0.1],
+    "run.threads": [0, 2.5],
+}
+
+
+def toml_of(flat):
+    return load_config(None, flat).to_toml()
+
+
+@given(st.fixed_dictionaries({}, optional=SAFE))
+def test_a_valid_configuration_builds_and_its_resolved_form_reproduces_it(flat):
+    config = load_config(None, flat)
+    again = Config.model_validate(tomllib.loads(config.to_toml()))
+    assert again == config
+    assert again.label() == config.label()
+    assert again.to_toml() == config.to_toml()
+
+
+@given(st.data())
+def test_a_wrong_value_is_named_with_its_key_and_rule(data):
+    key = data.draw(st.sampled_from(sorted(WRONG)))
+    value = data.draw(st.sampled_from(WRONG[key]))
+    with pytest.raises(ValueError) as caught:
+        load_config(None, {key: value})
+    message = str(caught.value)
+    assert message.startswith(f"--set: {key} = {value!r}: must be ")
+    assert "\n" not in message
+    assert "pydantic" not in message
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="."), min_size=1, max_size=12))
+def test_any_unknown_key_is_refused_with_a_valid_neighbour(word):
+    valid = load_config(None).model_dump()["uplink"]
+    if word in valid:
+        return
+    with pytest.raises(ValueError, match="unknown key, the nearest valid key is '"):
+        load_config(None, {f"uplink.{word}": 1})
+
+
+def test_all_mistakes_are_told_at_once_with_the_file(tmp_path):
+    path = tmp_path / "mnist.toml"
+    path.write_text('sceme = "tsa_ga"\nrounds = 0\n[uplink]\nrato = 0.1\n[partition]\nkind = "class"\n')
+    with pytest.raises(ValueError) as caught:
+        load_config(path, {"uplink.power": -1})
+    assert set(str(caught.value).splitlines()) == {
+        f"{path}: sceme = 'tsa_ga': unknown key, the nearest valid key is 'scheme'",
+        f"{path}: rounds = 0: must be a whole number >= 1",
+        f"{path}: uplink.rato = 0.1: unknown key, the nearest valid key is 'uplink.ratio'",
+        f"{path}: partition.kind = 'class': must be one of 'iid', 'classes', 'dirichlet'; "
+        "did you mean 'classes'?",
+        "--set: uplink.power = -1: must be a finite number > 0",
+    }
+
+
+@pytest.mark.parametrize(
+    ("flat", "sentence"),
+    [
+        ({"partition.classes": 2}, "partition.classes = 2: is only read with partition.kind = 'classes'"),
+        ({"partition.kind": "dirichlet"}, "partition.alpha is missing: must be given with partition.kind"),
+        ({"channel.threshold": 0.2}, "channel.threshold = 0.2: is only read with channel.kind = 'fading'"),
+        ({"devices.samples": [5, 6]}, "devices.samples = [5, 6]: must have one entry for each of the 25"),
+        ({"receiver.activity": 0.9, "receiver.p01": 0.5}, "receiver.p01 = 0.5: must be <= (1 - activity)"),
+        ({"ratio": 0.1}, "ratio = 0.1: unknown key, the nearest valid key is 'uplink.ratio'"),
+        ({"uplnk.power": 5}, "uplnk.power = 5: unknown key, the nearest valid key is 'uplink.power'"),
+    ],
+)
+def test_contradictions_and_neighbours(flat, sentence):
+    with pytest.raises(ValueError) as caught:
+        load_config(None, flat)
+    assert sentence in str(caught.value)
+
+
+def test_unreadable_files_are_one_sentence(tmp_path):
+    with pytest.raises(ValueError, match=r"none\.toml: cannot be read as a configuration file"):
+        load_config(tmp_path / "none.toml")
+    broken = tmp_path / "broken.toml"
+    broken.write_bytes(b"rounds = = 3")
+    with pytest.raises(ValueError, match=r"broken\.toml: is not valid TOML: .*line 1"):
+        load_config(broken)
+    broken.write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match="is not valid TOML"):
+        load_config(broken)
+
+
+def test_schemes_bring_the_paper_s_settings():
+    sparsity = {name: load_config(None, {"scheme": name}).uplink.sparsity for name in SCHEMES}
+    assert sparsity["tsa_ga"] == sparsity["error_free"] == sparsity["turbo_cs"] == 0.2
+    assert sparsity["a_dsgd"] == sparsity["a_dsgd_mmse"] == 0.05
+    config = load_config(None, {"uplink.sparsity": 0.1, "devices.learning_rate": 0.05})
+    assert (config.receiver.activity, config.receiver.p01, config.receiver.beta) == (0.1, 0.005, 0.005)
+    assert config.server.learning_rate == 0.05
+    assert load_config(None, {"scheme": "tsa_ga_tuned"}).uplink.signs
+
+
+def test_the_hash_depends_on_what_determines_the_result_and_on_nothing_else():
+    base = load_config(None)
+    same = [{"run.threads": 3}, {"run.checkpoint_every": 7}, {"name": "mine"}, {"uplink.power": 500}]
+    assert {load_config(None, flat).digest() for flat in same} == {base.digest()}
+    different = [{"seed": 1}, {"rounds": 10}, {"uplink.power": 501}, {"receiver.learn": False}]
+    assert len({load_config(None, flat).digest() for flat in different} | {base.digest()}) == 5
+    # Without radio nothing about the radio matters.
+    free = [{"scheme": "error_free"}, {"scheme": "error_free", "uplink.power": 50.0, "receiver.beta": 0.1}]
+    assert len({load_config(None, flat).digest() for flat in free}) == 1
+
+
+def test_overrides_are_toml_or_plain_text():
+    assert parse_override("devices.samples=[10, 20]") == ("devices.samples", [10, 20])
+    assert parse_override("receiver.learn=false") == ("receiver.learn", False)
+    assert parse_override("dataset=/data/own idx") == ("dataset", "/data/own idx")
+    with pytest.raises(ValueError, match="must have the form key=value"):
+        parse_override("rounds")
+
+
+def test_a_configuration_cannot_be_changed():
+    with pytest.raises(ValueError, match="frozen"):
+        load_config(None).rounds = 3

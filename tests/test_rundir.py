@@ -1,0 +1,167 @@
+"""A run's folder: whole files, one owner, and recovery from every kind of damage."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airfeel.beliefs.chains import ChainParams
+from airfeel.config import load_config
+from airfeel.experiments import checkpoint
+from airfeel.experiments.files import RunError
+from airfeel.experiments.rundir import finished, open_run
+
+CONFIG = load_config(None, {"rounds": 6})
+
+
+def state_of(round):
+    """A state with everything a checkpoint can hold."""
+    chain = ChainParams(0.1, 0.01, 0.02, variance=1 / 3)
+    return (round, None, "text", np.float32(0.1), [np.arange(round)], (chain, np.eye(2, dtype=np.float32)))
+
+
+def write_rounds(folder, first, last, every=2):
+    for round in range(first, last + 1):
+        folder.append(json.dumps({"round": round}), round, 0.1)
+        if round % every == 0:
+            folder.save(round, state_of(round))
+
+
+def lines_of(folder):
+    return [json.loads(line)["round"] for line in folder.rounds.read_text().splitlines()]
+
+
+def test_a_checkpoint_returns_exactly_what_was_saved(tmp_path):
+    path = tmp_path / "checkpoint.npz"
+    checkpoint.save(path, state_of(3), {"round": 3})
+    state, facts = checkpoint.load(path)
+    assert facts == {"round": 3}
+    assert state[:3] == (3, None, "text")
+    assert state[3].dtype == np.float32
+    assert state[3] == np.float32(0.1)
+    np.testing.assert_array_equal(state[4][0], [0, 1, 2])
+    assert state[5][0] == ChainParams(0.1, 0.01, 0.02, variance=1 / 3)
+    assert state[5][1].dtype == np.float32
+    with np.load(path, allow_pickle=False) as archive:  # it is an ordinary .npz for anyone's tools
+        assert "header" in archive
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_any_damaged_byte_is_noticed(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("damage") / "checkpoint.npz"
+    checkpoint.save(path, state_of(3), {})
+    content = bytearray(path.read_bytes())
+    place = data.draw(st.integers(0, len(content) - 1))
+    if data.draw(st.booleans()):
+        content[place] ^= data.draw(st.integers(1, 255))
+    else:
+        del content[place:]
+    path.write_bytes(content)
+    with pytest.raises(checkpoint.Damaged):
+        checkpoint.load(path)
+
+
+def test_a_checkpoint_can_only_name_airfeel_s_own_dataclasses():
+    for name in ("subprocess:Popen", "airfeel.config:load_config", "airfeel.nothing:X"):
+        with pytest.raises(checkpoint.Damaged):
+            checkpoint._unpack({"class": name, "fields": {}}, {})
+    with pytest.raises(TypeError, match="cannot hold a set"):
+        checkpoint._pack({1}, {})
+
+
+def test_rounds_after_the_checkpoint_are_cut_and_the_rest_is_kept(tmp_path):
+    with open_run(CONFIG, tmp_path) as folder:
+        assert folder.restore() is None
+        write_rounds(folder, 1, 5)
+    with folder.rounds.open("ab") as file:
+        file.write(b'{"round": 6, "acc')  # killed in the middle of a line
+    with open_run(CONFIG, tmp_path) as folder:
+        assert folder.restore()[0] == 4
+        assert lines_of(folder) == [1, 2, 3, 4]
+        assert len(folder.timings.read_text().splitlines()) == 4
+        assert folder.notes == ["continuing after round 4"]
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "empty", "delete"])
+def test_a_damaged_checkpoint_falls_back_to_the_previous_one(tmp_path, damage):
+    with open_run(CONFIG, tmp_path) as folder:
+        folder.restore()
+        write_rounds(folder, 1, 5)
+        content = folder.checkpoint.read_bytes()
+        broken = {"flip": content[:50] + b"x" + content[51:], "cut": content[:-9], "empty": b""}
+        if damage == "delete":
+            folder.checkpoint.unlink()
+        else:
+            folder.checkpoint.write_bytes(broken[damage])
+    with open_run(CONFIG, tmp_path) as folder:
+        assert folder.restore()[0] == 2
+        assert lines_of(folder) == [1, 2]
+        assert damage == "delete" or "damaged" in folder.notes[0]
+        write_rounds(folder, 3, 4)
+    with open_run(CONFIG, tmp_path) as folder:
+        assert folder.restore()[0] == 4
+
+
+def test_damaged_or_missing_records_start_again_from_what_is_intact(tmp_path):
+    with open_run(CONFIG, tmp_path) as folder:
+        folder.restore()
+        write_rounds(folder, 1, 5)
+        content = folder.rounds.read_bytes()
+        folder.rounds.write_bytes(content.replace(b'"round": 3', b'"round": 9'))
+        assert folder.restore()[0] == 2
+        folder.rounds.unlink()
+        assert folder.restore() is None
+
+
+def test_a_checkpoint_of_another_version_is_not_used(tmp_path, monkeypatch):
+    with open_run(CONFIG, tmp_path) as folder:
+        folder.restore()
+        write_rounds(folder, 1, 4)
+        monkeypatch.setattr("airfeel.__version__", "0.0.1")
+        assert folder.restore() is None
+        assert "was written by airfeel" in folder.notes[0]
+
+
+def test_a_finished_run_is_recognised_and_a_tampered_one_is_not(tmp_path):
+    with open_run(CONFIG, tmp_path) as folder:
+        folder.restore()
+        write_rounds(folder, 1, 6)
+        assert folder.summary() is None
+        folder.finish({"accuracy": 0.5})
+        assert folder.summary()["accuracy"] == 0.5
+        assert finished(folder.path) == folder.summary()
+        with folder.rounds.open("ab") as file:
+            file.write(b"x")
+        assert folder.summary() is None
+        folder.clear()
+        assert sorted(p.name for p in folder.path.iterdir()) == [".lock", "config.toml"]
+
+
+def test_a_second_process_is_refused_and_the_lock_dies_with_its_owner(tmp_path):
+    program = (
+        "import sys, time; from pathlib import Path\n"
+        "from airfeel.config import load_config; from airfeel.experiments.rundir import open_run\n"
+        "with open_run(load_config(None, {'rounds': 6}), Path(sys.argv[1])):\n"
+        "    print('open', flush=True); time.sleep(60)\n"
+    )
+    owner = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE)
+    try:
+        assert owner.stdout.readline() == b"open\n"
+        with pytest.raises(RunError, match="in use by another process"), open_run(CONFIG, tmp_path):
+            pass
+    finally:
+        owner.kill()
+        owner.wait()
+    with open_run(CONFIG, tmp_path) as folder:
+        assert folder.path.name == CONFIG.label()
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="Not a directory"), open_run(CONFIG, tmp_path / "file"):
+        pass
