@@ -1,0 +1,96 @@
+# make demo    see it work        make test       the test suite      make docs         the site
+# make check   lint, types, docs  make test-slow  long statistics     make test-lowest  oldest versions
+#
+# Everything is installed into .venv with the exact versions of constraints.txt. Each step leaves a stamp there,
+# so a second call only does what is new. All paths are relative: the clone may live in a folder with a space.
+
+PYTHON ?= python3
+LOWEST_PYTHON ?= python3.11
+WORKERS ?= auto
+VENV := .venv
+PY := $(VENV)/bin/python
+INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# One BLAS thread per process: several processes with two each are far slower on two cores than with one.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+PYTEST := $(ONE_THREAD) $(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal
+SPELLED := README.md CHANGELOG.md CONTRIBUTING.md docs src
+
+.PHONY: help demo test test-slow test-lowest check docs torch constraints clean
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+
+demo: $(VENV)/.stamp-demo
+	$(PY) -m airfeel data mnist
+	$(PY) -m airfeel run --set scheme=error_free --out results/demo
+	$(PY) -m airfeel report results/demo
+
+test: $(VENV)/.stamp-test
+	$(PYTEST)
+
+test-slow: $(VENV)/.stamp-test
+	$(PYTEST) -m slow
+
+check: $(VENV)/.stamp-check
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+	$(PY) -m codespell_lib $(SPELLED)
+	$(MAKE) --no-print-directory docs
+
+docs: $(VENV)/.stamp-check
+	$(PY) -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+test-lowest:
+	$(MAKE) --no-print-directory VENV=.venv-lowest PYTHON=$(LOWEST_PYTHON) .venv-lowest/.stamp-lowest
+	$(ONE_THREAD) .venv-lowest/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal
+
+torch: $(VENV)/.stamp-torch
+
+constraints:
+	$(LOWEST_PYTHON) -m venv --clear .venv-resolve
+	.venv-resolve/bin/python -m pip install --quiet '.[torch,test,check,docs]' torch==2.13.0 hatchling editables
+	@echo "# Exact versions for make, resolved on Python 3.11 from the extras in pyproject.toml." > constraints.txt
+	@echo "# To renew: make constraints (then run make check test)." >> constraints.txt
+	.venv-resolve/bin/python -m pip freeze --exclude airfeel | sed 's/+.*//' >> constraints.txt
+	rm -rf .venv-resolve
+
+clean:
+	rm -rf .venv .venv-lowest build dist docs/_build docs/api/generated
+
+$(VENV)/.stamp-venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "airfeel needs Python 3.11 or newer: install it, or name it, as in: make PYTHON=python3.12 test"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "This Python has no venv module: install it (on Debian and Ubuntu: apt install python3-venv)."; exit 1; }
+	@echo "Installing into $(VENV): about a minute, once."
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+# The build backend is pinned too, hence no build isolation.
+$(VENV)/.stamp-build: $(VENV)/.stamp-venv constraints.txt
+	$(INSTALL) hatchling editables
+	@touch $@
+
+$(VENV)/.stamp-demo: $(VENV)/.stamp-build pyproject.toml
+	$(INSTALL) --no-build-isolation -e '.[report]'
+	@touch $@
+
+$(VENV)/.stamp-test: $(VENV)/.stamp-build pyproject.toml
+	$(INSTALL) --no-build-isolation -e '.[test]'
+	@touch $@
+
+$(VENV)/.stamp-check: $(VENV)/.stamp-build pyproject.toml
+	$(INSTALL) --no-build-isolation -e '.[test,check,docs]'
+	@touch $@
+
+$(VENV)/.stamp-torch: $(VENV)/.stamp-build pyproject.toml
+	$(INSTALL) --no-build-isolation -e '.[torch]'
+	@touch $@
+
+$(VENV)/.stamp-lowest: $(VENV)/.stamp-venv constraints-lowest.txt pyproject.toml
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e '.[test]'
+	@touch $@

@@ -1,0 +1,31 @@
+"""What every test can rely on: optional parts that are absent are named, not silently passed over."""
+
+import importlib.util
+import os
+import shutil
+
+# Before NumPy is loaded: xdist workers share the cores, so each keeps to one BLAS thread.
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
+import pytest  # noqa: E402
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+_ABSENT = {
+    "torch": None if importlib.util.find_spec("torch") else "needs PyTorch (make torch)",
+    "browser": None if CHROMIUM else "needs Chromium (apt install chromium)",
+}
+
+
+def pytest_collection_modifyitems(items):
+    """Skip what needs PyTorch or a browser where they are absent; pytest's summary gives the reason."""
+    for item in items:
+        for marker, reason in _ABSENT.items():
+            if reason and item.get_closest_marker(marker):
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """The browser's path."""
+    return CHROMIUM
