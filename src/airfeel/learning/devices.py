@@ -1,0 +1,144 @@
+"""Local training on the devices (3)(4), who takes part in a round, and evaluation.
+
+The gradients of a round are one array (M, N), row m belonging to device m. Every device computes with one
+BLAS thread and writes its own row, so the bytes do not depend on the number of threads.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel import _checks
+from airfeel.learning.tasks import Array, Samples, Score, Task
+from airfeel.streams import stream
+from airfeel.workers import Workers
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTraining:
+    """E gradient steps on every device.
+
+    Parameters
+    ----------
+    steps
+        E, the number of local steps.
+    batch_size
+        Samples per step, drawn without replacement; None (or at least K_m) means the full batch.
+    """
+
+    steps: int = 1
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse values below one."""
+        _checks.integer("steps", self.steps, at_least=1)
+        if self.batch_size is not None:
+            _checks.integer("batch_size", self.batch_size, at_least=1)
+
+    def accumulated_gradient(
+        self, task: Task, theta: Array, samples: Samples, rate: float, seed: int, round: int, device: int
+    ) -> Array:
+        """Return g_m = (theta_start - theta_end) / eta (3)(4), for E = 1 the gradient itself.
+
+        It is summed over the steps rather than divided out of the difference, which single precision would
+        cancel away. With this sign the server descends by theta - eta g; the paper prints the opposite.
+        """
+        batches = self._batches(samples, seed, round, device)
+        total = task.gradient(theta, next(batches))
+        for batch in batches:
+            total = total + task.gradient(theta - rate * total, batch)
+        return total
+
+    def _batches(self, samples: Samples, seed: int, round: int, device: int) -> Any:
+        if self.batch_size is None or self.batch_size >= len(samples):
+            yield from (samples for _ in range(self.steps))
+            return
+        draw = stream(seed, "batch", round, device)
+        for _ in range(self.steps):
+            yield samples.take(np.sort(draw.choice(len(samples), self.batch_size, replace=False)))
+
+
+@dataclass(frozen=True, slots=True)
+class Participation:
+    """Who takes part in a round.
+
+    A random ``fraction`` of the devices is selected and computes; each of these fails to send with
+    probability ``dropout``. A device that is not selected computes nothing; a dropped one computed, did not
+    send, and keeps everything in its error memory.
+    """
+
+    fraction: float = 1.0
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse values that are no shares."""
+        _checks.real("fraction", self.fraction, above=0, at_most=1)
+        _checks.real("dropout", self.dropout, at_least=0, at_most=1)
+
+    def draw(self, num_devices: int, seed: int, round: int) -> tuple[Mask, Mask]:
+        """Return two masks (M,): the devices that compute, and those among them that send."""
+        selected = np.ones(num_devices, dtype=np.bool_)
+        if self.fraction < 1:
+            count = max(1, int(self.fraction * num_devices + 0.5))
+            chosen = stream(seed, "participation", round).permutation(num_devices)[:count]
+            selected[:] = False
+            selected[chosen] = True
+        if self.dropout == 0:
+            return selected, selected
+        stays = stream(seed, "dropout", round).random(num_devices) >= self.dropout
+        return selected, selected & stays
+
+
+def local_gradients(
+    task: Task,
+    theta: Array,
+    data: Sequence[Samples],
+    training: LocalTraining,
+    *,
+    rate: float,
+    seed: int,
+    round: int,
+    selected: Mask | None = None,
+    workers: Workers,
+) -> Array:
+    """Return the accumulated gradients g_m of all devices as (M, N), zero for a device not selected.
+
+    ``rate`` is eta in this round. The result has the precision in which the task computes.
+    """
+    devices = [m for m in range(len(data)) if selected is None or selected[m]]
+
+    def train(device: int) -> Array:
+        samples = data[device]
+        return training.accumulated_gradient(task, theta, samples, rate, seed, round, device)
+
+    rows = workers.map(train, devices)
+    gradients = np.zeros((len(data), task.size), dtype=rows[0].dtype if rows else np.float64)
+    for device, row in zip(devices, rows, strict=True):
+        gradients[device] = row
+    return gradients
+
+
+def shares(data: Sequence[Samples]) -> Array:
+    """Return w_m = K_m / K for every device."""
+    sizes = np.array([float(len(samples)) for samples in data])
+    return sizes / float(sizes.sum())
+
+
+def evaluate(task: Task, theta: Array, parts: Sequence[Samples], workers: Workers) -> Score:
+    """Return the score over all ``parts`` together, each computed by one thread."""
+    scores = workers.map(lambda part: task.evaluate(theta, part), parts)
+    sizes = [len(part) for part in parts]
+    loss = sum(score.loss * size for score, size in zip(scores, sizes, strict=True)) / sum(sizes)
+    accuracy = sum(score.accuracy * size for score, size in zip(scores, sizes, strict=True)) / sum(sizes)
+    return Score(loss, accuracy)
+
+
+def split(task: Task, images: NDArray[Any], labels: NDArray[Any], part: int = 1000) -> list[Samples]:
+    """Prepare a test set in parts of at most ``part`` samples, for :func:`evaluate`."""
+    starts = range(0, len(images), part)
+    return [task.prepare(images[i : i + part], labels[i : i + part]) for i in starts]

@@ -1,0 +1,145 @@
+"""Which samples each device holds.
+
+A partition is a tuple of index vectors into the training set, one for each device. Samples are drawn without
+replacement inside a device; devices may overlap. Every device draws from its own stream, so that adding a
+device changes nothing for the others.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel import _checks
+from airfeel.streams import stream
+
+Indices = NDArray[np.intp]
+Partition = tuple[Indices, ...]
+
+POOL = 50_000  # Section VII draws the devices' data from the first 50,000 training samples
+
+
+def iid(labels: NDArray[Any], sizes: Sequence[int], seed: int, pool: int = POOL) -> Partition:
+    """Draw K_m = ``sizes[m]`` samples for device m from the first ``pool`` ones, whatever their class."""
+    available = len(_pool(labels, sizes, pool))
+    for device, size in enumerate(sizes):
+        _checks.integer(f"sizes[{device}]", size, at_least=1, at_most=available)
+    return tuple(
+        np.sort(stream(seed, "partition", device=m).choice(available, size, replace=False))
+        for m, size in enumerate(sizes)
+    )
+
+
+def by_classes(
+    labels: NDArray[Any], sizes: Sequence[int], seed: int, classes: int, pool: int = POOL
+) -> Partition:
+    """Draw ``classes`` (chi) classes for each device, then its samples in equal shares (Section VII)."""
+    labels = _pool(labels, sizes, pool)
+    present = np.unique(labels)
+    _checks.integer("classes", classes, at_least=1, at_most=len(present))
+    parts = []
+    for device, size in enumerate(sizes):
+        draw = stream(seed, "partition", device=device)
+        chosen = draw.choice(present, classes, replace=False)
+        counts = np.full(classes, size // classes)
+        counts[: size % classes] += 1
+        parts.append(_draw(draw, labels, chosen, counts, device))
+    return tuple(parts)
+
+
+def dirichlet(
+    labels: NDArray[Any], sizes: Sequence[int], seed: int, alpha: float, pool: int = POOL
+) -> Partition:
+    """Draw each device's class shares from a symmetric Dirichlet(``alpha``): the smaller, the less alike.
+
+    Where a device would need more samples of a class than exist, the rest is spread over its other classes.
+    """
+    labels = _pool(labels, sizes, pool)
+    _checks.real("alpha", alpha, above=0)
+    present, available = np.unique(labels, return_counts=True)
+    parts = []
+    for device, size in enumerate(sizes):
+        _checks.integer(f"sizes[{device}]", size, at_least=1, at_most=len(labels))
+        draw = stream(seed, "partition", device=device)
+        share = draw.dirichlet(np.full(len(present), alpha))
+        parts.append(_draw(draw, labels, present, _capped_counts(share, size, available), device))
+    return tuple(parts)
+
+
+def unequal_sizes(num_devices: int, mean: int, spread: float, seed: int, pool: int = POOL) -> list[int]:
+    """Draw log-normal K_m with sum ``num_devices * mean``, at least 1 and at most ``pool`` each.
+
+    ``spread`` is the standard deviation of log K_m; 0 gives equal sizes.
+    """
+    _checks.integer("num_devices", num_devices, at_least=1)
+    _checks.integer("mean", mean, at_least=1, at_most=pool)
+    _checks.real("spread", spread, at_least=0)
+    share = np.exp(spread * stream(seed, "sizes").standard_normal(num_devices))
+    limit = np.full(num_devices, pool)
+    return [int(k) for k in 1 + _capped_counts(share / share.sum(), num_devices * (mean - 1), limit - 1)]
+
+
+def class_counts(labels: NDArray[Any], partition: Partition) -> NDArray[np.intp]:
+    """Return a table (devices, classes): how many samples of each class every device holds."""
+    classes = int(np.max(labels)) + 1
+    return np.array([np.bincount(labels[part], minlength=classes) for part in partition])
+
+
+def class_table(labels: NDArray[Any], partition: Partition) -> str:
+    """Return :func:`class_counts` as text with one line for each device.
+
+    >>> labels = np.array([0, 1, 1, 2])
+    >>> print(class_table(labels, (np.array([0, 1]), np.array([1, 2, 3]))))
+    device  K_m   0   1   2
+         0    2   1   1   .
+         1    3   .   2   1
+    """
+    counts = class_counts(labels, partition)
+    width = max(3, len(str(counts.max())))
+    sizes = counts.sum(axis=1)
+    wide = max(3, len(str(sizes.max())))
+    lines = [f"device  {'K_m':>{wide}} " + " ".join(f"{c:>{width}}" for c in range(counts.shape[1]))]
+    for device, row in enumerate(counts):
+        cells = " ".join(f"{n or '.':>{width}}" for n in row)
+        lines.append(f"{device:>6}  {sizes[device]:>{wide}} {cells}")
+    return "\n".join(lines)
+
+
+def _pool(labels: NDArray[Any], sizes: Sequence[int], pool: int) -> NDArray[Any]:
+    _checks.integer("pool", pool, at_least=1)
+    if len(sizes) == 0:
+        raise _checks.reject("sizes", list(sizes), "must hold K_m for at least one device")
+    return np.asarray(labels)[:pool]
+
+
+def _draw(
+    draw: np.random.Generator,
+    labels: NDArray[Any],
+    classes: NDArray[Any],
+    counts: NDArray[np.intp],
+    device: int,
+) -> Indices:
+    """Draw ``counts[c]`` samples of each class without replacement."""
+    parts = []
+    for label, count in zip(classes, counts, strict=True):
+        members = np.flatnonzero(labels == label)
+        if count > len(members):
+            rule = f"only {len(members)} exist: device {device} needs fewer samples or more classes"
+            raise _checks.reject(f"samples of class {label}", int(count), rule)
+        parts.append(draw.choice(members, count, replace=False))
+    return np.sort(np.concatenate(parts))
+
+
+def _capped_counts(share: NDArray[Any], total: int, limit: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Split ``total`` in proportion to ``share`` by largest remainders, no part above its limit."""
+    counts = np.zeros(len(share), dtype=np.intp)
+    share = np.maximum(share, np.finfo(float).tiny)
+    while (left := total - int(counts.sum())) > 0:
+        free = counts < limit
+        exact = np.where(free, share, 0) * (left / share[free].sum())
+        more = np.floor(exact).astype(np.intp)
+        rest = left - int(more.sum())
+        more[np.argsort(-np.where(free, exact - more, -1), kind="stable")[:rest]] += 1
+        counts = np.minimum(counts + more, limit)
+    return counts

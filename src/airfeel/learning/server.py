@@ -1,0 +1,135 @@
+"""The server's half of learning: theta <- theta - eta x^ (15), with momentum or Adam as options.
+
+An optimizer is parameters and two pure functions on a frozen :class:`ServerState`; its vectors are empty
+where the optimizer needs none, so that every state is the same three arrays in a checkpoint.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from airfeel import _checks
+from airfeel.learning.tasks import Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServerState:
+    """Number of updates so far, first moment (or velocity) and second moment."""
+
+    updates: int
+    first: Array
+    second: Array
+
+
+class Optimizer(Protocol):
+    """How the server turns the recovered aggregate x^ into new parameters."""
+
+    def init(self, size: int) -> ServerState:
+        """Return the state before the first round."""
+        ...
+
+    def update(
+        self, state: ServerState, theta: Array, aggregate: Array, rate: float
+    ) -> tuple[Array, ServerState]:
+        """Return the new theta and state; arguments stay as they are."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GradientDescent:
+    """theta <- theta - eta u with u = x^ (15), or u = momentum u + x^ (heavy ball)."""
+
+    momentum: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse a momentum that would never forget."""
+        _checks.real("momentum", self.momentum, at_least=0, below=1)
+
+    def init(self, size: int) -> ServerState:
+        """Start at rest."""
+        return ServerState(0, np.zeros(size if self.momentum else 0), np.zeros(0))
+
+    def update(
+        self, state: ServerState, theta: Array, aggregate: Array, rate: float
+    ) -> tuple[Array, ServerState]:
+        """Take one step."""
+        if not self.momentum:
+            return theta - rate * aggregate, ServerState(state.updates + 1, state.first, state.second)
+        velocity = self.momentum * state.first + aggregate
+        return theta - rate * velocity, ServerState(state.updates + 1, velocity, state.second)
+
+
+@dataclass(frozen=True, slots=True)
+class Adam:
+    """Adam on x^ (Kingma and Ba, 2015)."""
+
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+
+    def __post_init__(self) -> None:
+        """Refuse values outside Adam's ranges."""
+        _checks.real("beta1", self.beta1, at_least=0, below=1)
+        _checks.real("beta2", self.beta2, at_least=0, below=1)
+        _checks.real("epsilon", self.epsilon, above=0)
+
+    def init(self, size: int) -> ServerState:
+        """Start with zero moments."""
+        return ServerState(0, np.zeros(size), np.zeros(size))
+
+    def update(
+        self, state: ServerState, theta: Array, aggregate: Array, rate: float
+    ) -> tuple[Array, ServerState]:
+        """Take one bias-corrected step."""
+        count = state.updates + 1
+        first = self.beta1 * state.first + (1 - self.beta1) * aggregate
+        second = self.beta2 * state.second + (1 - self.beta2) * aggregate**2
+        mean = first / (1 - self.beta1**count)
+        size = np.sqrt(second / (1 - self.beta2**count)) + self.epsilon
+        return theta - rate * mean / size, ServerState(count, first, second)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The learning rate eta_t in round t = 1, 2, ...
+
+    Parameters
+    ----------
+    rate
+        eta_1.
+    kind
+        ``"constant"``; ``"step"``: times ``factor`` after every ``every`` rounds; ``"cosine"``: half a cosine
+        from ``rate`` to ``factor * rate`` over ``every`` rounds, constant thereafter; ``"inverse"``:
+        rate / (1 + (t - 1) / every).
+    every, factor
+        See ``kind``.
+
+    >>> Schedule(0.1, "step", every=10, factor=0.5)(11)
+    0.05
+    """
+
+    rate: float
+    kind: str = "constant"
+    every: int = 100
+    factor: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Refuse rates that do not descend."""
+        _checks.real("rate", self.rate, above=0)
+        _checks.choice("kind", self.kind, ("constant", "step", "cosine", "inverse"))
+        _checks.integer("every", self.every, at_least=1)
+        _checks.real("factor", self.factor, above=0, at_most=1)
+
+    def __call__(self, round: int) -> float:
+        """Return eta in ``round`` (counted from 1)."""
+        past = _checks.integer("round", round, at_least=1) - 1
+        if self.kind == "step":
+            return self.rate * self.factor ** (past // self.every)
+        if self.kind == "cosine":
+            fall = (1 + math.cos(math.pi * min(1.0, past / self.every))) / 2
+            return self.rate * (self.factor + (1 - self.factor) * fall)
+        if self.kind == "inverse":
+            return self.rate / (1 + past / self.every)
+        return self.rate

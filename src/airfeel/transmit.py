@@ -1,0 +1,165 @@
+"""The devices' side of the radio: error memory and top-k (8)-(10), power control and energy (7)(12).
+
+Arrays hold one device per row. Signals are scaled by one alpha for all devices, otherwise their sum in the
+air is not the weighted mean; policies differ only in how they choose it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel import _checks
+
+Array = NDArray[np.floating[Any]]
+Mask = NDArray[np.bool_]
+
+SLACK = 1e-9  # relative rounding error granted to the energy audit
+WEAKEST = 1e-200  # signal energy that is as good as zero: its alpha would overflow
+
+
+def accumulate(memory: Array, gradients: Array) -> Array:
+    """Return e_m = g_m + Delta_m (8) of all devices, refusing gradients that are not finite."""
+    if gradients.shape != memory.shape:
+        raise ValueError(
+            f"gradients have shape {gradients.shape}: must be {memory.shape}, one row per device"
+        )
+    accumulated = memory + gradients
+    # One pass over the sum finds what a pass over each would: infinities and NaN survive addition.
+    if not np.isfinite(accumulated.sum(dtype=np.float64)):
+        bad = np.flatnonzero(~np.isfinite(accumulated).all(axis=1))
+        if len(bad):
+            raise ValueError(
+                f"gradients[{bad[0]}] is not finite: the training has diverged; lower the learning rate"
+            )
+    return accumulated
+
+
+def top_k(accumulated: Array, keep: int) -> tuple[Array, Array]:
+    """Split each row into its ``keep`` entries of largest magnitude and the rest (9)(10).
+
+    Exactly ``keep`` entries are kept; among equal magnitudes the lower index wins. kept + remainder equals
+    the input bit for bit, because every entry goes to one side unchanged.
+
+    >>> kept, remainder = top_k(np.array([[3.0, -4.0, 1.0, -3.0]]), keep=2)
+    >>> kept
+    array([[ 3., -4.,  0.,  0.]])
+    >>> remainder
+    array([[ 0.,  0.,  1., -3.]])
+    """
+    size = accumulated.shape[1]
+    keep = _checks.integer("keep", keep, at_least=0, at_most=size)
+    if keep == 0:
+        return np.zeros_like(accumulated), accumulated.copy()
+    if keep == size:
+        return accumulated.copy(), np.zeros_like(accumulated)
+    return divide(accumulated, _largest(np.abs(accumulated), keep))
+
+
+def divide(accumulated: Array, chosen: Mask) -> tuple[Array, Array]:
+    """Split into the chosen entries and the others, each zero where the other is not."""
+    zero = accumulated.dtype.type(0)
+    return np.where(chosen, accumulated, zero), np.where(chosen, zero, accumulated)
+
+
+def _largest(magnitude: Array, keep: int) -> Mask:
+    """Mark the ``keep`` largest entries of each row, the lower index first among equals."""
+    split = magnitude.shape[1] - keep
+    threshold = np.partition(magnitude, split, axis=1)[:, split, None]
+    chosen = magnitude >= threshold
+    surplus = np.count_nonzero(chosen, axis=1) - keep
+    for row in np.flatnonzero(surplus):
+        ties = np.flatnonzero(magnitude[row] == threshold[row])
+        chosen[row, ties[len(ties) - surplus[row] :]] = False
+    return chosen
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ledger:
+    """Energy every device has spent, and over how many rounds.
+
+    >>> ledger = Ledger.open(num_devices=2)
+    >>> ledger.charge(np.array([3.0, 5.0]), power=5.0).spent
+    array([3., 5.])
+    """
+
+    spent: Array
+    rounds: int
+
+    @classmethod
+    def open(cls, num_devices: int) -> "Ledger":
+        """Return the ledger before the first round."""
+        return cls(np.zeros(_checks.integer("num_devices", num_devices, at_least=1)), 0)
+
+    def available(self, power: float) -> Array:
+        """Return what each device may spend in the next round so that (7) still holds after it."""
+        return (self.rounds + 1) * power - self.spent
+
+    def charge(self, energy: Array, power: float) -> "Ledger":
+        """Return the ledger after one more round; raise EnergyExceeded where (7) would not hold after it."""
+        spent, rounds = self.spent + energy, self.rounds + 1
+        over = np.flatnonzero(~(spent <= rounds * power * (1 + SLACK)))
+        if len(over):
+            device = int(over[0])
+            raise EnergyExceeded(
+                f"device {device} would have spent {spent[device]:g} after {rounds} rounds: "
+                f"(7) allows {power:g} per round, {rounds * power:g} in all"
+            )
+        return Ledger(spent, rounds)
+
+
+class EnergyExceeded(RuntimeError):
+    """A device would exceed its average power P: a power policy (or a channel's cost) is wrong."""
+
+
+class PowerPolicy(Protocol):
+    """How alpha (12) is chosen from what the devices' signals demand and what they have spent."""
+
+    @property
+    def power(self) -> float:
+        """P, the average energy a device may spend in a round (7)."""
+        ...
+
+    def alpha(self, demand: Array, ledger: Ledger) -> float | None:
+        """Return alpha given each device's energy at alpha = 1, or None when nobody has anything to send."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EqualPower:
+    """alpha = P / max_m demand_m: the strongest device spends exactly P in every round, the others less."""
+
+    power: float = 500.0
+
+    def __post_init__(self) -> None:
+        """Refuse a power that cannot send."""
+        _checks.real("power", self.power, above=0)
+
+    def alpha(self, demand: Array, ledger: Ledger) -> float | None:
+        """Return alpha for this round alone."""
+        largest = float(demand.max(initial=0.0))
+        return self.power / largest if largest > WEAKEST else None
+
+
+@dataclass(frozen=True, slots=True)
+class LongTermPower:
+    """Spend what earlier rounds left over: alpha is the largest for which (7) holds at the end of this round.
+
+    A device has t P to spend in t rounds. Devices that were not the strongest, or were silent, have saved,
+    and alpha is limited by the device whose savings last least: never below the alpha of
+    :class:`EqualPower`.
+    """
+
+    power: float = 500.0
+
+    def __post_init__(self) -> None:
+        """Refuse a power that cannot send."""
+        _checks.real("power", self.power, above=0)
+
+    def alpha(self, demand: Array, ledger: Ledger) -> float | None:
+        """Return alpha from the savings of the devices that send."""
+        sending = demand > WEAKEST
+        if not sending.any():
+            return None
+        return float((ledger.available(self.power)[sending] / demand[sending]).min())

@@ -1,0 +1,130 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from airfeel.transmit import (
+    EnergyExceeded,
+    EqualPower,
+    Ledger,
+    LongTermPower,
+    accumulate,
+    top_k,
+)
+
+ROWS = hnp.arrays(
+    np.float32,
+    hnp.array_shapes(min_dims=2, max_dims=2, max_side=12),
+    elements=st.floats(-4, 4, width=32).map(lambda v: np.float32(np.round(v))),  # rounding makes many ties
+)
+
+
+@given(ROWS, st.integers(0, 12))
+def test_top_k_splits_exactly_and_keeps_the_largest(rows, keep):
+    keep = min(keep, rows.shape[1])
+    kept, remainder = top_k(rows, keep)
+    assert (kept + remainder).tobytes() == (rows + 0).tobytes()  # + 0 turns -0. into 0., as the sum does
+    for before, chosen in zip(rows, kept, strict=True):
+        order = np.argsort(-np.abs(before), kind="stable")[:keep]  # lower index first among equals
+        oracle = np.zeros_like(before)
+        oracle[order] = before[order]
+        np.testing.assert_array_equal(chosen, oracle)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_kept_and_remainder_are_bit_for_bit_the_accumulated_gradient(dtype):
+    rng = np.random.default_rng(1)
+    rows = (rng.standard_normal((25, 785)) * 10.0 ** rng.integers(-30, 30, (25, 785))).astype(dtype)
+    kept, remainder = top_k(rows, 80)
+    assert kept.dtype == remainder.dtype == dtype
+    assert (kept + remainder).tobytes() == rows.tobytes()
+    assert (np.count_nonzero(kept, axis=1) == 80).all()
+    assert np.abs(remainder).max(axis=1) == pytest.approx(np.abs(remainder).max(axis=1))
+    assert (np.where(kept != 0, np.abs(kept), np.inf).min(axis=1) >= np.abs(remainder).max(axis=1)).all()
+
+
+def test_top_k_does_not_change_its_argument():
+    rows = np.random.default_rng(0).standard_normal((3, 10))
+    before = rows.copy()
+    for keep in (0, 4, 10):
+        kept, remainder = top_k(rows, keep)
+        kept += 1
+        remainder += 1
+        np.testing.assert_array_equal(rows, before)
+
+
+@pytest.mark.parametrize("keep", [-1, 11, 2.5])
+def test_top_k_refuses_a_count_that_does_not_fit(keep):
+    with pytest.raises(ValueError, match="keep = "):
+        top_k(np.zeros((2, 10)), keep)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_diverged_training_is_named(value):
+    gradients = np.zeros((4, 6), dtype=np.float32)
+    gradients[2, 5] = value
+    with pytest.raises(ValueError, match=r"gradients\[2\] is not finite.*learning rate"):
+        accumulate(np.zeros((4, 6), dtype=np.float32), gradients)
+
+
+def test_huge_but_finite_gradients_pass():
+    gradients = np.full((2, 4), 3e38, dtype=np.float32)
+    np.testing.assert_array_equal(accumulate(np.zeros_like(gradients), gradients), gradients)
+
+
+def test_accumulate_refuses_another_shape():
+    with pytest.raises(ValueError, match=r"gradients have shape \(2, 3\): must be \(2, 4\)"):
+        accumulate(np.zeros((2, 4)), np.zeros((2, 3)))
+
+
+def test_equal_power_spends_exactly_p_on_the_strongest_device():
+    demand = np.array([1.0, 8.0, 0.0])
+    alpha = EqualPower(500.0).alpha(demand, Ledger.open(3))
+    np.testing.assert_allclose(alpha * demand, [62.5, 500.0, 0.0])
+
+
+@pytest.mark.parametrize("policy", [EqualPower(1.0), LongTermPower(1.0)])
+def test_nothing_to_send_means_no_alpha(policy):
+    assert policy.alpha(np.zeros(3), Ledger.open(3)) is None
+    assert policy.alpha(np.array([0.0, 5e-324]), Ledger.open(2)) is None  # its scale would overflow
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_long_term_power_holds_at_every_prefix_and_never_sends_weaker(seed):
+    rng = np.random.default_rng(seed)
+    equal, saving = EqualPower(2.0), LongTermPower(2.0)
+    ledger = Ledger.open(4)
+    for t in range(1, 30):
+        demand = rng.exponential(size=4) * (rng.random(4) < 0.7)
+        alpha = saving.alpha(demand, ledger)
+        if alpha is None:
+            alpha = 0.0
+            assert not demand.any()
+        else:
+            assert alpha >= equal.alpha(demand, ledger) * (1 - 1e-12)
+        ledger = ledger.charge(alpha * demand, saving.power)  # raises where (7) fails
+        assert (ledger.spent <= t * 2.0 * (1 + 1e-9)).all()
+
+
+def test_long_term_power_uses_what_was_saved():
+    policy, ledger = LongTermPower(1.0), Ledger.open(2)
+    ledger = ledger.charge(policy.alpha(np.array([1.0, 0.25]), ledger) * np.array([1.0, 0.25]), 1.0)
+    np.testing.assert_allclose(ledger.spent, [1.0, 0.25])
+    assert policy.alpha(np.array([0.0, 1.0]), ledger) == pytest.approx(1.75)
+
+
+def test_the_audit_stops_a_device_that_would_exceed_p():
+    ledger = Ledger.open(2).charge(np.array([1.0, 0.5]), 1.0)
+    with pytest.raises(EnergyExceeded, match="device 0 would have spent 2.01 after 2 rounds"):
+        ledger.charge(np.array([1.01, 1.5]), 1.0)
+    with pytest.raises(EnergyExceeded, match="device 1"):
+        ledger.charge(np.array([0.0, np.nan]), 1.0)
+    assert ledger.charge(np.array([1.0, 1.5]), 1.0).rounds == 2
+
+
+@pytest.mark.parametrize("policy", [EqualPower, LongTermPower])
+@pytest.mark.parametrize("power", [0.0, -1.0, np.inf, "much"])
+def test_power_must_be_positive(policy, power):
+    with pytest.raises(ValueError, match="power = "):
+        policy(power)
