@@ -15,6 +15,7 @@ from cyclopts import App, CycloptsError, Parameter
 from airfeel import __version__
 from airfeel.commands.data import data
 from airfeel.commands.listing import listing
+from airfeel.experiments.files import RunError
 from airfeel.learning.fetch import DataError
 
 _log = logging.getLogger("airfeel")
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("airfeel: interrupted", file=sys.stderr)
         return 130
-    except (CycloptsError, ValueError, OSError, ImportError, DataError) as error:
+    except (CycloptsError, ValueError, OSError, ImportError, DataError, RunError) as error:
         if os.environ.get("AIRFEEL_DEBUG"):
             raise
         print(f"airfeel: {error}", file=sys.stderr)

@@ -6,6 +6,7 @@ spares them the second download.
 """
 
 import contextlib
+import fcntl
 import gzip
 import hashlib
 import http.client
@@ -25,11 +26,6 @@ from typing import IO
 
 from airfeel import _checks
 from airfeel.learning.sources import CATALOGUE, DatasetFiles, File, sources_of
-
-try:
-    import fcntl
-except ImportError:  # not a Unix: correct all the same, at worst two processes download twice
-    fcntl = None  # type: ignore[assignment]
 
 _log = logging.getLogger("airfeel")
 _SOURCE_TROUBLE = (
@@ -172,7 +168,7 @@ def _locked(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / ".lock").open("w")
     with lock:
-        if fcntl is not None and _flock(lock.fileno()):
+        if _flock(lock.fileno()):
             for leftover in [*folder.glob(".part-*"), *folder.glob(".incoming-*")]:
                 shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
         yield

