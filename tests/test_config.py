@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airfeel.config import Config, load_config, parse_override
-from airfeel.schemes import SCHEMES
+from airfeel.config.schemes import SCHEMES
 
 FRACTION = st.floats(0, 1, exclude_min=True)
 SAFE = {

@@ -1,5 +1,6 @@
 """A run's folder: whole files, one owner, and recovery from every kind of damage."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from airfeel.beliefs.chains import ChainParams
 from airfeel.config import load_config
 from airfeel.experiments import checkpoint
 from airfeel.experiments.files import RunError
-from airfeel.experiments.rundir import finished, open_run
+from airfeel.experiments.rundir import finished, open_run, read_aggregate, read_records
+from airfeel.simulation import Record
 
 CONFIG = load_config(None, {"rounds": 6})
 
@@ -24,9 +26,15 @@ def state_of(round):
     return (round, None, "text", np.float32(0.1), [np.arange(round)], (chain, np.eye(2, dtype=np.float32)))
 
 
+def line_of(round):
+    """A record as it is written, with nothing in it but its round."""
+    empty = dict.fromkeys(field.name for field in dataclasses.fields(Record))
+    return Record(**(empty | {"round": round})).to_json()
+
+
 def write_rounds(folder, first, last, every=2):
     for round in range(first, last + 1):
-        folder.append(json.dumps({"round": round}), round, 0.1)
+        folder.append(line_of(round), round, 0.1)
         if round % every == 0:
             folder.save(round, state_of(round))
 
@@ -112,7 +120,7 @@ def test_damaged_or_missing_records_start_again_from_what_is_intact(tmp_path):
         folder.restore()
         write_rounds(folder, 1, 5)
         content = folder.rounds.read_bytes()
-        folder.rounds.write_bytes(content.replace(b'"round": 3', b'"round": 9'))
+        folder.rounds.write_bytes(content.replace(b'"round":3', b'"round":9'))
         assert folder.restore()[0] == 2
         folder.rounds.unlink()
         assert folder.restore() is None
@@ -138,7 +146,7 @@ def test_a_finished_run_is_recognised_and_a_tampered_one_is_not(tmp_path):
         with folder.rounds.open("ab") as file:
             file.write(b"x")
         assert folder.summary() is None
-        folder.clear()
+        folder.reopen(forget=True)
         assert sorted(p.name for p in folder.path.iterdir()) == [".lock", "config.toml"]
 
 
@@ -165,3 +173,13 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="Not a directory"), open_run(CONFIG, tmp_path / "file"):
         pass
+
+
+def test_records_and_aggregates_come_back(tmp_path):
+    aggregate = np.array([0.0, 1.5, 0.0, -2.0])
+    with open_run(CONFIG, tmp_path) as folder:
+        folder.restore()
+        write_rounds(folder, 1, 3)
+        folder.keep_aggregate(2, aggregate)
+        assert [record.round for record in read_records(folder.path)] == [1, 2, 3]
+        np.testing.assert_array_equal(read_aggregate(folder.path, 2), aggregate)

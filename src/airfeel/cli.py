@@ -13,8 +13,10 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError, Parameter
 
 from airfeel import __version__
+from airfeel.commands.config import config
 from airfeel.commands.data import data
 from airfeel.commands.listing import listing
+from airfeel.commands.run import run
 from airfeel.experiments.files import RunError
 from airfeel.learning.fetch import DataError
 
@@ -25,6 +27,8 @@ app = App(
     help="Over-the-air federated edge learning: train, predict, reproduce, report.",
     version=__version__,
 )
+app.command(run, name="run")
+app.command(config, name="config")
 app.command(data, name="data")
 app.command(listing, name="list")
 
@@ -62,8 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except KeyboardInterrupt:
-        print("airfeel: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        print(f"airfeel: {interrupt}" if interrupt.args else "airfeel: interrupted", file=sys.stderr)
         return 130
     except (CycloptsError, ValueError, OSError, ImportError, DataError, RunError) as error:
         if os.environ.get("AIRFEEL_DEBUG"):

@@ -55,6 +55,8 @@ class Aggregate:
         sigma^2 of y = A x + n (13); None as alpha.
     info
         The receiver's report; None where no receiver ran.
+    variance
+        The receiver's posterior variance of every coefficient; None where no receiver ran.
     """
 
     mean: Array
@@ -65,6 +67,7 @@ class Aggregate:
     alpha: float | None = None
     noise_var: float | None = None
     info: Info | None = None
+    variance: Array | None = None
 
     @property
     def nmse(self) -> float | None:

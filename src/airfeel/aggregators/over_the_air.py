@@ -98,6 +98,7 @@ class OverTheAir:
             alpha=arrival.alpha,
             noise_var=arrival.noise_var,
             info=estimate.info,
+            variance=estimate.variance,
         )
         return aggregate, AirState(memory, ledger, receiver)
 

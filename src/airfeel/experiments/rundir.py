@@ -5,6 +5,7 @@ new start the file is cut back to that point and the lost rounds are computed ag
 """
 
 import hashlib
+import io
 import json
 import os
 from collections.abc import Iterator
@@ -13,9 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 import airfeel
 from airfeel.config import Config
 from airfeel.experiments import checkpoint, files
+from airfeel.simulation import Record
+
+Array = NDArray[np.floating[Any]]
 
 
 @dataclass(slots=True)
@@ -45,16 +52,14 @@ class RunFolder:
         """Return the summary of a finished and undamaged run, None otherwise."""
         return finished(self.path)
 
-    def clear(self) -> None:
-        """Forget an earlier run."""
-        for name in (
-            "summary.json",
-            "checkpoint.npz",
-            "checkpoint.npz.previous",
-            "rounds.jsonl",
-            "timings.jsonl",
-        ):
-            (self.path / name).unlink(missing_ok=True)
+    def reopen(self, forget: bool) -> None:
+        """Prepare for computing: remove an untrue summary, and with ``forget`` all results."""
+        leftovers = ["summary.json"]
+        if forget:
+            leftovers += ["checkpoint.npz", "checkpoint.npz.previous", "rounds.jsonl", "timings.jsonl"]
+        with files.explained(self.path):
+            for name in leftovers:
+                (self.path / name).unlink(missing_ok=True)
 
     def restore(self) -> Any | None:
         """Return the newest trustworthy state, files cut back to its round; None: start at round 1."""
@@ -76,6 +81,16 @@ class RunFolder:
         with files.explained(self.path):
             _append(self.rounds, line)
             _append(self.timings, json.dumps({"round": round, "seconds": seconds}))
+
+    def keep_aggregate(self, round: int, aggregate: Array) -> None:
+        """Keep the true x of a round, nonzero entries only, in single precision."""
+        content = io.BytesIO()
+        places = np.flatnonzero(aggregate).astype(np.uint32)
+        values = aggregate[places].astype(np.float32)
+        np.savez_compressed(content, size=np.array(aggregate.size), places=places, values=values)
+        with files.explained(self.path):
+            (self.path / "aggregates").mkdir(exist_ok=True)
+            files.write_atomically(aggregate_file(self.path, round), content.getvalue())
 
     def save(self, round: int, state: Any) -> None:
         """Write a checkpoint; what it refers to in ``rounds.jsonl`` is made durable first."""
@@ -153,6 +168,24 @@ def finished(path: Path) -> dict[str, Any] | None:
         return None
     intact = isinstance(summary, dict) and summary.get("rounds_sha256") == hashlib.sha256(content).hexdigest()
     return summary if intact else None
+
+
+def read_records(path: Path) -> list[Record]:
+    """Return the records of the run in ``path``."""
+    return [Record.from_json(line) for line in (path / "rounds.jsonl").read_text().splitlines()]
+
+
+def read_aggregate(path: Path, round: int) -> Array:
+    """Return the true x of one round of the run in ``path``, recorded with ``run.record_aggregates``."""
+    with np.load(aggregate_file(path, round), allow_pickle=False) as archive:
+        aggregate = np.zeros(int(archive["size"]))
+        aggregate[archive["places"]] = archive["values"]
+    return aggregate
+
+
+def aggregate_file(path: Path, round: int) -> Path:
+    """Return where the aggregate of a round is kept."""
+    return path / "aggregates" / f"round-{round:06d}.npz"
 
 
 def _append(path: Path, line: str) -> None:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from airfeel import _mistakes
+from airfeel.config import mistakes
 
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
@@ -13,7 +13,7 @@ Probability = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
 Counts = Annotated[
     int | tuple[int, ...],
-    BeforeValidator(_mistakes.counts),
+    BeforeValidator(mistakes.counts),
     Field(json_schema_extra={"rule": "must be a whole number >= 1 or a list of them, one per device"}),
 ]
 

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from airfeel import _mistakes, _toml
-from airfeel.schemes import SCHEMES
-from airfeel.sections import (
+from airfeel.config import mistakes, toml
+from airfeel.config.schemes import SCHEMES
+from airfeel.config.sections import (
     Channel,
     Count,
     Devices,
@@ -64,14 +64,21 @@ class Config(Section):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         for key, value, rule in _contradictions(self):
-            raise _mistakes.Contradiction(key, value, rule)
+            raise mistakes.Contradiction(key, value, rule)
         return self
 
     def identity(self) -> dict[str, Any]:
         """Return the keys that determine the result, by dotted name."""
         ignored = _INCIDENTAL + SCHEMES[self.scheme].ignores
-        flat = _mistakes.flatten(self.model_dump(mode="json", exclude_none=True))
+        flat = mistakes.flatten(self.model_dump(mode="json", exclude_none=True))
         return {key: value for key, value in flat.items() if not _covered(key, ignored)}
+
+    def value(self, key: str) -> Any:
+        """Return the value of a dotted key, None where it is not set."""
+        flat = mistakes.flatten(self.model_dump(mode="json"))
+        if key not in flat:
+            raise ValueError(f"{key}: {mistakes.unknown_rule(key, mistakes.fields(Config))}")
+        return flat[key]
 
     def digest(self) -> str:
         """Return a short hash of :meth:`identity`; it names the run's folder."""
@@ -87,9 +94,9 @@ class Config(Section):
         tree = self.model_dump(mode="json")
         ignored = SCHEMES[self.scheme].ignores
         unread = {
-            key: f"not read by {self.scheme}" for key in _mistakes.flatten(tree) if _covered(key, ignored)
+            key: f"not read by {self.scheme}" for key in mistakes.flatten(tree) if _covered(key, ignored)
         }
-        return _toml.dumps(tree, unread)
+        return toml.dumps(tree, unread)
 
 
 def load_config(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
@@ -115,7 +122,7 @@ def load_config(path: str | Path | None = None, overrides: Mapping[str, Any] | N
         return Config.model_validate(tree)
     except ValidationError as error:
         source = "default configuration" if path is None else str(path)
-        raise ValueError(_mistakes.sentences(error, Config, tree, source, overrides)) from None
+        raise ValueError(mistakes.sentences(error, Config, tree, source, overrides)) from None
 
 
 def parse_override(text: str) -> tuple[str, Any]:

@@ -1,0 +1,43 @@
+"""``airfeel config``: the resolved configuration, and who holds which classes."""
+
+import logging
+
+from airfeel.commands.run import Settings, load
+from airfeel.config import Config
+from airfeel.learning.fetch import DataError
+from airfeel.learning.partitions import class_table
+from airfeel.simulation.assembly import find_data, make_partition
+
+_log = logging.getLogger("airfeel")
+_SHOWN = 50  # devices in the table
+
+
+def config(config: str = "", /, *, settings: Settings = None) -> None:
+    """Print the complete, validated configuration as TOML, and on stderr the classes of every device.
+
+    Example: airfeel config --set partition.kind=classes --set partition.classes=2 > mine.toml
+
+    Parameters
+    ----------
+    config
+        A TOML file; without one the defaults.
+    settings
+        key=value, such as uplink.ratio=0.04; may be given several times and wins over the file.
+    """
+    loaded = load(config, settings)
+    table = _table(loaded) if _log.isEnabledFor(logging.INFO) else ""
+    print(loaded.to_toml(), end="", flush=True)
+    _log.info(f"\n{table}")
+
+
+def _table(config: Config) -> str:
+    """Return who holds which classes, or why that cannot be said."""
+    try:
+        labels = find_data(config).train_labels
+    except DataError as error:
+        return f"classes of the devices: not known without the data ({error})"
+    partition = make_partition(config, labels)
+    lines = ["samples of each class on every device", class_table(labels, partition[:_SHOWN])]
+    if len(partition) > _SHOWN:
+        lines.append(f"and {len(partition) - _SHOWN} more devices")
+    return "\n".join(lines)

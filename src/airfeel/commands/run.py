@@ -1,0 +1,98 @@
+"""``airfeel run``: one training run, crash-safe and resumable."""
+
+import logging
+import shlex
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from airfeel.config import Config, load_config, parse_override
+from airfeel.experiments import progress
+from airfeel.experiments.results import write_results
+from airfeel.experiments.runner import Outcome, execute
+
+_log = logging.getLogger("airfeel")
+
+Settings = Annotated[list[str] | None, Parameter(name="--set", negative=())]
+
+
+def run(
+    config: str = "",
+    /,
+    *,
+    settings: Settings = None,
+    out: Path = Path("results"),
+    force: Annotated[bool, Parameter(negative=())] = False,
+) -> None:
+    """Train one model over the air, by default with TSA-GA on MNIST, and print the run's folder.
+
+    Killed or interrupted, the same command continues where it was. A finished run is not repeated.
+
+    Example: airfeel run --set scheme=a_dsgd --set rounds=50
+
+    Parameters
+    ----------
+    config
+        A TOML file; airfeel config prints one with every key.
+    settings
+        key=value, such as uplink.ratio=0.04; may be given several times and wins over the file.
+    out
+        Folder for runs and tables.
+    force
+        Compute a finished run again.
+    """
+    loaded = load(config, settings)
+    _log.info(f"{loaded.scheme} on {loaded.dataset}, {loaded.rounds} rounds: {out / 'runs' / loaded.label()}")
+    with _stop_asked() as stop:
+        outcome = execute(loaded, out, force=force, progress=progress.choose(), stop=stop)
+    if outcome.summary is None:
+        again = ["airfeel", "run", *([config] if config else [])]
+        again += [word for setting in settings or [] for word in ("--set", setting)] + ["--out", str(out)]
+        raise KeyboardInterrupt(
+            f"stopped after round {outcome.round} of {loaded.rounds}; to continue: {shlex.join(again)}"
+        )
+    table = write_results(out)
+    _report(loaded, outcome, table)
+    print(outcome.folder)
+
+
+def load(config: str, settings: list[str] | None) -> Config:
+    """Return the configuration from a file and ``--set`` options."""
+    overrides: dict[str, Any] = dict(parse_override(setting) for setting in settings or [])
+    return load_config(config or None, overrides)
+
+
+def _report(config: Config, outcome: Outcome, table: Path) -> None:
+    """Say in one line how the run ended."""
+    summary = outcome.summary or {}
+    words = [f"{config.scheme}: {summary['rounds']} rounds"]
+    if summary["accuracy"] is not None:
+        words.append(f"accuracy {summary['accuracy']:.4f}")
+    if summary["mean_nmse_db"] is not None:
+        words.append(f"mean NMSE {summary['mean_nmse_db']:.1f} dB")
+    if not outcome.computed:
+        words.append("finished before, not repeated (--force computes it again)")
+    _log.info(", ".join(words))
+    _log.info(f"table of all runs: {table}")
+
+
+@contextmanager
+def _stop_asked() -> Iterator[Callable[[], bool]]:
+    """Make the first Ctrl-C (or SIGTERM) a request to stop after the round; a second one interrupts."""
+    asked: list[int] = []
+
+    def ask(number: int, frame: object) -> None:
+        if asked:
+            raise KeyboardInterrupt("interrupted; the same command continues from the last checkpoint")
+        asked.append(number)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

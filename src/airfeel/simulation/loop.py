@@ -1,0 +1,131 @@
+"""The loop: one federated round after another, each a pure function of the state before it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel.aggregators import Aggregate
+from airfeel.aggregators.base import AirState
+from airfeel.config import Config
+from airfeel.learning.devices import evaluate, local_gradients
+from airfeel.learning.server import ServerState
+from airfeel.learning.tasks import Score, Task
+from airfeel.simulation.assembly import DataLike, Parts, assemble
+from airfeel.simulation.records import Record, make_record
+from airfeel.workers import Workers
+
+Array = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunState:
+    """All that a run carries from one round to the next; a checkpoint is exactly this.
+
+    ``round`` is the last one completed; ``true_sum`` and ``found_sum`` add up x and x^ of all rounds.
+    """
+
+    round: int
+    theta: Array
+    air: AirState
+    server: ServerState
+    true_sum: Array
+    found_sum: Array
+    symbols: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """One round: its record, the state after it, and the aggregate that was sent and recovered."""
+
+    record: Record
+    state: RunState
+    aggregate: Aggregate
+
+
+def train(config: Config, *, task: Task | None = None, dataset: DataLike | None = None) -> Iterator[Record]:
+    """Train one model over the air; yield one record per round.
+
+    Parameters
+    ----------
+    config
+        From :func:`airfeel.load_config`.
+    task
+        A model of your own in place of ``config.model``.
+    dataset
+        Data of your own in place of ``config.dataset``: a name, a folder of idx files, a Dataset, or four
+        arrays (train images, train labels, test images, test labels).
+    """
+    parts = assemble(config, task, dataset)
+    return (step.record for step in steps(parts, start(parts)))
+
+
+def steps(parts: Parts, state: RunState) -> Iterator[Step]:
+    """Yield the rounds after ``state`` until the configured number is reached."""
+    with Workers(parts.config.run.threads) as workers:
+        while state.round < parts.config.rounds:
+            step = advance(parts, state, workers)
+            state = step.state
+            yield step
+
+
+def start(parts: Parts) -> RunState:
+    """Return the state before round 1."""
+    size = parts.task.size
+    return RunState(
+        round=0,
+        theta=parts.task.init(parts.config.seed),
+        air=parts.aggregator.init(len(parts.data), size),
+        server=parts.optimizer.init(size),
+        true_sum=np.zeros(size),
+        found_sum=np.zeros(size),
+        symbols=0,
+    )
+
+
+def advance(parts: Parts, state: RunState, workers: Workers) -> Step:
+    """Carry out one round: local training, uplink, update, evaluation."""
+    round, seed = state.round + 1, parts.config.seed
+    computing, sending = parts.participation.draw(len(parts.data), seed, round)
+    gradients = local_gradients(
+        parts.task,
+        state.theta,
+        parts.data,
+        parts.training,
+        rate=parts.local_rate(round),
+        seed=seed,
+        round=round,
+        selected=computing,
+        workers=workers,
+    )
+    aggregate, air = parts.aggregator.aggregate(
+        state.air, gradients, parts.weights, seed=seed, round=round, sending=sending
+    )
+    rate = parts.server_rate(round)
+    theta, server = parts.optimizer.update(state.server, state.theta, aggregate.mean, rate)
+    after = RunState(
+        round=round,
+        theta=theta,
+        air=air,
+        server=server,
+        true_sum=state.true_sum + aggregate.truth,
+        found_sum=state.found_sum + aggregate.mean,
+        symbols=state.symbols + aggregate.channel_uses,
+    )
+    record = make_record(
+        round,
+        aggregate,
+        _score(parts, theta, round, workers),
+        sums=(after.true_sum, after.found_sum),
+        energy=float(air.ledger.spent.max()),
+        symbols=after.symbols,
+    )
+    return Step(record, after, aggregate)
+
+
+def _score(parts: Parts, theta: Array, round: int, workers: Workers) -> Score | None:
+    """Evaluate in every n-th round and in the last."""
+    due = round % parts.config.run.evaluate_every == 0 or round == parts.config.rounds
+    return evaluate(parts.task, theta, parts.test, workers) if due else None

@@ -1,0 +1,150 @@
+"""What is written down about every round."""
+
+import json
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel.aggregators import Aggregate
+from airfeel.learning.tasks import Score
+
+Array = NDArray[np.floating[Any]]
+
+_FLOOR = 1e-40  # an error of exactly zero is reported as -400 dB
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One round. None stands for what does not exist: no evaluation, no radio, no receiver, nothing sent.
+
+    Parameters
+    ----------
+    round
+        Counted from 1.
+    accuracy, loss
+        On the test set, after this round's update.
+    nmse_db
+        10 log10(||x^ - x||^2 / ||x||^2).
+    above_zero_db
+        The estimate is worse than none: NMSE above 0 dB.
+    cumulative_nmse_db
+        The same for the sums of x^ and x over all rounds so far; with error feedback the sum is what counts.
+    support, support_found, support_overlap
+        Number of coefficients that are not zero in x, of those the receiver holds for active (posterior mean
+        beyond its posterior standard deviation), and of those in both.
+    iterations, status, activity, p01, beta, variance
+        The receiver's report: iterations, how they ended, and the chain parameters in force.
+    alpha, noise_var
+        Power scaling (12) and sigma^2 of y = A x + n (13).
+    devices
+        How many devices were heard.
+    energy
+        The largest energy any device has spent so far.
+    symbols
+        Channel uses so far.
+    """
+
+    round: int
+    accuracy: float | None
+    loss: float | None
+    nmse_db: float | None
+    above_zero_db: bool | None
+    cumulative_nmse_db: float | None
+    support: int
+    support_found: int | None
+    support_overlap: int | None
+    iterations: int | None
+    status: str | None
+    activity: float | None
+    p01: float | None
+    beta: float | None
+    variance: float | None
+    alpha: float | None
+    noise_var: float | None
+    devices: int
+    energy: float
+    symbols: int
+
+    def to_json(self) -> str:
+        """Return one line of JSON; equal records give equal bytes."""
+        return json.dumps(asdict(self), separators=(",", ":"), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, line: str) -> "Record":
+        """Undo :meth:`to_json`; keys of later versions are left out."""
+        known = {field.name for field in fields(cls)}
+        return cls(**{key: value for key, value in json.loads(line).items() if key in known})
+
+
+def make_record(
+    round: int,
+    aggregate: Aggregate,
+    score: Score | None,
+    sums: tuple[Array, Array],
+    energy: float,
+    symbols: int,
+) -> Record:
+    """Put one round on record.
+
+    ``sums`` are x and x^ summed over all rounds up to this one; ``energy`` and ``symbols`` are totals too.
+    """
+    nmse = decibel(aggregate.nmse)
+    found, overlap = _found_support(aggregate)
+    info, radio = aggregate.info, aggregate.alpha is not None
+    chain = None if info is None else info.chain
+    return Record(
+        round=round,
+        accuracy=None if score is None else _finite(score.accuracy),
+        loss=None if score is None else _finite(score.loss),
+        nmse_db=nmse,
+        above_zero_db=None if nmse is None else nmse > 0,
+        cumulative_nmse_db=decibel(_relative_error(*sums)) if symbols else None,
+        support=int(np.count_nonzero(aggregate.truth)),
+        support_found=found,
+        support_overlap=overlap,
+        iterations=None if info is None else info.iterations,
+        status=info.status if info is not None else "silent" if symbols and not radio else None,
+        activity=None if chain is None else chain.activity,
+        p01=None if chain is None else chain.p01,
+        beta=None if chain is None else chain.beta,
+        variance=None if chain is None else chain.variance,
+        alpha=aggregate.alpha,
+        noise_var=aggregate.noise_var,
+        devices=int(np.count_nonzero(aggregate.active)),
+        energy=energy,
+        symbols=symbols,
+    )
+
+
+def decibel(ratio: float | None) -> float | None:
+    """Return a power ratio in decibel, None as None.
+
+    >>> decibel(0.1)
+    -10.0
+    """
+    return None if ratio is None else 10 * math.log10(max(ratio, _FLOOR))
+
+
+def _found_support(aggregate: Aggregate) -> tuple[int | None, int | None]:
+    """Count the coefficients held for active, and those among them that are.
+
+    For a spike and a narrow slab, mean^2 > variance says that the support probability is above 1/2.
+    """
+    if aggregate.variance is None:
+        return None, None
+    found = aggregate.mean**2 > aggregate.variance
+    return int(np.count_nonzero(found)), int(np.count_nonzero(found & (aggregate.truth != 0)))
+
+
+def _relative_error(truth: Array, estimate: Array) -> float | None:
+    """Return ||estimate - truth||^2 / ||truth||^2, None for a truth of zero."""
+    scale = float(np.sum(truth**2))
+    return float(np.sum((estimate - truth) ** 2)) / scale if scale else None
+
+
+def _finite(value: float) -> float | None:
+    """Return a number that JSON can hold; a task without the notion of accuracy says nan."""
+    return float(value) if math.isfinite(value) else None
