@@ -40,7 +40,6 @@ def test_kept_and_remainder_are_bit_for_bit_the_accumulated_gradient(dtype):
     assert kept.dtype == remainder.dtype == dtype
     assert (kept + remainder).tobytes() == rows.tobytes()
     assert (np.count_nonzero(kept, axis=1) == 80).all()
-    assert np.abs(remainder).max(axis=1) == pytest.approx(np.abs(remainder).max(axis=1))
     assert (np.where(kept != 0, np.abs(kept), np.inf).min(axis=1) >= np.abs(remainder).max(axis=1)).all()
 
 
@@ -116,7 +115,7 @@ def test_long_term_power_uses_what_was_saved():
 
 def test_the_audit_stops_a_device_that_would_exceed_p():
     ledger = Ledger.open(2).charge(np.array([1.0, 0.5]), 1.0)
-    with pytest.raises(EnergyExceeded, match="device 0 would have spent 2.01 after 2 rounds"):
+    with pytest.raises(EnergyExceeded, match=r"device 0 would have spent 2\.01 after 2 rounds"):
         ledger.charge(np.array([1.01, 1.5]), 1.0)
     with pytest.raises(EnergyExceeded, match="device 1"):
         ledger.charge(np.array([0.0, np.nan]), 1.0)

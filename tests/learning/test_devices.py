@@ -1,0 +1,136 @@
+import numpy as np
+import pytest
+
+from airfeel.learning.devices import LocalTraining, Participation, evaluate, local_gradients, shares, split
+from airfeel.learning.tasks import SoftmaxRegression
+from airfeel.workers import Workers
+
+TASK = SoftmaxRegression(20, 5)
+EXACT = SoftmaxRegression(20, 5, dtype="float64")
+
+
+def devices(task, sizes=(30, 50, 20, 41), seed=0):
+    rng = np.random.default_rng(seed)
+    return [
+        task.prepare(rng.integers(0, 256, (size, 20), dtype=np.uint8), rng.integers(0, 5, size))
+        for size in sizes
+    ]
+
+
+def gradients(task, data, training, threads=1, round=1, selected=None, theta=None):
+    theta = np.zeros(task.size) if theta is None else theta
+    with Workers(threads) as workers:
+        return local_gradients(
+            task, theta, data, training, rate=0.3, seed=9, round=round, selected=selected, workers=workers
+        )
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_accumulated_gradient_is_the_way_gone_over_the_rate(steps):
+    """(3)(4) as corrected: g_m = (start - end)/eta, so that theta - eta g_m is where the device ended."""
+    data = devices(EXACT)
+    start = np.random.default_rng(3).standard_normal(EXACT.size)
+    got = gradients(EXACT, data, LocalTraining(steps), theta=start)
+    for samples, gradient in zip(data, got, strict=True):
+        theta = start
+        for _ in range(steps):
+            theta = theta - 0.3 * EXACT.gradient(theta, samples)
+        np.testing.assert_allclose(gradient, (start - theta) / 0.3, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(start - 0.3 * gradient, theta, rtol=0, atol=1e-12)
+        assert EXACT.evaluate(start - 0.3 * gradient, samples).loss < EXACT.evaluate(start, samples).loss
+
+
+@pytest.mark.parametrize("training", [LocalTraining(1), LocalTraining(3), LocalTraining(2, batch_size=7)])
+def test_bytes_do_not_depend_on_the_number_of_threads(training):
+    data = devices(TASK, sizes=tuple(range(10, 40)))
+    one = gradients(TASK, data, training, threads=1)
+    assert one.dtype == np.float32
+    for threads in (2, 5):
+        assert gradients(TASK, data, training, threads=threads).tobytes() == one.tobytes()
+
+
+def test_mini_batches_change_by_round_and_device_and_repeat_by_seed():
+    same = devices(TASK)[:1] * 2
+    training = LocalTraining(1, batch_size=8)
+    first = gradients(TASK, same, training)
+    assert not np.array_equal(first[0], first[1])
+    assert not np.array_equal(first, gradients(TASK, same, training, round=2))
+    np.testing.assert_array_equal(first, gradients(TASK, same, training))
+
+
+def test_a_batch_as_large_as_the_data_is_the_full_batch():
+    data = devices(TASK)
+    full = gradients(TASK, data, LocalTraining(2))
+    np.testing.assert_array_equal(full, gradients(TASK, data, LocalTraining(2, batch_size=50)))
+
+
+def test_a_mini_batch_gradient_is_unbiased():
+    data = devices(EXACT)[:1]
+    full = gradients(EXACT, data, LocalTraining())[0]
+    draws = np.array([gradients(EXACT, data, LocalTraining(1, 6), round=t)[0] for t in range(400)])
+    error = (draws.mean(axis=0) - full) / (draws.std(axis=0) / 20)
+    assert np.abs(error).max() < 4.5  # 105 coefficients, 4.5 standard deviations
+
+
+def test_a_device_not_selected_computes_nothing():
+    data = devices(TASK)
+    data[2] = None  # would fail if touched
+    selected = np.array([True, True, False, True])
+    got = gradients(TASK, [*data], LocalTraining(), selected=selected)
+    assert not got[2].any()
+    assert got[[0, 1, 3]].any(axis=1).all()
+    assert not gradients(TASK, data, LocalTraining(), selected=np.zeros(4, bool)).any()
+
+
+def test_shares_follow_the_sizes():
+    np.testing.assert_allclose(shares(devices(TASK)), np.array([30, 50, 20, 41]) / 141)
+
+
+def test_score_in_parts_is_the_score_of_the_whole():
+    rng = np.random.default_rng(4)
+    images, labels = rng.integers(0, 256, (103, 20), dtype=np.uint8), rng.integers(0, 5, 103)
+    theta = rng.standard_normal(EXACT.size)
+    whole = EXACT.evaluate(theta, EXACT.prepare(images, labels))
+    with Workers(2) as workers:
+        parts = evaluate(EXACT, theta, split(EXACT, images, labels, part=25), workers)
+    assert parts.loss == pytest.approx(whole.loss, rel=1e-12)
+    assert parts.accuracy == pytest.approx(whole.accuracy, rel=1e-12)
+
+
+def test_everybody_takes_part_by_default():
+    selected, sending = Participation().draw(6, seed=1, round=1)
+    assert selected.all()
+    assert sending.all()
+
+
+def test_a_fraction_is_selected_anew_each_round():
+    part = Participation(fraction=0.3)
+    masks = np.array([part.draw(10, seed=1, round=t)[0] for t in range(1, 401)])
+    assert (masks.sum(axis=1) == 3).all()
+    spread = np.sqrt(0.3 * 0.7 / 400)
+    assert np.abs(masks.mean(axis=0) - 0.3).max() < 4.5 * spread
+    assert Participation(fraction=0.01).draw(10, 1, 1)[0].sum() == 1
+
+
+def test_dropped_devices_computed_and_do_not_send():
+    draws = [Participation(0.5, dropout=0.2).draw(20, seed=2, round=t) for t in range(1, 301)]
+    selected, sending = np.array(draws).transpose(1, 0, 2)
+    assert not (sending & ~selected).any()
+    rate = 1 - sending.sum() / selected.sum()
+    assert abs(rate - 0.2) < 4.5 * np.sqrt(0.16 / selected.sum())
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: LocalTraining(0), "steps"),
+        (lambda: LocalTraining(1, 0), "batch_size"),
+        (lambda: Participation(0.0), "fraction"),
+        (lambda: Participation(1.5), "fraction"),
+        (lambda: Participation(1.0, -0.1), "dropout"),
+        (lambda: Workers(0), "threads"),
+    ],
+)
+def test_bad_parameters_are_named(make, name):
+    with pytest.raises(ValueError, match=f"{name} = "):
+        make()

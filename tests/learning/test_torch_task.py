@@ -1,0 +1,133 @@
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+from airfeel.learning.devices import LocalTraining, local_gradients  # noqa: E402
+from airfeel.learning.tasks import SoftmaxRegression  # noqa: E402
+from airfeel.learning.torch_task import TorchTask, small_cnn  # noqa: E402
+from airfeel.workers import Workers  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+def images(count=40, seed=0, size=28, classes=10):
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 256, (count, size, size), dtype=np.uint8), rng.integers(0, classes, count)
+
+
+class Linear(nn.Module):
+    """Softmax regression whose parameters come in airfeel's order: pixel-major weights, then biases."""
+
+    def __init__(self, features=784, classes=10, dtype=torch.float64):
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(features, classes, dtype=dtype))
+        self.biases = nn.Parameter(torch.zeros(classes, dtype=dtype))
+
+    def forward(self, inputs):
+        return inputs @ self.weights + self.biases
+
+
+def test_the_linear_model_equals_softmax_regression():
+    task, plain = TorchTask(Linear, flatten=True, chunk=16), SoftmaxRegression(dtype="float64")
+    assert task.size == plain.size == 7850
+    data, labels = images()
+    theta = np.random.default_rng(1).standard_normal(7850)
+    ours, theirs = plain.prepare(data, labels), task.prepare(data, labels)
+    np.testing.assert_array_equal(task.init(3), plain.init(3))
+    np.testing.assert_allclose(task.gradient(theta, theirs), plain.gradient(theta, ours), rtol=0, atol=1e-13)
+    score, expected = task.evaluate(theta, theirs), plain.evaluate(theta, ours)
+    assert score.loss == pytest.approx(expected.loss, rel=1e-12)
+    assert score.accuracy == expected.accuracy
+
+
+def test_gradient_of_the_cnn_against_finite_differences():
+    task = TorchTask(lambda: small_cnn().double(), chunk=7)
+    samples, theta = task.prepare(*images(20)), task.init(4)
+    gradient, rng, step = task.gradient(theta, samples), np.random.default_rng(2), 1e-6
+    for _ in range(12):  # directional derivatives touch all 20,466 parameters
+        direction = rng.standard_normal(task.size)
+        direction /= np.linalg.norm(direction)
+        ahead, behind = (task.evaluate(theta + sign * step * direction, samples).loss for sign in (1, -1))
+        assert gradient @ direction == pytest.approx((ahead - behind) / (2 * step), abs=1e-7)
+
+
+def test_chunks_only_bound_the_memory():
+    data = images(50)
+    whole, parts = TorchTask(Linear, flatten=True, chunk=50), TorchTask(Linear, flatten=True, chunk=13)
+    theta = np.random.default_rng(1).standard_normal(7850)
+    np.testing.assert_allclose(
+        whole.gradient(theta, whole.prepare(*data)), parts.gradient(theta, parts.prepare(*data)), atol=1e-14
+    )
+
+
+def test_bytes_do_not_depend_on_the_number_of_threads():
+    task = TorchTask(small_cnn, chunk=20)
+    data = [task.prepare(*images(30, seed=m)) for m in range(6)]
+    theta, results = task.init(0), []
+    for threads in (1, 3):
+        with Workers(threads) as workers:
+            g = local_gradients(
+                task, theta, data, LocalTraining(2, 16), rate=0.1, seed=0, round=1, workers=workers
+            )
+        results.append(g.tobytes())
+    assert results[0] == results[1]
+
+
+def test_init_depends_on_the_seed_and_on_nothing_else():
+    task = TorchTask(small_cnn)
+    torch.manual_seed(5)
+    first, state = task.init(1), torch.random.get_rng_state()
+    torch.manual_seed(6)
+    np.testing.assert_array_equal(first, task.init(1))
+    assert not np.array_equal(first, task.init(2))
+    torch.manual_seed(5)
+    assert torch.equal(torch.random.get_rng_state(), state)  # torch's own generator is left alone
+
+
+def test_the_cnn_learns():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 200)
+    data = (rng.integers(0, 60, (200, 28, 28)) + 150 * (labels[:, None, None] * np.tri(28))).astype(np.uint8)
+    task = TorchTask(small_cnn)
+    samples, theta = task.prepare(data, labels), task.init(0)
+    start = task.evaluate(theta, samples)
+    for _ in range(30):
+        theta = theta - 0.1 * task.gradient(theta, samples)
+    end = task.evaluate(theta, samples)
+    assert end.loss < 0.5 * start.loss
+    assert end.accuracy > 0.95
+
+
+def test_any_loss_will_do():
+    task = TorchTask(
+        lambda: nn.Linear(784, 10, dtype=torch.float64), nn.functional.multi_margin_loss, flatten=True
+    )
+    samples, theta = task.prepare(*images()), task.init(0)
+    direction = np.random.default_rng(0).standard_normal(task.size)
+    ahead, behind = (task.evaluate(theta + sign * 1e-7 * direction, samples).loss for sign in (1, -1))
+    assert task.gradient(theta, samples) @ direction == pytest.approx((ahead - behind) / 2e-7, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5)), "Dropout at '1'"),
+        (lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2)), "BatchNorm2d at '1'"),
+        (lambda: nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2).double()), "exactly one type"),
+        (lambda: nn.ReLU(), "no parameters"),
+    ],
+)
+def test_modules_that_cannot_be_a_pure_task_are_refused(build, message):
+    with pytest.raises(ValueError, match=message):
+        TorchTask(build)
+
+
+def test_dropout_of_zero_is_harmless():
+    assert TorchTask(lambda: nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.0)), flatten=True).size == 15
+
+
+def test_chunk_must_be_positive():
+    with pytest.raises(ValueError, match="chunk = 0"):
+        TorchTask(small_cnn, chunk=0)
