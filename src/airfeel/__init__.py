@@ -1,8 +1,25 @@
 """airfeel: over-the-air federated edge learning."""
 
 from airfeel.beliefs.chains import ChainParams
+from airfeel.operators import GaussianMatrix, PartialDCT, dot_test
+from airfeel.receivers.amp import AMP
 from airfeel.receivers.base import Estimate, Reception
+from airfeel.receivers.storage import load_state, save_state
+from airfeel.receivers.tsaga import TSAGA
+from airfeel.receivers.turbo_cs import TurboCS
 
 __version__ = "0.1.0"
 
-__all__ = ["ChainParams", "Estimate", "Reception"]
+__all__ = [
+    "AMP",
+    "TSAGA",
+    "ChainParams",
+    "Estimate",
+    "GaussianMatrix",
+    "PartialDCT",
+    "Reception",
+    "TurboCS",
+    "dot_test",
+    "load_state",
+    "save_state",
+]

@@ -40,8 +40,8 @@ class PartialDCT(LinearOperator):
 
     Notes
     -----
-    Forward: pad x with zeros to (blocks, length), transform each block, keep the chosen rows. Adjoint: put the
-    measurements back, fill with zeros, transform back, cut the padding off. Single precision input is
+    Forward: pad x with zeros to (blocks, length), transform each block, keep the chosen rows. Adjoint: put
+    the measurements back, fill with zeros, transform back, cut the padding off. Single precision input is
     transformed in single precision.
 
     Without padding A A^T = I. With padding only :attr:`extended`, the same operator on ``extended_size``
@@ -68,7 +68,7 @@ class PartialDCT(LinearOperator):
         if self.rows < self.blocks:
             rule = f"must be >= {self.blocks}, one row for each block of length {self.length}"
             raise _checks.reject("rows", self.rows, rule)
-        super().__init__(dtype=np.float64, shape=(self.rows, self.size))
+        super().__init__(dtype=np.float64, shape=(self.rows, self.size))  # type: ignore[call-arg]
 
     @property
     def extended_size(self) -> int:
@@ -140,7 +140,7 @@ class PartialDCT(LinearOperator):
         spectrum = fft.dct(signed, norm="ortho", axis=-1)
         return spectrum.reshape(*x.shape[:-2], self.extended_size)[..., self.index]
 
-    def adjoint(self, y: Array) -> Array:
+    def backproject(self, y: Array) -> Array:
         """Apply the adjoint to measurements (..., rows); the result is laid out as (..., blocks, length)."""
         x = fft.idct(self.scatter(y), norm="ortho", axis=-1, overwrite_x=True)
         return x if self.sign is None else x * self.sign
@@ -149,13 +149,13 @@ class PartialDCT(LinearOperator):
         return self.measure(self.spread(_floating(x.reshape(-1))))
 
     def _rmatvec(self, y: Array) -> Array:
-        return self.gather(self.adjoint(_floating(y.reshape(-1))))
+        return self.gather(self.backproject(_floating(y.reshape(-1))))
 
     def _matmat(self, X: Array) -> Array:
         return self.measure(self.spread(_floating(np.ascontiguousarray(X.T)))).T
 
     def _rmatmat(self, Y: Array) -> Array:
-        return self.gather(self.adjoint(_floating(np.ascontiguousarray(Y.T)))).T
+        return self.gather(self.backproject(_floating(np.ascontiguousarray(Y.T)))).T
 
 
 class _Extended(LinearOperator):
@@ -163,13 +163,13 @@ class _Extended(LinearOperator):
 
     def __init__(self, inner: PartialDCT) -> None:
         self.inner = inner
-        super().__init__(dtype=np.float64, shape=(inner.rows, inner.extended_size))
+        super().__init__(dtype=np.float64, shape=(inner.rows, inner.extended_size))  # type: ignore[call-arg]
 
     def _matvec(self, x: Array) -> Array:
         return self.inner.measure(_floating(x).reshape(self.inner.blocks, self.inner.length))
 
     def _rmatvec(self, y: Array) -> Array:
-        return self.inner.adjoint(_floating(y.reshape(-1))).reshape(-1)
+        return self.inner.backproject(_floating(y.reshape(-1))).reshape(-1)
 
 
 class GaussianMatrix(LinearOperator):
@@ -188,7 +188,7 @@ class GaussianMatrix(LinearOperator):
         if 4 * self.rows * self.size > GAUSSIAN_LIMIT:
             rule = f"4 * rows * size must be <= {GAUSSIAN_LIMIT} bytes; use PartialDCT for such sizes"
             raise _checks.reject("rows * size", self.rows * self.size, rule)
-        super().__init__(dtype=np.float32, shape=(self.rows, self.size))
+        super().__init__(dtype=np.float32, shape=(self.rows, self.size))  # type: ignore[call-arg]
 
     @cached_property
     def matrix(self) -> NDArray[np.float32]:

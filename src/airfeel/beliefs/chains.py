@@ -62,8 +62,16 @@ class ChainParams:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Amplitude:
+    """A Gaussian belief about every amplitude r_n."""
+
+    mean: Array
+    variance: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Message:
-    """A Gaussian message about the amplitude in information form: exp(shift r - precision r^2 / 2).
+    """A Gaussian message about every amplitude in information form: exp(shift r - precision r^2 / 2).
 
     Zero precision and shift say nothing. This form needs no infinities and holds for beta = 1 too.
     """
@@ -81,9 +89,9 @@ def stationary(chain: ChainParams, size: int, dtype: Any = np.float64) -> SpikeS
 def expansion_message(odds: Array, z: Array, tau: Array) -> Message:
     """Return the message to the amplitude by expanding its logarithm at r = z to second order (34)-(37).
 
-    With s in {eps, 1} the message is the mixture of (1 - lam) exp(-(z - eps r)^2 / 2 tau) and
-    lam exp(-(z - r)^2 / 2 tau); ``w`` is the share of the second component at r = z. Where the curvature is not
-    negative the message says nothing.
+    With s in {eps, 1} the message is the mixture of (1 - lam) exp(-(z - eps r)^2 / 2 tau) and lam exp(-(z -
+    r)^2 / 2 tau); ``w`` is the share of the second component at r = z. Where the curvature is not negative
+    the message says nothing.
     """
     share = np.multiply(z, z)
     share *= (1 - EPSILON) ** 2 / (2 * tau)
@@ -99,33 +107,29 @@ def expansion_message(odds: Array, z: Array, tau: Array) -> Message:
     return Message(precision, slope)
 
 
-def absorb(prior: SpikeSlab, message: Message) -> tuple[Array, Array]:
-    """Return mean and variance of the amplitude's prior times a message."""
-    variance = prior.variance / (1 + prior.variance * message.precision)
-    mean = variance * message.shift + prior.mean * (variance / prior.variance)
-    return mean, variance
+def absorb(prior: SpikeSlab, message: Message) -> Amplitude:
+    """Multiply the amplitude's prior by a message."""
+    keep = 1 / (1 + prior.variance * message.precision)
+    variance = prior.variance * keep
+    return Amplitude(variance * message.shift + prior.mean * keep, variance)
 
 
-def match_moments(prior: SpikeSlab, posterior: SpikeSlab) -> tuple[Array, Array]:
-    """Return mean and variance of the amplitude's exact posterior pi N(m1, v1) + (1 - pi) N(mu, v)."""
-    pi = posterior.support
-    step = posterior.mean - prior.mean
-    mean = prior.mean + pi * step
+def mix(weight: Array, first: Amplitude | SpikeSlab, second: Amplitude | SpikeSlab) -> Amplitude:
+    """Return the Gaussian with mean and variance of weight * first + (1 - weight) * second."""
+    step = first.mean - second.mean
+    mean = second.mean + weight * step
     step *= step
-    step *= pi * (1 - pi)
-    step += prior.variance + pi * (posterior.variance - prior.variance)
-    return mean, step
+    step *= 1 - weight
+    step += first.variance - second.variance
+    step *= weight
+    step += second.variance
+    return Amplitude(mean, step)
 
 
-def implied_message(prior: SpikeSlab, mean: Array, variance: Array) -> Message:
-    """Return the message that turns the amplitude's prior into N(mean, variance).
-
-    Where the posterior is wider than the prior there is no such Gaussian: the message says nothing.
-    """
-    precision = 1 / variance - 1 / prior.variance
-    informative = precision > 0
-    shift = mean / variance - prior.mean / prior.variance
-    return Message(precision * informative, shift * informative)
+def expected_message(support: Array, z: Array, tau: Array) -> Message:
+    """Return the message N(z, tau / pi): the log-likelihood of the amplitude averaged over the support."""
+    precision = support / tau
+    return Message(precision, precision * z)
 
 
 def predict_support(support: Array, chain: ChainParams) -> Array:
@@ -133,7 +137,15 @@ def predict_support(support: Array, chain: ChainParams) -> Array:
     return chain.p10 + (1 - chain.p01 - chain.p10) * support
 
 
-def predict_amplitude(mean: Array, variance: Array, chain: ChainParams) -> tuple[Array, Array]:
+def predict_amplitude(amplitude: Amplitude, chain: ChainParams) -> Amplitude:
     """Carry the amplitude through one step of (19), see (41)(42)."""
     keep = 1 - chain.beta
-    return keep * mean, keep**2 * variance + chain.process_var
+    return Amplitude(keep * amplitude.mean, keep**2 * amplitude.variance + chain.process_var)
+
+
+def came_from_active(support: Array, ahead: Array, chain: ChainParams) -> tuple[Array, Array]:
+    """Return P(s_t = 1) given that s_t+1 is 1, and given that it is 0.
+
+    ``support`` is P(s_t = 1), ``ahead`` is P(s_t+1 = 1) as :func:`predict_support` gives it.
+    """
+    return (1 - chain.p01) * support / ahead, chain.p01 * support / (1 - ahead)

@@ -16,7 +16,8 @@ TILE = 1 << 14  # coefficients worked on at once: all temporaries of a tile stay
 class SpikeSlab:
     """Support probability, amplitude mean and amplitude variance, one of each per coefficient.
 
-    As a prior these are lam_n, mu_n, v_n of (43); as a posterior pi_n, m1_n, v1_n (the amplitude given s = 1).
+    As a prior these are lam_n, mu_n, v_n of (43); as a posterior pi_n, m1_n, v1_n (the amplitude given s =
+    1).
     """
 
     support: Array

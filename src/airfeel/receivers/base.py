@@ -38,14 +38,16 @@ class Info:
     """How a round of recovery went.
 
     ``status`` is ``"converged"``, ``"iteration limit"``, ``"diverged"`` (the best iterate was returned) or
-    ``"silent"`` (y = 0: nothing arrived, the estimate is the prior's best guess given that). ``tau`` is the variance of the pseudo-observation z = x + N(0, tau) that the
-    estimate rests on, averaged over blocks. ``chain`` holds the parameters in force during this round.
+    ``"silent"`` (only zeros were received so far). ``tau`` is the variance of the pseudo-observation z = x
+    + N(0, tau) that the estimate rests on, averaged over blocks. ``chain`` holds the parameters in force
+    during this round. ``restarted`` says that the level changed so abruptly that the memory was dropped.
     """
 
     iterations: int
     status: str
     tau: float
     chain: ChainParams | None = None
+    restarted: bool = False
 
     @property
     def converged(self) -> bool:
@@ -67,6 +69,13 @@ class Estimate:
     info: Info
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The state of a receiver without memory: the number of coefficients."""
+
+    size: int
+
+
 State = TypeVar("State")
 
 
@@ -80,3 +89,15 @@ class Receiver(Protocol[State]):
     def receive(self, state: State, reception: Reception) -> tuple[Estimate, State]:
         """Recover one round and carry what it taught into the next state."""
         ...
+
+
+def require_size(size: int, reception: Reception) -> None:
+    """Refuse a reception whose operator does not fit the state."""
+    columns = int(reception.operator.shape[1])
+    if columns != size:
+        raise _checks.reject("operator", reception.operator, f"must have {size} columns like the state")
+
+
+def working_dtype(precision: str | None, reception: Reception) -> np.dtype[Any]:
+    """Return the precision to work in: the one asked for, else the observation's."""
+    return np.dtype(precision or reception.observation.dtype)

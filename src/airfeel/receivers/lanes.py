@@ -140,9 +140,7 @@ def arrange(operators: Sequence[LinearOperator], observations: Sequence[Array]) 
     first = operators[0]
     if isinstance(first, PartialDCT):
         layout = Layout(first.size, first.blocks, first.length)
-        if all(
-            isinstance(a, PartialDCT) and Layout(a.size, a.blocks, a.length) == layout for a in operators
-        ):
+        if all(isinstance(a, PartialDCT) and Layout(a.size, a.blocks, a.length) == layout for a in operators):
             return layout, DctLanes.build(operators, observations)  # type: ignore[arg-type]
         raise ValueError("operator: all operators of a batch must be of one kind and layout")
     for operator in operators:

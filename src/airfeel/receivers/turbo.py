@@ -1,23 +1,29 @@
-"""The turbo decoder: one round, any per-coefficient prior; it does not know that time exists (Algorithm 1)."""
+"""The turbo decoder: one round, any prior per coefficient; it does not know that time exists."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator
 
 from airfeel.beliefs.gaussian import divide
-from airfeel.beliefs.spike_slab import SpikeSlab, denoise
-from airfeel.receivers.lanes import Lanes
+from airfeel.beliefs.spike_slab import SpikeSlab, denoise, log_odds
+from airfeel.receivers.lanes import Lanes, Layout, arrange
 
 Array = NDArray[Any]
 
-CONVERGED, LIMIT, DIVERGED = 0, 1, 2
+STATUS = ("converged", "iteration limit", "diverged")  # from good to bad
+DIVERGENCE = 2.0  # a lane is given up when its residual grows to this multiple of its smallest one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decoded:
-    """The pseudo-observation z = x + N(0, tau) of every lane, which sums the round up, and how it was found."""
+    """The pseudo-observation z = x + N(0, tau) of every lane: all that later steps need of the round.
+
+    ``status`` holds ``"converged"``, ``"iteration limit"`` or ``"diverged"`` for every lane.
+    """
 
     z: Array
     tau: Array
@@ -25,29 +31,172 @@ class Decoded:
     status: Array
 
 
+@dataclass(slots=True, eq=False)
+class _Working:
+    """The lanes still being iterated; ``m`` and ``v`` are the extrinsic message to the linear step."""
+
+    index: Array
+    prior: SpikeSlab
+    odds: Array
+    lanes: Lanes
+    noise: Array
+    m: Array
+    v: Array
+    previous: Array
+    z: Array
+    tau: Array
+    best_z: Array
+    best_tau: Array
+    best_power: Array
+
+    def select(self, keep: Array) -> "_Working":
+        prior = SpikeSlab(self.prior.support[keep], self.prior.mean[keep], self.prior.variance[keep])
+        rest = (self.noise, self.m, self.v, self.previous, self.z, self.tau)
+        best = (self.best_z, self.best_tau, self.best_power)
+        kept = (a[keep] for a in rest + best)
+        return _Working(self.index[keep], prior, self.odds[keep], self.lanes.select(keep), *kept)
+
+
 def decode(
-    prior: SpikeSlab, odds: Array, lanes: Lanes, noise_var: Array, max_iterations: int, tolerance: float
+    prior: SpikeSlab, lanes: Lanes, noise_var: Array, *, max_iterations: int = 25, tolerance: float = 1e-2
 ) -> Decoded:
-    """Iterate linear step, denoising step and extrinsic step until the estimate stands still."""
-    count, length = prior.mean.shape
-    dtype = prior.mean.dtype
-    ratio = (length / lanes.rows).astype(dtype)[:, None]
-    noise = np.asarray(noise_var, dtype=dtype)[:, None]
-    m, spread = prior.moments()
-    v = spread.mean(axis=1, keepdims=True)
-    previous, estimate = np.zeros_like(m), np.empty_like(m)
+    """Iterate linear step, denoising step and extrinsic step in every lane until its estimate stands still.
+
+    A lane stops when the estimate moves less than ``tolerance`` times its norm. Strongly structured signals
+    can make the iteration diverge: then the residual |y - A m| grows, and the iterate with the smallest one
+    is returned.
+    """
+    work = _start(prior, lanes, noise_var)
+    z = np.empty_like(prior.mean)
+    tau = np.empty((len(z), 1), z.dtype)
+    iterations = np.full(len(z), max_iterations)
+    status = np.full(len(z), "iteration limit", dtype=object)
     for iteration in range(1, max_iterations + 1):
-        z, power = lanes.backproject(m)
-        z *= ratio
-        z += m
-        tau = np.maximum((ratio - 1) * v + ratio * noise, np.finfo(dtype).eps ** 2)
-        total = denoise(prior, odds, z, tau, out=estimate)
-        V = (total / length).astype(dtype)[:, None]
-        previous -= estimate
-        moved = np.einsum("ij,ij->i", previous, previous)
-        size = np.einsum("ij,ij->i", estimate, estimate)
-        if np.all(moved <= tolerance**2 * size):
+        settled, lost = _iterate(work, tolerance)
+        unsettled = ~settled if iteration == max_iterations else lost
+        z[work.index[settled]], tau[work.index[settled]] = work.z[settled], work.tau[settled]
+        z[work.index[unsettled]], tau[work.index[unsettled]] = (
+            work.best_z[unsettled],
+            work.best_tau[unsettled],
+        )
+        status[work.index[settled]] = "converged"
+        status[work.index[lost]] = "diverged"
+        going = ~(settled | unsettled)
+        iterations[work.index[~going]] = iteration
+        if not going.any():
             break
-        previous, estimate = estimate, previous
-        m, v = divide(previous, V, z, tau)
-    return Decoded(z, tau, np.full(count, iteration), np.zeros(count))
+        if not going.all():
+            work = work.select(going)
+    return Decoded(z, tau, iterations, status)
+
+
+def _start(prior: SpikeSlab, lanes: Lanes, noise_var: Array) -> _Working:
+    """Begin with the prior's own moments."""
+    m, spread = prior.moments()
+    count = len(m)
+    return _Working(
+        index=np.arange(count),
+        prior=prior,
+        odds=log_odds(prior.support),
+        lanes=lanes,
+        noise=np.asarray(noise_var).astype(m.dtype)[:, None],
+        m=m,
+        v=spread.mean(axis=1, keepdims=True),
+        previous=np.zeros_like(m),
+        z=m,
+        tau=np.ones((count, 1), m.dtype),
+        best_z=m,
+        best_tau=np.ones((count, 1), m.dtype),
+        best_power=np.full(count, np.inf),
+    )
+
+
+def _iterate(work: _Working, tolerance: float) -> tuple[Array, Array]:
+    """Do one turbo iteration; return which lanes settled and which are lost."""
+    z, tau, power = linear_step(work.m, work.v, work.lanes, work.noise)
+    estimate = np.empty_like(z)
+    variance = denoise(work.prior, work.odds, z, tau, out=estimate) / z.shape[1]
+    work.z, work.tau = z, tau
+    lost = _remember_best(work, power)
+    moved = np.subtract(estimate, work.previous, out=work.previous)
+    settled = _square(moved) <= tolerance**2 * _square(estimate)
+    work.previous = estimate
+    # The quotient of Gaussians needs V < tau, which a prior that does not fit can break.
+    V = np.minimum(variance.astype(z.dtype)[:, None], 0.999 * tau)
+    work.m, work.v = divide(estimate, V, z, tau)
+    return settled & ~lost, lost
+
+
+def linear_step(m: Array, v: Array, lanes: Lanes, noise: Array) -> tuple[Array, Array, Array]:
+    """Return z, its variance tau, and the residual power: (22)(23)(25)(26) reduced by A A^T = I.
+
+    ``tau`` is kept above the rounding error of the unit signal scale, so that s = N without noise needs no
+    case of its own.
+    """
+    ratio = (m.shape[1] / lanes.rows).astype(m.dtype)[:, None]
+    z, power = lanes.backproject(m)
+    z *= ratio
+    z += m
+    tau = (ratio - 1) * v + ratio * noise
+    return z, np.maximum(tau, np.finfo(m.dtype).eps ** 2), power
+
+
+def _remember_best(work: _Working, power: Array) -> Array:
+    """Keep the iterate with the smallest residual; return which lanes have left it far behind."""
+    lost = power > DIVERGENCE * work.best_power
+    better = power <= work.best_power
+    if better.all():
+        work.best_z, work.best_tau, work.best_power = work.z, work.tau, power
+    elif better.any():
+        work.best_z = np.where(better[:, None], work.z, work.best_z)
+        work.best_tau = np.where(better[:, None], work.tau, work.best_tau)
+        work.best_power = np.minimum(work.best_power, power)
+    return lost
+
+
+def _square(x: Array) -> Array:
+    return np.asarray(np.einsum("ij,ij->i", x, x))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """One reception decoded: (z, tau) for its coefficients, one tau for each where there are blocks."""
+
+    z: Array
+    tau: Array
+    iterations: int
+    status: str
+
+
+def decode_batch(
+    priors: Sequence[SpikeSlab],
+    operators: Sequence[LinearOperator],
+    observations: Sequence[Array],
+    noise_vars: Sequence[float],
+    *,
+    max_iterations: int,
+    tolerance: float,
+) -> list[Summary]:
+    """Decode independent receptions of one size together."""
+    layout, lanes = arrange(operators, observations)
+    prior = SpikeSlab(
+        layout.spread([p.support for p in priors]),
+        layout.spread([p.mean for p in priors]),
+        layout.spread([p.variance for p in priors]),
+    )
+    noise = np.repeat(noise_vars, layout.blocks)
+    decoded = decode(prior, lanes, noise, max_iterations=max_iterations, tolerance=tolerance)
+    return [_summary(decoded, layout, item) for item in range(len(priors))]
+
+
+def _summary(decoded: Decoded, layout: Layout, item: int) -> Summary:
+    lanes = slice(item * layout.blocks, (item + 1) * layout.blocks)
+    tau = decoded.tau[lanes, 0]
+    if layout.blocks > 1:
+        tau = np.repeat(tau, layout.length)[: layout.size]
+    return Summary(
+        z=layout.gather(decoded.z[lanes])[0],
+        tau=tau,
+        iterations=int(decoded.iterations[lanes].max()),
+        status=max(decoded.status[lanes], key=STATUS.index),
+    )

@@ -1,0 +1,79 @@
+"""Work near one: divide a reception by a power of two near its level, so that no square leaves the range.
+
+The equations are exactly scale-equivariant, floating point is not.
+"""
+
+import math
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel.receivers.base import Reception
+
+Array = NDArray[Any]
+
+DRIFT = 2.0**8  # a change of level by less than this keeps the scale
+BREAK = 2.0**20  # a change by more than this (120 dB) has nothing to do with the rounds before
+TINY = 1e-30  # stands for a power of zero
+LOUDEST = 1e24  # noise this far above the signal drowns everything; more would only overflow
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaled:
+    """A reception in units of ``scale``, with the mean square of its observation."""
+
+    scale: float
+    observation: Array
+    noise_var: float
+    power: float
+
+    @property
+    def signal_power(self) -> float:
+        """The power received above the noise, at least what the received power's standard error can hide."""
+        return max(self.power - self.noise_var, self.power * math.sqrt(2 / self.observation.size), TINY)
+
+
+def level(observation: Array) -> float:
+    """Return the root mean square, without overflow or underflow on the way."""
+    peak = float(np.abs(observation).max())
+    if peak == 0:
+        return 0.0
+    return peak * float(np.sqrt(np.mean(np.square(observation / peak, dtype=np.float64))))
+
+
+def power_of_two(value: float) -> float:
+    """Return the power of two nearest to a positive value on a logarithmic axis."""
+    return 2.0 ** min(max(round(math.log2(value)), -1000), 1000)
+
+
+def follow(scale: float, new_level: float) -> float:
+    """Return the scale for a reception of this level: the old one while it still fits."""
+    if new_level == 0 or scale / DRIFT <= new_level <= scale * DRIFT:
+        return scale
+    return power_of_two(new_level)
+
+
+def apply(reception: Reception, scale: float, dtype: Any) -> Scaled:
+    """Divide a reception by ``scale``."""
+    y = (reception.observation / scale).astype(dtype, copy=False)
+    noise_var = min((math.sqrt(reception.noise_var) / scale) ** 2, LOUDEST)
+    return Scaled(scale, y, noise_var, float(np.mean(np.square(y, dtype=np.float64))))
+
+
+def restore(mean: Array, variance: Array, scale: float, dtype: Any) -> tuple[Array, Array]:
+    """Return mean and variance in the user's units; what overflows there becomes the largest number."""
+    limit = np.finfo(dtype).max
+    with np.errstate(over="ignore", under="ignore"):
+        mean = mean.astype(dtype, copy=False) * scale
+        variance = variance.astype(dtype, copy=False) * scale * scale
+    return np.clip(mean, -limit, limit), np.minimum(variance, limit)
+
+
+def restore_variance(variance: float, scale: float) -> float:
+    """Return one positive variance in the user's units, kept inside the floating-point range."""
+    root = math.sqrt(variance) * scale
+    square = root * root if root < 1e154 else sys.float_info.max
+    return max(square, sys.float_info.min)
