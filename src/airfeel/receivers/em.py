@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from airfeel.beliefs.chains import ChainParams
 from airfeel.beliefs.smoothing import AmplitudeMoments, SupportMoments, smooth_amplitude, smooth_support
-from airfeel.receivers.temporal import Evidence
+from airfeel.beliefs.temporal import Evidence
 
 Array = NDArray[Any]
 

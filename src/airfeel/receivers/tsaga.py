@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks
+from airfeel.beliefs import temporal
 from airfeel.beliefs.chains import Amplitude, ChainParams, Message, stationary
 from airfeel.beliefs.spike_slab import SpikeSlab, log_odds, posterior
-from airfeel.receivers import em, scale, temporal
+from airfeel.beliefs.temporal import Belief, Evidence
+from airfeel.receivers import em, scale
 from airfeel.receivers.base import Estimate, Info, Reception, require_size, working_dtype
 from airfeel.receivers.scale import Scaled
-from airfeel.receivers.temporal import Belief, Evidence
 from airfeel.receivers.turbo import Summary, decode_batch
 
 Array = NDArray[Any]
