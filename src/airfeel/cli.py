@@ -16,6 +16,7 @@ from airfeel import __version__
 from airfeel.commands.config import config
 from airfeel.commands.data import data
 from airfeel.commands.listing import listing
+from airfeel.commands.report import report
 from airfeel.commands.run import run
 from airfeel.experiments.files import RunError
 from airfeel.learning.fetch import DataError
@@ -31,6 +32,7 @@ app.command(run, name="run")
 app.command(config, name="config")
 app.command(data, name="data")
 app.command(listing, name="list")
+app.command(report, name="report")
 
 
 @app.meta.default

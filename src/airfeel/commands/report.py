@@ -1,0 +1,24 @@
+"""``airfeel report``: a page and figures from results."""
+
+from pathlib import Path
+
+
+def report(folder: Path = Path("results"), /) -> None:
+    """Write an HTML page and PNG and SVG figures from the runs in a results folder.
+
+    The page is one file that opens without a network. Runs that differ only in their seed become one curve
+    with a 95 % confidence band. Needs the extra "report": pip install 'airfeel[report]'.
+
+    Example: airfeel report results
+
+    Parameters
+    ----------
+    folder
+        What --out of the training command was.
+    """
+    from airfeel.experiments.report import text_table, write_report
+
+    written = write_report(folder)
+    print(text_table(written.table))
+    for path in (written.page, *written.images):
+        print(path)

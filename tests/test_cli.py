@@ -1,0 +1,107 @@
+"""The command: help with examples, data on stdout, one sentence and exit code 2 for a mistake."""
+
+import subprocess
+import sys
+
+import pytest
+
+import airfeel
+from airfeel.cli import app, main
+
+COMMANDS = sorted(name for name in app if not name.startswith("-"))
+
+
+def airfeel_process(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "airfeel", *arguments], capture_output=True, text=True, timeout=60, **options
+    )
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == airfeel.__version__
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+def test_help_names_every_command(arguments, capsys):
+    assert main(arguments) == 0
+    out, err = capsys.readouterr()
+    assert all(name in out for name in COMMANDS)
+    assert "--quiet" in out
+    assert err == ""
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_an_example(name, capsys):
+    assert main([name, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert f"airfeel {name}" in out
+    assert "Example" in out
+    assert "--quiet" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["lisst"], ["lisst", "list"]),
+        (["data", "minst"], ["dataset = 'minst'", "'mnist'", "'fashion-mnist'"]),
+        (["data", "--wrong"], ["--wrong"]),
+        (["list", "surplus"], ["surplus"]),
+        (["report", "no/such/folder"], ["no/such/folder", "no finished run"]),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, words, capsys):
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("airfeel: ")
+    assert len(err.splitlines()) == 1
+    assert all(word in err for word in words)
+
+
+def test_a_process_ends_with_the_same_code_and_no_traceback():
+    done = airfeel_process("data", "minst")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+
+
+def test_debugging_shows_where_a_mistake_was_noticed(monkeypatch):
+    monkeypatch.setenv("AIRFEEL_DEBUG", "1")
+    with pytest.raises(ValueError, match="minst"):
+        main(["data", "minst"])
+
+
+def test_list_names_the_data_sets(capsys):
+    assert main(["list"]) == 0
+    out = capsys.readouterr().out
+    assert "mnist" in out
+    assert "fashion-mnist" in out
+
+
+def test_data_shows_what_is_present_and_where(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("AIRFEEL_DATA", str(tmp_path))
+    assert main(["data"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows == [[name, "absent", str(tmp_path / name)] for name in ("mnist", "fashion-mnist")]
+
+
+@pytest.mark.parametrize("quiet", [[], ["--quiet"]])
+def test_quiet_silences_the_log_and_not_the_error(tmp_path, monkeypatch, capfd, quiet):
+    monkeypatch.setenv("AIRFEEL_DATA", str(tmp_path))
+    monkeypatch.setenv("AIRFEEL_MIRROR", (tmp_path / "nothing").as_uri())
+    done = airfeel_process("data", "mnist", *quiet)
+    assert done.returncode == 2
+    assert "airfeel: mnist: could not fetch" in done.stderr
+    assert ("mnist: fetching from" in done.stderr) == (not quiet)
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    """``airfeel list | head -c 1``, many times over so that the pipe is surely closed."""
+    code = "import sys; from airfeel.cli import main; sys.exit(main(['list']) or main(['--help']))"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0

@@ -1,0 +1,129 @@
+"""The package as a newcomer meets it: light to import, whole when installed from a wheel, documented."""
+
+import importlib.util
+import inspect
+import json
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import airfeel
+
+ROOT = Path(__file__).resolve().parents[1]
+HEAVY = ("torch", "distributed", "dask", "altair", "vl_convert")
+
+
+def test_import_is_light():
+    """CPU seconds of the whole process, Python's own start included; the smallest of three."""
+    code = (
+        "import json, sys, time; import airfeel;"
+        f"print(json.dumps([time.process_time(), [m for m in {HEAVY!r} if m in sys.modules]]))"
+    )
+    runs = [json.loads(subprocess.check_output([sys.executable, "-c", code], text=True)) for _ in range(3)]
+    assert runs[0][1] == []
+    assert min(seconds for seconds, _ in runs) < 1.0
+
+
+def test_the_command_line_imports_nothing_heavy():
+    code = f"import sys, airfeel.cli; print([m for m in {HEAVY!r} if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_version_is_the_same_everywhere():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == airfeel.__version__
+    assert f"version: {airfeel.__version__}" in (ROOT / "CITATION.cff").read_text()
+    assert f"## {airfeel.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_lowest_versions_are_the_declared_ones():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    declared = project["dependencies"] + extras["report"] + extras["dask"]
+    lowest = dict(re.match(r"([\w-]+)>=([\d.]+)", text).groups() for text in declared)
+    pinned = dict(
+        line.split("==") for line in (ROOT / "constraints-lowest.txt").read_text().split("\n") if "==" in line
+    )
+    assert {name: version for name, version in pinned.items() if name in lowest} == {
+        name: version + ".0" * (pinned[name].count(".") - version.count("."))
+        for name, version in lowest.items()
+    }
+
+
+def test_public_names_are_few_and_documented():
+    assert len(airfeel.__all__) <= 20
+    for name in airfeel.__all__:
+        documentation = inspect.getdoc(getattr(airfeel, name))
+        assert documentation, name
+        assert not documentation.startswith(f"{name}("), f"{name} has only the docstring that dataclass wrote"
+
+
+def modules():
+    for info in pkgutil.walk_packages(airfeel.__path__, "airfeel."):
+        if info.name not in ("airfeel.__main__", "airfeel.learning.torch_task"):
+            yield info.name
+
+
+@pytest.mark.parametrize("name", list(modules()))
+def test_every_public_function_and_class_has_a_docstring(name):
+    module = importlib.import_module(name)
+    assert module.__doc__
+    for attribute, value in vars(module).items():
+        own = getattr(value, "__module__", None) == name and not attribute.startswith("_")
+        if own and (inspect.isclass(value) or inspect.isfunction(value)):
+            assert inspect.getdoc(value), f"{name}.{attribute}"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel with a space")
+    options = ["--no-deps", "--quiet", "--disable-pip-version-check", "--wheel-dir", str(folder)]
+    if importlib.util.find_spec("hatchling"):  # as installed by make; without it, pip fetches it
+        options.append("--no-build-isolation")
+    command = [sys.executable, "-m", "pip", "wheel", *options, str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return next(folder.glob("*.whl"))
+
+
+def test_wheel_holds_the_package_and_nothing_else(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "airfeel/py.typed" in names
+    assert {name.split("/")[0] for name in names} == {"airfeel", f"airfeel-{airfeel.__version__}.dist-info"}
+    assert not [name for name in names if name.endswith((".npz", "-ubyte", ".gz", ".pyc"))]
+
+
+def test_wheel_works_in_an_empty_folder_with_its_own_venv(wheel, tmp_path):
+    """Installed by pip alone into its own venv; the dependencies are those of the tests."""
+    home = tmp_path / "elsewhere with a space"
+    subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+    install = ["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check", str(wheel)]
+    subprocess.run([home / "bin" / "python", *install], check=True)
+    site = next(home.glob("lib/python*/site-packages"))
+    (site / "dependencies.pth").write_text("\n".join(p for p in sys.path if p.endswith("site-packages")))
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+
+    def call(program, *arguments):
+        return subprocess.run(
+            [home / "bin" / program, *arguments],
+            cwd=empty,
+            env=clean,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        ).stdout
+
+    assert call("python", "-c", "import airfeel; print(airfeel.__file__)").strip().startswith(str(site))
+    assert call("airfeel", "--version").strip() == airfeel.__version__
+    assert "mnist" in call("airfeel", "list")
+    assert list(empty.iterdir()) == []
