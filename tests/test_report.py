@@ -1,6 +1,6 @@
 """The report: right averages, a page that draws itself without a network, figures one can look at."""
 
-import json
+import dataclasses
 import re
 import subprocess
 import xml.etree.ElementTree as ElementTree
@@ -11,6 +11,7 @@ from scipy import stats
 from airfeel.config import load_config
 from airfeel.experiments.groups import average, group_runs, interval, read_runs
 from airfeel.experiments.rundir import open_run
+from airfeel.simulation.records import Record
 
 altair = pytest.importorskip("altair")
 
@@ -28,14 +29,11 @@ def add_run(out, scheme, seed, finish=True, **settings):
     config = load_config(None, {"scheme": scheme, "seed": seed, "rounds": ROUNDS, **settings})
     with open_run(config, out) as folder:
         for round in range(1, ROUNDS + 1):
-            record = {
-                "round": round,
-                "accuracy": accuracy(seed, round) if round % 2 == 0 else None,
-                "loss": 1 / round,
-                "nmse_db": None if scheme == "error_free" else -float(round),
-                "symbols": 785 * round,
-            }
-            folder.append(json.dumps(record), round, 0.0)
+            facts = dict.fromkeys(field.name for field in dataclasses.fields(Record))
+            facts |= {"round": round, "loss": 1 / round, "symbols": 785 * round}
+            facts["accuracy"] = accuracy(seed, round) if round % 2 == 0 else None
+            facts["nmse_db"] = None if scheme == "error_free" else -float(round)
+            folder.append(Record(**facts).to_json(), round, 0.0)
         if finish:
             folder.finish({})
 

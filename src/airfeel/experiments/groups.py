@@ -1,8 +1,7 @@
-"""Read finished runs back from a results folder and average them over seeds."""
+"""Group the finished runs of a results folder and average them over seeds."""
 
 import json
 import math
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +9,17 @@ from typing import Any
 
 from scipy.special import stdtrit
 
-from airfeel.experiments.rundir import finished
+from airfeel.experiments.results import finished_runs, read_config
+from airfeel.experiments.rundir import read_records
+from airfeel.simulation.records import Record
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """One finished run: its settings by dotted key, and one record per round."""
+    """One finished run: the settings that determine its result, by dotted key, and one record per round."""
 
-    path: Path
     settings: Mapping[str, Any]
-    records: Sequence[Mapping[str, Any]]
+    records: Sequence[Record]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,17 +43,14 @@ class Mean:
 
 def read_runs(folder: Path) -> tuple[list[Run], list[str]]:
     """Return the finished runs below ``folder/runs`` and a sentence about each folder left out."""
-    runs, left_out = [], []
-    for path in sorted(folder.glob("runs/*/")):
-        if finished(path) is None:
-            left_out.append(f"{path.name}: not finished or damaged, left out")
-            continue
-        settings = _flatten(tomllib.loads((path / "config.toml").read_text(encoding="utf-8")))
-        lines = (path / "rounds.jsonl").read_text(encoding="utf-8").splitlines()
-        runs.append(Run(path, settings, [json.loads(line) for line in lines]))
-    if not runs:
+    complete = finished_runs(folder)
+    if not complete:
         raise ValueError(f"{folder}: has no finished run under {folder / 'runs'}")
-    return runs, left_out
+    left_out = sorted(
+        path.name for path in (folder / "runs").iterdir() if path.is_dir() and path not in complete
+    )
+    runs = [Run(read_config(path).identity(), read_records(path)) for path in complete]
+    return runs, [f"{name}: not finished or damaged, left out" for name in left_out]
 
 
 def group_runs(runs: Iterable[Run]) -> list[Group]:
@@ -69,9 +66,9 @@ def average(group: Group, metric: str, x: str = "round") -> list[Mean]:
     """Return the mean of ``metric`` over the group's seeds, wherever every one of them has a value."""
     columns = zip(*(run.records for run in group.runs), strict=False)
     return [
-        interval(at[0][x], [record[metric] for record in at])
+        interval(getattr(at[0], x), [getattr(record, metric) for record in at])
         for at in columns
-        if all(record.get(metric) is not None and record.get(x) is not None for record in at)
+        if all(getattr(record, metric) is not None for record in at)
     ]
 
 
@@ -92,7 +89,7 @@ def interval(x: float, values: Sequence[float]) -> Mean:
 
 def _comparable(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that two runs must share to be averaged."""
-    return {key: value for key, value in settings.items() if key not in ("seed", "name")}
+    return {key: value for key, value in settings.items() if key != "seed"}
 
 
 def _label(run: Run, others: Sequence[Run]) -> str:
@@ -101,13 +98,3 @@ def _label(run: Run, others: Sequence[Run]) -> str:
     keys = sorted({key for other in same for key in _comparable(other.settings)})
     differ = [key for key in keys if len({repr(other.settings.get(key)) for other in same}) > 1]
     return ", ".join([run.settings["scheme"], *(f"{key} = {run.settings.get(key)}" for key in differ)])
-
-
-def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a nested table with dotted keys."""
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        flat |= (
-            _flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-        )
-    return flat

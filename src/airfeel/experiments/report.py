@@ -79,7 +79,7 @@ def summary_table(groups: Sequence[Group]) -> list[list[str]]:
             _cell(group, metric, form)
             for metric, form in (("accuracy", ".4f"), ("loss", ".4f"), ("nmse_db", ".1f"))
         ]
-        rows.append([group.label, str(len(group.runs)), str(last["round"]), *cells, f"{last['symbols']:,}"])
+        rows.append([group.label, str(len(group.runs)), str(last.round), *cells, f"{last.symbols:,}"])
     return rows
 
 
