@@ -1,0 +1,174 @@
+"""One step of the two Markov chains, and the paper's amplitude message, against plain probability."""
+
+from decimal import Decimal, localcontext
+
+import numpy as np
+import pytest
+
+from airfeel.beliefs import chains
+from airfeel.beliefs.chains import Amplitude, ChainParams, Message
+from airfeel.beliefs.spike_slab import SpikeSlab, log_odds
+from oracles import amplitude_joint, support_path_probabilities
+
+CHAIN = ChainParams(activity=0.2, p01=0.15, beta=0.3, variance=1.7)
+
+
+def test_activity_is_stationary():
+    transition = np.array([[1 - CHAIN.p10, CHAIN.p10], [CHAIN.p01, 1 - CHAIN.p01]])
+    assert np.allclose([0.8, 0.2] @ transition, [0.8, 0.2])
+
+
+def test_variance_is_stationary():
+    # (19) with innovation variance xi leaves gamma where it is.
+    xi, beta = CHAIN.innovation_var, CHAIN.beta
+    assert (1 - beta) ** 2 * 1.7 + beta**2 * xi == pytest.approx(1.7)
+    assert CHAIN.process_var == pytest.approx(beta**2 * xi)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"activity": 0.0}, "activity = 0"),
+        ({"activity": 1.0}, "activity = 1"),
+        ({"activity": float("nan")}, "activity = nan"),
+        ({"p01": 0.0}, "p01 = 0"),
+        ({"p01": 1.1}, "p01 = 1.1"),
+        ({"activity": 0.9, "p01": 0.5}, "p01 = 0.5: must be <= .1 - activity./activity"),
+        ({"beta": 0.0}, "beta = 0"),
+        ({"beta": 1.01}, "beta = 1.01"),
+        ({"variance": 0.0}, "variance = 0"),
+        ({"variance": float("inf")}, "variance = inf"),
+        ({"p01": "0.1"}, "p01 = .0.1.: must be a finite number"),
+    ],
+)
+def test_chains_that_do_not_exist_are_refused(change, named):
+    with pytest.raises(ValueError, match="^" + named):
+        ChainParams(**{"activity": 0.2, "p01": 0.1, "beta": 0.1, "variance": 1.0, **change})
+
+
+def test_predicted_support_is_the_sum_over_both_states():
+    posterior = np.linspace(0, 1, 11)
+    for p, predicted in zip(posterior, chains.predict_support(posterior, CHAIN), strict=True):
+        paths, weight = support_path_probabilities(p, 1 - CHAIN.p01, CHAIN.p10, [0.5, 0.5])
+        assert predicted == pytest.approx(weight @ paths[:, 1])
+
+
+def test_came_from_active_is_bayes():
+    posterior = np.array([0.05, 0.4, 0.9])
+    ahead = chains.predict_support(posterior, CHAIN)
+    into_active, into_idle = chains.came_from_active(posterior, ahead, CHAIN)
+    for i, p in enumerate(posterior):
+        paths, weight = support_path_probabilities(p, 1 - CHAIN.p01, CHAIN.p10, [0.5, 0.5])
+        for state, found in ((True, into_active[i]), (False, into_idle[i])):
+            given = paths[:, 1] == state
+            assert found == pytest.approx(weight[given] @ paths[given, 0] / weight[given].sum())
+
+
+def test_amplitude_forward_is_the_dense_gaussian():
+    messages = [(0.7, 0.4), (0.0, 0.0), (3.0, -2.0), (0.1, 0.5)]
+    prior = SpikeSlab(np.array([0.5]), np.array([0.3]), np.array([1.1]))
+    for i, (precision, shift) in enumerate(messages):
+        told = chains.absorb(prior, Message(np.array([precision]), np.array([shift])))
+        mean, covariance = amplitude_joint(0.3, 1.1, CHAIN.beta, CHAIN.variance, messages[: i + 1])
+        assert told.mean[0] == pytest.approx(mean[-1], rel=1e-12)
+        assert told.variance[0] == pytest.approx(covariance[-1, -1], rel=1e-12)
+        ahead = chains.predict_amplitude(told, CHAIN)
+        mean, covariance = amplitude_joint(0.3, 1.1, CHAIN.beta, CHAIN.variance, [*messages[: i + 1], (0, 0)])
+        assert ahead.mean[0] == pytest.approx(mean[-1], rel=1e-12)
+        assert ahead.variance[0] == pytest.approx(covariance[-1, -1], rel=1e-12)
+        prior = SpikeSlab(prior.support, ahead.mean, ahead.variance)
+
+
+def test_mix_has_mean_and_variance_of_the_mixture():
+    rng = np.random.default_rng(0)
+    weight = np.array([0.0, 0.3, 1.0])
+    first = Amplitude(np.array([1.0, -2.0, 3.0]), np.array([0.5, 0.2, 2.0]))
+    second = Amplitude(np.array([0.0, 1.0, 7.0]), np.array([1.0, 4.0, 0.1]))
+    mixed = chains.mix(weight, first, second)
+    n = 200_000
+    chosen = rng.random((n, 3)) < weight
+    draws = np.where(
+        chosen,
+        first.mean + np.sqrt(first.variance) * rng.standard_normal((n, 3)),
+        second.mean + np.sqrt(second.variance) * rng.standard_normal((n, 3)),
+    )
+    spread = draws.std(axis=0)
+    assert (np.abs(draws.mean(axis=0) - mixed.mean) < 5 * spread / np.sqrt(n)).all()
+    assert (np.abs(draws.var(axis=0) - mixed.variance) < 5 * spread**2 * np.sqrt(2 / n)).all()
+    exact = weight * (first.variance + first.mean**2) + (1 - weight) * (second.variance + second.mean**2)
+    assert np.allclose(mixed.variance, exact - mixed.mean**2, rtol=1e-12)
+
+
+def log_mixture(r, lam, z, tau, eps):
+    """The logarithm of (34) in many digits: both components, with Omega, as printed."""
+    omega = eps * lam / ((1 - lam) + eps * lam)
+
+    def component(weight, mean, variance):
+        return weight / variance.sqrt() * (-((r - mean) ** 2) / (2 * variance)).exp()
+
+    return (component(1 - omega, z / eps, tau / eps**2) + component(omega, z, tau)).ln()
+
+
+def expand(lam, z, tau):
+    """First and second derivative of the log mixture at r = z by central differences in 80 digits."""
+    with localcontext() as context:
+        context.prec = 80
+        context.Emin, context.Emax = -(10**9), 10**9
+        lam, z, tau, eps = (Decimal(float(value)) for value in (lam, z, tau, chains.EPSILON))
+        step = Decimal("1e-20") * tau.sqrt()
+        below, middle, above = (log_mixture(z + k * step, lam, z, tau, eps) for k in (-1, 0, 1))
+        slope = (above - below) / (2 * step)
+        curvature = (above - 2 * middle + below) / step**2
+        return float(slope), float(curvature)
+
+
+EXPANSIONS = [
+    (lam, z, tau)
+    for lam in (1e-6, 0.01, 0.3, 0.999)
+    for z in (-30.0, -3.0, 0.0, 0.5, 8.0)
+    for tau in (0.01, 1.0, 20.0)
+]
+
+
+def test_expansion_message_is_the_second_order_expansion():
+    lam, z, tau = (np.array(column) for column in zip(*EXPANSIONS, strict=True))
+    message = chains.expansion_message(log_odds(lam), z, tau)
+    slope, curvature = np.array([expand(*case) for case in EXPANSIONS]).T
+    informative = curvature < 0  # vbar = -1/h only makes sense there
+    precision = np.where(informative, -curvature, 0)
+    shift = np.where(informative, slope - curvature * z, 0)  # precision times rbar = z - g/h
+    assert np.allclose(message.precision, precision, rtol=1e-8, atol=0)
+    assert np.allclose(message.shift, shift, rtol=1e-8, atol=1e-30)
+
+
+def test_expansion_message_is_silent_where_the_mixture_is_convex():
+    # Midway between two components of equal weight, very far apart, the log mixture bends upwards.
+    z, tau = np.array([1e8, -1e8, 1.0]), np.array(1.0)
+    equal = -((1 - chains.EPSILON) ** 2) * z**2 / 2  # odds at which both components weigh the same at r = z
+    message = chains.expansion_message(equal, z, tau)
+    assert message.precision[:2].tolist() == [0, 0] and message.shift[:2].tolist() == [0, 0]
+    assert message.precision[2] == pytest.approx(0.5, rel=1e-6)
+
+
+def test_expansion_message_of_a_coefficient_that_cannot_be_active():
+    message = chains.expansion_message(log_odds(np.zeros(3)), np.array([-2.0, 0.0, 1e6]), np.array(0.5))
+    assert np.allclose(message.precision, chains.EPSILON**2 / 0.5)
+    assert np.isfinite(message.shift).all()
+
+
+def test_expansion_message_to_first_order_pulls_towards_z():
+    lam, z, tau = np.full(5, 0.1), np.linspace(-4, 4, 5), np.array(1.0)
+    message = chains.expansion_message(log_odds(lam), z, tau)
+    w = 1 / (1 + 9 * np.exp(-(z**2) / 2))
+    assert np.allclose(message.precision, w, rtol=1e-5)
+    assert np.allclose(message.shift / message.precision, z, atol=1e-4)
+
+
+def test_moment_message_keeps_the_posterior():
+    # pi N(m1, v1) + (1 - pi) N(mu, v): mean and variance exactly, by the law of total variance.
+    pi, m1, v1, mu, v = 0.3, 2.0, 0.1, -0.5, 1.5
+    mixed = chains.mix(
+        np.array(pi), Amplitude(np.array(m1), np.array(v1)), Amplitude(np.array(mu), np.array(v))
+    )
+    assert mixed.mean == pytest.approx(pi * m1 + (1 - pi) * mu)
+    assert mixed.variance == pytest.approx(pi * v1 + (1 - pi) * v + pi * (1 - pi) * (m1 - mu) ** 2)

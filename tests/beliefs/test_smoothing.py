@@ -1,0 +1,94 @@
+"""Backward passes and pairwise moments against the full joint of all rounds of a window (T <= 4)."""
+
+import numpy as np
+import pytest
+
+from airfeel.beliefs.chains import Amplitude, ChainParams, Message
+from airfeel.beliefs.smoothing import smooth_amplitude, smooth_support
+from oracles import amplitude_joint, support_path_probabilities
+
+ROUNDS = [1, 2, 3, 4]
+CHAINS = [
+    ChainParams(activity=0.05, p01=0.01, beta=0.01, variance=1.0),
+    ChainParams(activity=0.4, p01=0.6, beta=0.5, variance=3.0),
+    ChainParams(activity=0.3, p01=1.0, beta=1.0, variance=0.2),
+    ChainParams(activity=0.6, p01=0.02, beta=1e-6, variance=1.0),
+]
+
+
+def brute_support(first, evidence, chain):
+    """Filtered and smoothed P(s_i = 1) and E[s_i s_i-1], each from the table of all paths."""
+
+    def paths_given(count):
+        return support_path_probabilities(first, 1 - chain.p01, chain.p10, evidence[:count])
+
+    filtered = [w @ p[:, -1] for p, w in map(paths_given, range(1, len(evidence) + 1))]
+    paths, weight = paths_given(len(evidence))
+    both = [weight @ (paths[:, i] & paths[:, i - 1]) for i in range(1, len(evidence))]
+    return np.array(filtered), weight @ paths, np.array(both)
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+@pytest.mark.parametrize("chain", CHAINS, ids=str)
+def test_support_moments_are_those_of_the_full_joint(chain, rounds):
+    rng = np.random.default_rng(rounds)
+    first = rng.random(40)
+    evidence = np.vstack([rng.random((rounds, 38)).T, np.full((2, rounds), 1e-6)]).T
+    evidence[:, -1] = 1 - 1e-6  # all but certain, even against the chain
+    expected = [brute_support(first[n], evidence[:, n], chain) for n in range(40)]
+    filtered, smoothed, both = (np.array(part).T for part in zip(*expected, strict=True))
+    found = smooth_support(list(filtered), list(evidence), chain)
+    assert np.allclose(found.smoothed, smoothed, rtol=1e-9, atol=1e-13)
+    assert np.allclose(np.reshape(found.both, both.shape), both, rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+@pytest.mark.parametrize("chain", CHAINS, ids=str)
+def test_amplitude_moments_are_those_of_the_dense_gaussian(chain, rounds):
+    rng = np.random.default_rng(rounds)
+    precision = rng.exponential(size=(rounds, 30)) * 10.0 ** rng.integers(-3, 4, (rounds, 30))
+    precision[rng.random((rounds, 30)) < 0.3] = 0  # flat messages
+    shift = precision * rng.standard_normal((rounds, 30))
+    mean, variance = rng.standard_normal(30), rng.exponential(size=30)
+    filtered_mean, filtered_var, square, drift, jump = [], [], [], [], []
+    for n in range(30):
+        messages = list(zip(precision[:, n], shift[:, n], strict=True))
+
+        def joint(count, n=n, messages=messages):
+            return amplitude_joint(mean[n], variance[n], chain.beta, chain.variance, messages[:count])
+
+        parts = [joint(i + 1) for i in range(rounds)]
+        filtered_mean.append([m[-1] for m, _ in parts])
+        filtered_var.append([c[-1, -1] for _, c in parts])
+        m, c = parts[-1]
+        second = c + np.outer(m, m)
+        pairs = range(1, rounds)
+        square.append(np.diag(second))
+        drift.append([second[i, i - 1] - second[i - 1, i - 1] for i in pairs])
+        jump.append([second[i, i] + second[i - 1, i - 1] - 2 * second[i, i - 1] for i in pairs])
+    filtered = [
+        Amplitude(*moments)
+        for moments in zip(np.array(filtered_mean).T, np.array(filtered_var).T, strict=True)
+    ]
+    found = smooth_amplitude(filtered, [Message(p, h) for p, h in zip(precision, shift, strict=True)], chain)
+    # The oracle inverts a precision matrix of condition 1/q; the code does not: that is where the slack goes.
+    slack = 1e-12 / chain.process_var
+    assert np.allclose(found.square, np.array(square).T, rtol=1e-8 + slack)
+    assert np.allclose(
+        np.reshape(found.drift, (-1, 30)), np.array(drift).T.reshape(-1, 30), rtol=1e-7 + slack, atol=slack
+    )
+    assert np.allclose(
+        np.reshape(found.jump, (-1, 30)), np.array(jump).T.reshape(-1, 30), rtol=1e-7 + slack, atol=slack
+    )
+
+
+def test_nothing_is_changed():
+    chain = CHAINS[0]
+    filtered, evidence = [np.full(3, 0.4)] * 3, [np.full(3, 0.7)] * 3
+    amplitudes = [Amplitude(np.ones(3), np.ones(3))] * 3
+    messages = [Message(np.ones(3), np.ones(3))] * 3
+    smooth_support(filtered, evidence, chain)
+    smooth_amplitude(amplitudes, messages, chain)
+    assert all((a == 0.4).all() for a in filtered) and all((a == 0.7).all() for a in evidence)
+    assert all((a.mean == 1).all() and (a.variance == 1).all() for a in amplitudes)
+    assert all((m.precision == 1).all() and (m.shift == 1).all() for m in messages)

@@ -1,0 +1,113 @@
+"""The denoiser (27)-(29) and the support evidence (33) against numerical integration."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+
+from airfeel.beliefs import spike_slab
+from airfeel.beliefs.spike_slab import SpikeSlab, denoise, log_odds, posterior, sigmoid
+from oracles import spike_slab_quadrature
+
+CASES = [
+    (lam, mu, v, z, tau)
+    for lam in (0.01, 0.5, 0.97)
+    for mu in (0.0, -1.5)
+    for v in (0.02, 1.0, 30.0)
+    for z in (-4.0, 0.0, 0.3, 2.5)
+    for tau in (0.01, 1.0, 9.0)
+]
+
+
+def as_arrays(cases):
+    lam, mu, v, z, tau = (np.array(column) for column in zip(*cases, strict=True))
+    return SpikeSlab(lam, mu, v), z, tau
+
+
+def test_posterior_is_the_integral():
+    prior, z, tau = as_arrays(CASES)
+    post, _ = posterior(prior, log_odds(prior.support), z, tau)
+    mean, variance = post.moments()
+    expected = np.array([spike_slab_quadrature(*case) for case in CASES]).T
+    assert np.allclose(post.support, expected[0], rtol=1e-9, atol=1e-13)
+    assert np.allclose(mean, expected[1], rtol=1e-9, atol=1e-13)
+    assert np.allclose(variance, expected[2], rtol=1e-8, atol=1e-12)
+
+
+def test_evidence_is_the_odds_without_the_prior():
+    prior, z, tau = as_arrays(CASES)
+    _, ratio = posterior(prior, log_odds(prior.support), z, tau)
+    expected = [spike_slab_quadrature(0.5, *case[1:])[0] for case in CASES]
+    assert np.allclose(expit(ratio), expected, rtol=1e-9, atol=1e-13)
+
+
+def test_log_odds_of_the_text():
+    prior, z, tau = as_arrays(CASES)
+    _, ratio = posterior(prior, log_odds(prior.support), z, tau)
+    v, mu = prior.variance, prior.mean
+    expected = 0.5 * np.log(tau / (v + tau)) + z**2 / (2 * tau) - (z - mu) ** 2 / (2 * (v + tau))
+    assert np.allclose(ratio, expected, rtol=1e-12, atol=1e-10)
+
+
+def test_variance_is_the_derivative_of_the_mean():
+    # Tweedie: d mean / dz = variance / tau, the identity on which the extrinsic step rests.
+    prior, z, tau = as_arrays(CASES)
+    odds, step = log_odds(prior.support), 1e-5 * np.sqrt(tau)
+    above = posterior(prior, odds, z + step, tau)[0].moments()[0]
+    below = posterior(prior, odds, z - step, tau)[0].moments()[0]
+    variance = posterior(prior, odds, z, tau)[0].moments()[1]
+    assert np.allclose((above - below) / (2 * step), variance / tau, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1, 50), (7, 50), (3, 2000)])
+def test_denoise_is_the_posterior_tile_by_tile(monkeypatch, shape):
+    monkeypatch.setattr(spike_slab, "TILE", 128)  # several tiles down and across
+    rng = np.random.default_rng(3)
+    prior = SpikeSlab(rng.random(shape), rng.standard_normal(shape), rng.random(shape))
+    z, tau = 2 * rng.standard_normal(shape), 0.1 + rng.random((shape[0], 1))
+    out = np.full(shape, np.nan)
+    total = denoise(prior, log_odds(prior.support), z, tau, out)
+    mean, variance = posterior(prior, log_odds(prior.support), z, tau)[0].moments()
+    assert np.allclose(out, mean, rtol=1e-12) and np.allclose(total, variance.sum(axis=1), rtol=1e-11)
+
+
+def test_known_zeros_stay_zero():
+    # The coefficients appended by a longer transform: support and variance 0.
+    prior = SpikeSlab(np.zeros(3), np.zeros(3), np.zeros(3))
+    post, _ = posterior(prior, log_odds(prior.support), np.array([0.0, 5.0, -1e6]), np.array(0.1))
+    mean, variance = post.moments()
+    assert (mean == 0).all() and (variance == 0).all()
+
+
+def test_certain_support_is_a_wiener_filter():
+    prior = SpikeSlab(np.ones(3), np.full(3, 0.5), np.full(3, 2.0))
+    z = np.array([-30.0, 0.0, 30.0])
+    mean, variance = posterior(prior, log_odds(prior.support), z, np.array(1.0))[0].moments()
+    assert np.allclose(mean, (2 * z + 0.5) / 3) and np.allclose(variance, 2 / 3)
+
+
+@settings(max_examples=300)
+@given(
+    lam=st.floats(0, 1),
+    mu=st.floats(-1e6, 1e6),
+    v=st.floats(0, 1e12),
+    z=st.floats(-1e7, 1e7),
+    tau=st.floats(1e-32, 1e24),
+)
+def test_extreme_arguments_stay_finite(lam, mu, v, z, tau):
+    prior = SpikeSlab(*(np.array([value]) for value in (lam, mu, v)))
+    post, _ = posterior(prior, log_odds(prior.support), np.array([z]), np.array(tau))
+    mean, variance = post.moments()
+    assert np.isfinite(mean).all() and np.isfinite(variance).all()
+    assert 0 <= post.support[0] <= 1
+    assert variance[0] >= -1e-9 * mean[0] ** 2
+    largest = max(abs(z), abs(mu))
+    assert abs(mean[0]) <= largest * (1 + 1e-12)
+
+
+def test_sigmoid_and_log_odds_are_inverse():
+    p = np.array([0.0, 1e-300, 1e-12, 0.2, 0.5, 0.9, 1 - 1e-12, 1.0])
+    with np.errstate(over="raise"):
+        assert np.allclose(sigmoid(log_odds(p)), p, rtol=1e-12)
+    assert sigmoid(np.array([-1e4, 1e4])).tolist() == [0.0, 1.0]
