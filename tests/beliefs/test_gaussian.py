@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 from airfeel.beliefs.gaussian import divide, multiply
 
-means = st.floats(-1e3, 1e3)
+means = st.floats(-1e3, 1e3, allow_subnormal=False).map(lambda m: m if abs(m) > 1e-200 else 0.0)
 variances = st.floats(1e-6, 1e6)
 
 
