@@ -1,5 +1,6 @@
 """Learn the chain parameters from the last rounds while receiving (Algorithm 2)."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -8,31 +9,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel.beliefs.chains import ChainParams
+from airfeel.beliefs.chains import Amplitude, ChainParams, Message
 from airfeel.beliefs.smoothing import AmplitudeMoments, SupportMoments, smooth_amplitude, smooth_support
 from airfeel.beliefs.temporal import Evidence
 
 Array = NDArray[Any]
 
 SMALLEST = 1e-6  # lower limit of p01 and beta: in single precision the chains would freeze below it
+NEGLIGIBLE = 1e-2  # a coefficient with less than this share of the mean weight is passed over
 RARE = 1e-9  # lower limit of the activity and of 1 - activity
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Expected statistics of a window, summed over coefficients and rounds (or pairs of rounds).
+    """Expected statistics of a window.
 
-    ``rounds`` counts coefficients times rounds; ``active`` sums E[s_i], ``power`` sums E[s_i r_i^2];
-    ``before`` sums E[s_i-1] and ``both`` sums E[s_i s_i-1] over pairs. ``drift`` and ``jump`` sum E[r_i
-    r_i-1 - r_i-1^2] and E[(r_i - r_i-1)^2] over pairs, each weighted by E[s_i s_i-1]: only a coefficient
-    that is active in both rounds tells about beta.
+    ``activity`` is the mean of E[s_i] over rounds and coefficients; ``before`` and ``both`` sum E[s_i-1]
+    and E[s_i s_i-1] over pairs of rounds. ``power`` is the mean of E[r_i^2] weighted by E[s_i]; ``drift``
+    and ``jump`` are the means of E[r_i r_i-1 - r_i-1^2] and E[(r_i - r_i-1)^2] weighted by E[s_i s_i-1], as
+    only a coefficient that is active in both rounds tells about beta. Without any such coefficient they are
+    0.
     """
 
-    rounds: int
-    active: float
-    power: float
+    activity: float
     before: float
     both: float
+    power: float
     drift: float
     jump: float
 
@@ -42,15 +44,16 @@ def e_step(
 ) -> Statistics:
     """Smooth the window with the parameters in force and collect the statistics."""
     support = _support(window, chain, support_chain)
-    amplitude = _amplitude(window, chain, amplitude_chain)
+    where = _worth_smoothing(support.smoothed)
+    amplitude = _amplitude(window, where, chain, amplitude_chain)
+    weights, pairs = [s[where] for s in support.smoothed], [b[where] for b in support.both]
     return Statistics(
-        rounds=len(window) * window[0].likelihood.size,
-        active=_total(support.smoothed),
-        power=_weighted(support.smoothed, amplitude.square),
+        activity=_total(support.smoothed) / (len(window) * window[0].support.size),
         before=_total(support.smoothed[:-1]),
         both=_total(support.both),
-        drift=_weighted(support.both, amplitude.drift),
-        jump=_weighted(support.both, amplitude.jump),
+        power=_weighted_mean(weights, amplitude.square),
+        drift=_weighted_mean(pairs, amplitude.drift),
+        jump=_weighted_mean(pairs, amplitude.jump),
     )
 
 
@@ -64,17 +67,17 @@ def m_step(
     about which the window says nothing keeps its value, and so do those of a chain that is switched off.
     """
     s = statistics
-    activity = min(max(s.active / s.rounds, RARE), 1 - RARE)
+    activity = min(max(s.activity, RARE), 1 - RARE)
     p01, beta, variance = chain.p01, chain.beta, chain.variance
     if support_chain and s.before > 0:
         p01 = 1 - s.both / s.before
-    if s.active > 0 and s.power > 0:
-        variance = s.power / s.active
-    if amplitude_chain and s.both > 0:
-        n_xi = s.both * chain.innovation_var
-        beta = (s.drift + np.sqrt(s.drift**2 + 4 * n_xi * s.jump)) / (2 * n_xi)
+    if s.power > 0:
+        variance = s.power
+    if amplitude_chain and s.jump > 0:
+        xi = chain.innovation_var
+        beta = (s.drift + math.sqrt(s.drift**2 + 4 * xi * s.jump)) / (2 * xi)
     p01 = min(max(p01, SMALLEST), 1.0, (1 - activity) / activity)
-    return ChainParams(activity, p01, float(min(max(beta, SMALLEST), 1.0)), variance)
+    return ChainParams(activity, p01, min(max(beta, SMALLEST), 1.0), variance)
 
 
 def _support(window: Sequence[Evidence], chain: ChainParams, linked: bool) -> SupportMoments:
@@ -84,16 +87,33 @@ def _support(window: Sequence[Evidence], chain: ChainParams, linked: bool) -> Su
     return SupportMoments(filtered, [a * b for a, b in pairwise(filtered)])
 
 
-def _amplitude(window: Sequence[Evidence], chain: ChainParams, linked: bool) -> AmplitudeMoments:
-    filtered = [e.amplitude for e in window]
+def _amplitude(
+    window: Sequence[Evidence], where: Array, chain: ChainParams, linked: bool
+) -> AmplitudeMoments:
+    filtered = [Amplitude(e.amplitude.mean[where], e.amplitude.variance[where]) for e in window]
     if linked:
-        return smooth_amplitude(filtered, [e.message for e in window], chain)
+        messages = [Message(e.message.precision[where], e.message.shift[where]) for e in window]
+        return smooth_amplitude(filtered, messages, chain)
     return AmplitudeMoments([r.variance + r.mean**2 for r in filtered], [], [])
+
+
+def _worth_smoothing(smoothed: Sequence[Array]) -> Array:
+    """Choose the coefficients whose amplitude counts: all but those with next to no weight.
+
+    They hold at most 1 % of the total weight, and where few coefficients are active they are most of the
+    work.
+    """
+    weight = sum(smoothed[1:], start=smoothed[0])
+    return np.flatnonzero(weight > NEGLIGIBLE * float(weight.mean()))
 
 
 def _total(arrays: Iterable[Array]) -> float:
     return float(sum(a.sum(dtype=np.float64) for a in arrays))
 
 
-def _weighted(weights: Sequence[Array], values: Sequence[Array]) -> float:
-    return float(sum(np.dot(w, v) for w, v in zip(weights, values, strict=False)))
+def _weighted_mean(weights: Sequence[Array], values: Sequence[Array]) -> float:
+    total = _total(weights)
+    if total == 0:
+        return 0.0
+    # Not np.dot: a BLAS that splits long sums over threads would make the result depend on their number.
+    return _total(w * v for w, v in zip(weights, values, strict=False)) / total

@@ -73,6 +73,8 @@ def decode(
     status = np.full(len(z), "iteration limit", dtype=object)
     for iteration in range(1, max_iterations + 1):
         settled, lost = _iterate(work, tolerance)
+        if iteration < max_iterations and not (settled.any() or lost.any()):
+            continue
         unsettled = ~settled if iteration == max_iterations else lost
         z[work.index[settled]], tau[work.index[settled]] = work.z[settled], work.tau[settled]
         z[work.index[unsettled]], tau[work.index[unsettled]] = (

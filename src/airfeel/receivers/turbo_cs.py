@@ -11,6 +11,7 @@ from airfeel import _checks
 from airfeel.beliefs.spike_slab import SpikeSlab, log_odds, posterior
 from airfeel.receivers import scale
 from airfeel.receivers.base import Estimate, Info, Reception, Size, require_size, working_dtype
+from airfeel.receivers.batch import in_groups
 from airfeel.receivers.scale import Scaled
 from airfeel.receivers.turbo import Summary, decode_batch
 
@@ -62,12 +63,17 @@ class TurboCS:
 
     def receive(self, state: Size, reception: Reception) -> tuple[Estimate, Size]:
         """Recover one round."""
-        return self.receive_batch([state], [reception])[0]
+        return self._receive([state], [reception])[0]
 
     def receive_batch(
+        self, states: Sequence[Size], receptions: Sequence[Reception], workers: int | None = None
+    ) -> list[tuple[Estimate, Size]]:
+        """Recover many independent receptions of one size, as :meth:`TSAGA.receive_batch` does."""
+        return in_groups(self._receive, states, receptions, workers)
+
+    def _receive(
         self, states: Sequence[Size], receptions: Sequence[Reception]
     ) -> list[tuple[Estimate, Size]]:
-        """Recover many independent receptions of one size in one go."""
         heard = [self._hear(s, r) for s, r in zip(states, receptions, strict=True)]
         priors = [self._prior(state.size, h) for state, h in zip(states, heard, strict=True)]
         summaries = decode_batch(
