@@ -117,9 +117,9 @@ def amplitude_joint(mean, variance, beta, gamma, messages):
 
 
 def exact_filter(lam, p01, beta, gamma, z, tau):
-    """P(s_T = 1) and E[x_T] given z_1 ... z_T = x + N(0, tau): a mixture over all support histories.
+    """P(s_T = 1) and E[x_T] given z_t = x_t + N(0, tau_t), t = 1 ... T: a mixture over all support histories.
 
-    Given a history the amplitudes are jointly Gaussian, seen only where the coefficient is active.
+    ``z`` is (T, draws). Given a history the amplitudes are jointly Gaussian, seen only where it is active.
     """
     rounds = len(z)
     p10 = lam * p01 / (1 - lam)
@@ -131,8 +131,8 @@ def exact_filter(lam, p01, beta, gamma, z, tau):
         s = path.astype(float)
         seen = s[:, None] * amplitude_cov * s[None, :] + np.diag(tau)
         solved = np.linalg.solve(seen, z)
-        log_weight.append(np.log(weight) - 0.5 * (z @ solved + np.linalg.slogdet(seen)[1]))
+        log_weight.append(np.log(weight) - 0.5 * (np.sum(z * solved, axis=0) + np.linalg.slogdet(seen)[1]))
         last.append(s[-1] * (amplitude_cov[-1] * s) @ solved)
-    weight = np.exp(log_weight - np.max(log_weight))
-    weight /= weight.sum()
-    return weight @ paths[:, -1], weight @ np.array(last)
+    weight = np.exp(log_weight - np.max(log_weight, axis=0))
+    weight /= weight.sum(axis=0)
+    return paths[:, -1] @ weight, np.sum(weight * np.array(last), axis=0)

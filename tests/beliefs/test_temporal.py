@@ -1,0 +1,124 @@
+"""Carrying a round over, against the exact filter: a mixture over all 2^T histories of the support."""
+
+import numpy as np
+import pytest
+from modeldata import Model, sample_chains
+from oracles import exact_filter
+
+from airfeel.beliefs import temporal
+from airfeel.beliefs.chains import ChainParams, stationary
+from airfeel.beliefs.spike_slab import SpikeSlab, log_odds, posterior
+from airfeel.streams import stream
+
+SLOW = Model(activity=0.1, p01=0.05, beta=0.05)
+FAST_SUPPORT = Model(activity=0.2, p01=0.3, beta=0.01)
+FAST_AMPLITUDE = Model(activity=0.2, p01=0.05, beta=0.5)
+MODELS = {"slow": SLOW, "fast support": FAST_SUPPORT, "fast amplitude": FAST_AMPLITUDE}
+
+
+def observe(model, rounds, draws, tau, seed=0):
+    """Scalar chains seen in noise: z, shape (rounds, draws), and the truth."""
+    rng = stream(seed, "scalar chains")
+    support, amplitude = sample_chains(model, rounds, rng, count=draws)
+    x = support * amplitude
+    return x + np.sqrt(tau)[:, None] * rng.standard_normal(x.shape), x
+
+
+def filter_with(message, model, z, tau):
+    """P(s_T = 1) and E[x_T] as the receiver would have them, with one of its amplitude messages."""
+    chain = ChainParams(model.activity, model.p01, model.beta, model.variance)
+    belief = temporal.Belief(stationary(chain, z.shape[1]))
+    for z_t, tau_t in zip(z, tau, strict=True):
+        prior = belief.prior
+        post, ratio = posterior(prior, log_odds(prior.support), z_t, np.asarray(tau_t))
+        if message == "joint":
+            belief = temporal.carry_apart(belief, post, chain)
+        else:
+            evidence = temporal.gather_evidence(prior, post, ratio, z_t, np.asarray(tau_t), message)
+            belief = temporal.carry(evidence, chain, True, True)
+    return post.support, post.moments()[0]
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("noise", [0.01, 0.1, 0.5])
+def test_joint_message_is_nearest_to_the_exact_filter(model, noise):
+    gap = dict.fromkeys(temporal.MESSAGES, 0.0)
+    for rounds in (2, 3, 4, 5):
+        tau = np.full(rounds, noise)
+        z, _ = observe(model, rounds, 4000, tau, seed=rounds)
+        exact = exact_filter(model.activity, model.p01, model.beta, model.variance, z, tau)[1]
+        for message in temporal.MESSAGES:
+            gap[message] += np.mean((filter_with(message, model, z, tau)[1] - exact) ** 2) / 4
+    print(f"{model}, tau {noise}: mean squared distance from the exact posterior mean {gap}")
+    assert gap["joint"] < min(gap["moments"], gap["expansion"])
+
+
+@pytest.mark.parametrize("message", temporal.MESSAGES)
+def test_no_message_beats_the_exact_filter(message):
+    tau = np.full(5, 0.1)
+    z, x = observe(FAST_SUPPORT, 5, 20_000, tau, seed=1)
+    m = FAST_SUPPORT
+    exact = exact_filter(m.activity, m.p01, m.beta, m.variance, z, tau)[1]
+    mean = filter_with(message, m, z, tau)[1]
+    excess = (mean - x[-1]) ** 2 - (exact - x[-1]) ** 2
+    assert excess.mean() > -3 * excess.std() / np.sqrt(excess.size)
+
+
+@pytest.mark.parametrize("message", ["joint", "moments"])
+def test_exact_where_nothing_has_to_be_merged(message):
+    # Amplitudes that forget at once leave an ordinary hidden Markov chain of the support.
+    forgetful = Model(activity=0.2, p01=0.1, beta=1.0)
+    tau = np.array([0.1, 0.5, 0.2, 0.05])
+    z, _ = observe(forgetful, 4, 500, tau)
+    exact_support, exact = exact_filter(0.2, 0.1, 1.0, 1.0, z, tau)
+    support, mean = filter_with(message, forgetful, z, tau)
+    assert np.allclose(support, exact_support, rtol=1e-9, atol=1e-12)
+    assert np.allclose(mean, exact, rtol=1e-9, atol=1e-12)
+
+
+def test_joint_message_is_a_kalman_filter_where_the_support_is_certain():
+    certain = Model(activity=1 - 1e-9, p01=1e-10, beta=0.2)
+    tau = np.full(5, 0.3)
+    z, _ = observe(certain, 5, 500, tau)
+    exact = exact_filter(certain.activity, certain.p01, 0.2, 1.0, z, tau)[1]
+    assert np.allclose(filter_with("joint", certain, z, tau)[1], exact, atol=1e-6)
+
+
+def test_joint_belief_is_the_law_of_the_next_round():
+    # After one round the four moments are exact: compare with the mixture over (s_1, s_2).
+    chain = ChainParams(0.2, 0.3, 0.1, 1.5)
+    belief = temporal.Belief(stationary(chain, 3))
+    z, tau = np.array([-0.2, 0.6, 2.0]), np.array(0.3)
+    post, _ = posterior(belief.prior, log_odds(belief.prior.support), z, tau)
+    ahead = temporal.carry_apart(belief, post, chain)
+    for n in range(3):
+        pi = post.support[n]
+        first = {1: (post.mean[n], post.variance[n]), 0: (0.0, 1.5)}
+        for after, found in ((1, ahead.prior), (0, ahead.idle)):
+            leave = chain.p01 if after == 0 else 1 - chain.p01
+            stay_idle = 1 - chain.p10 if after == 0 else chain.p10
+            weight = np.array([pi * leave, (1 - pi) * stay_idle])
+            if after == 1:
+                assert ahead.prior.support[n] == pytest.approx(weight.sum())
+            weight /= weight.sum()
+            mean = np.array([0.9 * first[s][0] for s in (1, 0)])
+            var = np.array([0.81 * first[s][1] + chain.process_var for s in (1, 0)])
+            assert found.mean[n] == pytest.approx(weight @ mean)
+            assert found.variance[n] == pytest.approx(weight @ (var + mean**2) - (weight @ mean) ** 2)
+
+
+@pytest.mark.parametrize("message", ["moments", "expansion"])
+def test_a_chain_switched_off_forgets(message):
+    chain = ChainParams(0.2, 0.3, 0.1, 1.5)
+    prior = SpikeSlab(np.array([0.7, 0.1]), np.array([1.0, -2.0]), np.array([0.2, 0.4]))
+    z, tau = np.array([1.1, -0.3]), np.array(0.05)
+    post, ratio = posterior(prior, log_odds(prior.support), z, tau)
+    evidence = temporal.gather_evidence(prior, post, ratio, z, tau, message)
+    linked = temporal.carry(evidence, chain, True, True).prior
+    no_support = temporal.carry(evidence, chain, False, True).prior
+    no_amplitude = temporal.carry(evidence, chain, True, False).prior
+    neither = temporal.carry(evidence, chain, False, False).prior
+    assert (no_support.support == 0.2).all() and (no_support.mean == linked.mean).all()
+    assert (no_amplitude.mean == 0).all() and (no_amplitude.variance == 1.5).all()
+    assert (no_amplitude.support == linked.support).all()
+    assert (neither.support == 0.2).all() and (neither.mean == 0).all() and (neither.variance == 1.5).all()
