@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from modeldata import Model, sample_chains
-from oracles import exact_filter
 
 from airfeel.beliefs import temporal
 from airfeel.beliefs.chains import ChainParams, stationary
 from airfeel.beliefs.spike_slab import SpikeSlab, log_odds, posterior
 from airfeel.streams import stream
+from modeldata import Model, sample_chains
+from oracles import exact_filter
 
 SLOW = Model(activity=0.1, p01=0.05, beta=0.05)
 FAST_SUPPORT = Model(activity=0.2, p01=0.3, beta=0.01)

@@ -24,9 +24,8 @@ class SupportMoments:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AmplitudeMoments:
-    """Given the window: E[r_i^2] of rounds, E[r_i r_i-1 - r_i-1^2] and E[(r_i - r_i-1)^2] of pairs."""
+    """Given the window: E[r_i r_i-1 - r_i-1^2] and E[(r_i - r_i-1)^2] of every pair."""
 
-    square: list[Array]
     drift: list[Array]
     jump: list[Array]
 
@@ -71,7 +70,6 @@ def smooth_amplitude(
     1, flat messages and vanishing q.
     """
     a, q, beta = 1 - chain.beta, chain.process_var, chain.beta
-    square = [filtered[-1].variance + filtered[-1].mean ** 2]
     drift, jump = [], []
     precision, shift = messages[-1].precision, messages[-1].shift
     for i in range(len(messages) - 1, 0, -1):
@@ -81,9 +79,8 @@ def smooth_amplitude(
         inverse = 1 / (w + (a * a) * vf * precision)
         before = (w * mf + a * vf * shift) * inverse
         step = (a * mf + (q + (a * a) * vf) * shift) * inverse - before
-        square.append(vf * w * inverse + before * before)
         drift.append(before * step - vf * (beta + qj) * inverse)
         jump.append(step * step + (vf * (beta * beta + qj) + q) * inverse)
         precision = messages[i - 1].precision + (a * a) * precision / w
         shift = messages[i - 1].shift + a * shift / w
-    return AmplitudeMoments(square[::-1], drift[::-1], jump[::-1])
+    return AmplitudeMoments(drift[::-1], jump[::-1])

@@ -32,13 +32,15 @@ class Evidence:
     """A finished round as the two chains see it.
 
     ``support`` is P(s = 1) given all rounds so far and ``likelihood`` the evidence pd of this round alone;
-    ``amplitude`` and ``message`` are the same for the amplitude.
+    ``amplitude`` and ``message`` are the same for the amplitude. ``square`` is E[r^2] given s = 1 and all
+    rounds so far.
     """
 
     support: Array
     likelihood: Array
     amplitude: Amplitude
     message: Message
+    square: Array
 
 
 def gather_evidence(
@@ -56,7 +58,8 @@ def gather_evidence(
     else:
         about_r = chains.expected_message(post.support, z, tau)
         amplitude = chains.mix(post.support, post, prior)
-    return Evidence(post.support, sigmoid(ratio.copy()), amplitude, about_r)
+    square = post.variance + post.mean**2
+    return Evidence(post.support, sigmoid(ratio.copy()), amplitude, about_r, square)
 
 
 def carry_apart(belief: Belief, post: SpikeSlab, chain: ChainParams) -> Belief:

@@ -258,4 +258,5 @@ class _Change:
         shift = (e.message.shift / self.factor).astype(self.dtype)
         precision = (e.message.precision / self.factor**2).astype(self.dtype)
         support, likelihood = e.support.astype(self.dtype), e.likelihood.astype(self.dtype)
-        return Evidence(support, likelihood, self.amplitude(e.amplitude), Message(precision, shift))
+        square = (e.square * self.factor**2).astype(self.dtype)
+        return Evidence(support, likelihood, self.amplitude(e.amplitude), Message(precision, shift), square)
