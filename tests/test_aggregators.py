@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from airfeel.aggregators import CommonK, ErrorFree, OverTheAir
-from airfeel.aggregators.base import Air, pack, unpack
+from airfeel.aggregators.base import Air
 from airfeel.aggregators.common_k import coordinates
 from airfeel.aggregators.over_the_air import shared_seed
 from airfeel.channels import FadingMAC, GaussianMAC
@@ -220,18 +220,16 @@ def test_common_k_reads_only_its_coordinates():
 
 
 @pytest.mark.parametrize("scheme", ["over the air", "common k", "error-free"])
-def test_a_round_is_pure_and_its_state_survives_named_arrays(scheme, tmp_path):
+def test_a_round_is_pure(scheme):
     part = schemes(Air(CHANNELS[1], LongTermPower(500.0)))[scheme]
     rounds = gradients(rounds=3)
     _, state = run(part, rounds[:2])
-    before = {name: array.copy() for name, array in pack(state).items()}
+    memory, spent, third = state.memory.copy(), state.ledger.spent.copy(), rounds[2].copy()
     first, after = part.aggregate(state, rounds[2], WEIGHTS, seed=3, round=3)
-    for name, array in pack(state).items():
-        np.testing.assert_array_equal(array, before[name])
-    np.savez(tmp_path / "state.npz", **pack(state))
-    with np.load(tmp_path / "state.npz", allow_pickle=False) as stored:
-        restored = unpack(stored, state.receiver)
-    again, later = part.aggregate(restored, rounds[2], WEIGHTS, seed=3, round=3)
+    np.testing.assert_array_equal(state.memory, memory)
+    np.testing.assert_array_equal(state.ledger.spent, spent)
+    np.testing.assert_array_equal(rounds[2], third)
+    again, later = part.aggregate(state, rounds[2], WEIGHTS, seed=3, round=3)
     assert first.mean.tobytes() == again.mean.tobytes()
     assert after.memory.tobytes() == later.memory.tobytes()
 

@@ -142,12 +142,11 @@ def superpose(link: Link, signals: Array, noise_var: float, seed: int, round: in
 
 
 def weighted_sum(weights: Array, rows: Array) -> Array:
-    """Return sum_m weights_m rows_m in double precision, adding the devices in their order."""
-    total = np.zeros(rows.shape[1])
-    for weight, row in zip(weights, rows, strict=True):
-        if weight:
-            total += weight * row.astype(np.float64)
-    return total
+    """Return sum_m weights_m rows_m in double precision.
+
+    Not a matrix product: BLAS may order the sum by the number of its threads.
+    """
+    return np.asarray(np.einsum("m,mn->n", weights, rows, dtype=np.float64))
 
 
 def _complex_normal(count: int, seed: int, purpose: str, round: int) -> NDArray[np.complex128]:

@@ -1,6 +1,7 @@
 """A few threads for NumPy work, with results that do not depend on their number."""
 
 import os
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -54,8 +55,19 @@ class Workers:
         todo = list(items)
         if self._pool is None or len(todo) < 2:
             return [function(item) for item in todo]
-        # Some items per task: a task costs about 30 microseconds, which a thousand small devices would feel.
-        size = max(1, len(todo) // (8 * self.threads))
-        groups = [todo[i : i + size] for i in range(0, len(todo), size)]
-        done = self._pool.map(lambda group: [function(item) for item in group], groups)
-        return [result for group in done for result in group]
+        # Each thread takes the next item when it is done with one: a task per item would cost 30 microseconds
+        # each, which a thousand small devices would feel.
+        results: dict[int, Result] = {}
+        waiting, lock = iter(enumerate(todo)), threading.Lock()
+
+        def work() -> None:
+            while True:
+                with lock:
+                    index, item = next(waiting, (-1, None))
+                if index < 0:
+                    return
+                results[index] = function(item)  # type: ignore[arg-type]
+
+        for task in [self._pool.submit(work) for _ in range(self.threads)]:
+            task.result()
+        return [results[index] for index in range(len(todo))]

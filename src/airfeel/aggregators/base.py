@@ -1,11 +1,9 @@
 """What all aggregators share: the protocol, the result of a round, and the way through the air (6)(12)-(14).
 
-An aggregator is frozen parameters and two pure functions on a frozen state. The state holds the devices'
-error memories, the receiver's state and the energy ledger; :func:`pack` and :func:`unpack` turn it into
-named arrays and back, for checkpoints.
+An aggregator is frozen parameters and two pure functions on a frozen state: the devices' error memories, the
+receiver's state and the energy ledger.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -117,7 +115,8 @@ class Air:
 
         With one alpha for all and W the sum of the active weights, device m sends
         sqrt(alpha) M w_m payload_m / h^_m; the server divides what it hears by M sqrt(alpha) W, which leaves
-        noise of variance sigma_e^2 / (M sqrt(alpha) W)^2. None when there is nothing to send.
+        noise of variance sigma_e^2 / (M sqrt(alpha) W)^2. None when there is nothing to send. The
+        observation has the precision of the payloads, and a receiver follows it.
         """
         num_devices = len(weights)
         scale = np.where(active, num_devices * weights, 0.0)
@@ -128,7 +127,8 @@ class Air:
         signals = (np.sqrt(alpha) * scale)[:, None] * payload
         heard = self.channel.receive(link, signals, seed, round)
         amplitude = num_devices * np.sqrt(alpha) * float(weights[active].sum())
-        return Arrival(heard / amplitude, self.channel.noise_var / amplitude**2, alpha, alpha * demand)
+        observation = (heard / amplitude).astype(payload.dtype, copy=False)
+        return Arrival(observation, self.channel.noise_var / amplitude**2, alpha, alpha * demand)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,20 +173,14 @@ def weighted_mean(rows: Array, weights: Array, active: Mask) -> Array:
     return weighted_sum(np.where(active, weights / total, 0.0), rows)
 
 
+def remember(remainder: Array, accumulated: Array, active: Mask) -> Array:
+    """Return the next error memories: the remainder of who sent, everything of who did not."""
+    return remainder if active.all() else np.where(active[:, None], remainder, accumulated)
+
+
 def silent(state: AirState, accumulated: Array, power: float) -> tuple[Aggregate, AirState]:
     """Return the result of a round in which nothing was sent: every device keeps all it had."""
     num_devices, size = accumulated.shape
     nothing, nobody = np.zeros(num_devices), np.zeros(num_devices, dtype=np.bool_)
     after = AirState(accumulated, state.ledger.charge(nothing, power), state.receiver)
     return Aggregate(np.zeros(size), np.zeros(size), nobody, nothing), after
-
-
-def pack(state: AirState) -> dict[str, NDArray[Any]]:
-    """Return error memories and ledger as named arrays; the receiver's state is saved by its own means."""
-    return {"memory": state.memory, "spent": state.ledger.spent, "rounds": np.array(state.ledger.rounds)}
-
-
-def unpack(arrays: Mapping[str, NDArray[Any]], receiver: Any = None) -> AirState:
-    """Undo :func:`pack`, with the receiver's state as it was restored."""
-    ledger = Ledger(np.array(arrays["spent"]), int(arrays["rounds"]))
-    return AirState(np.array(arrays["memory"]), ledger, receiver)

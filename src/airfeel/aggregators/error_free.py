@@ -12,6 +12,7 @@ from airfeel.aggregators.base import (
     Mask,
     count,
     empty_state,
+    remember,
     senders,
     weighted_mean,
 )
@@ -58,7 +59,7 @@ class ErrorFree:
         accumulated = accumulate(state.memory, gradients)
         kept, remainder = top_k(accumulated, count(self.sparsity, gradients.shape[1]))
         mean = weighted_mean(kept, weights, active)
-        memory = np.where(active[:, None], remainder, accumulated)
+        memory = remember(remainder, accumulated, active)
         nothing = np.zeros(len(weights))
         ledger = state.ledger.charge(nothing, power=0.0)
         return Aggregate(mean, mean, active, nothing), AirState(memory, ledger)

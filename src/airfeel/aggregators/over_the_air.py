@@ -16,6 +16,7 @@ from airfeel.aggregators.base import (
     Mask,
     count,
     empty_state,
+    remember,
     senders,
     silent,
     weighted_mean,
@@ -84,7 +85,7 @@ class OverTheAir:
         if arrival is None:
             return silent(state, accumulated, self.air.policy.power)
         ledger = state.ledger.charge(arrival.energy, self.air.policy.power)
-        memory = np.where(active[:, None], remainder, accumulated)
+        memory = remember(remainder, accumulated, active)
 
         reception = Reception(arrival.observation, operator, arrival.noise_var)
         estimate, receiver = self.receiver.receive(state.receiver, reception)

@@ -22,12 +22,13 @@ class Samples:
     """Prepared data in whatever layout its task computes fastest.
 
     ``inputs`` and ``labels`` are NumPy arrays or tensors; ``axis`` is the axis of ``inputs`` that counts
-    samples.
+    samples; ``layout`` is whatever else the task wants to remember about them.
     """
 
     inputs: Any
     labels: Any
     axis: int = 0
+    layout: Any = None
 
     def __len__(self) -> int:
         """Return the number of samples."""
@@ -36,7 +37,7 @@ class Samples:
     def take(self, indices: NDArray[np.intp]) -> "Samples":
         """Return a copy with only these samples, for mini-batches."""
         inputs = self.inputs[indices] if self.axis == 0 else np.take(self.inputs, indices, axis=self.axis)
-        return Samples(inputs, self.labels[indices], self.axis)
+        return Samples(inputs, self.labels[indices], self.axis, self.layout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,11 @@ class SoftmaxRegression:
         return np.zeros(self.size)
 
     def prepare(self, images: NDArray[Any], labels: NDArray[Any]) -> Samples:
-        """Lay the images out as (features + 1, n) with a last row of ones: the layout BLAS is fastest on."""
+        """Lay the images out as (pixels, n), the layout BLAS is fastest on, with a last row of ones.
+
+        Pixels that are dark in all of these images are left out (a quarter of MNIST's on a device with 1000
+        of them); ``layout`` holds the rows of theta that are left.
+        """
         count, classes = len(images), np.asarray(labels)
         if count == 0 or classes.shape != (count,):
             raise ValueError(
@@ -133,27 +138,28 @@ class SoftmaxRegression:
             raise ValueError(
                 f"images have {pixels.shape[1]} pixels: must be {self.features}, as many as features"
             )
-        inputs = np.ones((self.features + 1, count), dtype=self.dtype)
+        lit = np.flatnonzero(pixels.any(axis=0))
+        inputs = np.ones((len(lit) + 1, count), dtype=self.dtype)
         # A table of the 256 levels converts uint8 pixels with one rounding, and without a float64 copy.
         levels = (np.arange(256) / 255).astype(self.dtype)
-        inputs[:-1] = (levels[pixels] if pixels.dtype == np.uint8 else pixels).T
-        return Samples(inputs, classes.astype(np.intp), axis=1)
+        inputs[:-1] = (levels[pixels[:, lit]] if pixels.dtype == np.uint8 else pixels[:, lit]).T
+        return Samples(inputs, classes.astype(np.intp), axis=1, layout=np.append(lit, self.features))
 
     def gradient(self, theta: Array, samples: Samples) -> Array:
         """Return the gradient of the mean cross-entropy (plus L2 term)."""
-        weights, inputs, labels = self._matrix(theta), samples.inputs, samples.labels
-        count = len(labels)
-        residual = _softmax(weights.T @ inputs)
-        residual[labels, np.arange(count)] -= 1
+        weights, labels, count = self._matrix(theta), samples.labels, len(samples)
+        residual = _softmax(_logits(weights, samples))
+        residual.reshape(-1)[labels * count + np.arange(count)] -= 1  # one index is faster than two
         residual *= 1 / count
-        gradient = inputs @ residual.T
+        gradient = np.zeros_like(weights)
+        gradient[samples.layout] = samples.inputs @ residual.T
         if self.l2:
             gradient += self.l2 * weights
-        return gradient.reshape(-1)  # type: ignore[no-any-return]
+        return gradient.reshape(-1)
 
     def evaluate(self, theta: Array, samples: Samples) -> Score:
         """Return mean cross-entropy (plus L2 term) and accuracy."""
-        logits, labels = self._matrix(theta).T @ samples.inputs, samples.labels
+        logits, labels = _logits(self._matrix(theta), samples), samples.labels
         accuracy = np.mean(logits.argmax(axis=0) == labels)
         logits -= logits.max(axis=0)
         right = logits[labels, np.arange(len(labels))]
@@ -162,6 +168,12 @@ class SoftmaxRegression:
 
     def _matrix(self, theta: Array) -> Array:
         return theta.astype(self.dtype, copy=False).reshape(self.features + 1, self.classes)
+
+
+def _logits(weights: Array, samples: Samples) -> Array:
+    """Return the outputs of all classes as (classes, n): sums over classes then run along whole rows."""
+    used = weights.take(samples.layout, axis=0)
+    return np.ascontiguousarray((samples.inputs.T @ used).T)
 
 
 def _softmax(logits: Array) -> Array:
