@@ -20,9 +20,9 @@ _CHAINS = (
 class Scheme:
     """Which parts a scheme is made of.
 
-    ``sparsity`` and ``signs`` are defaults that a configuration may change; the other fields are what the
-    name stands for. ``ignores`` lists the configuration keys (or whole sections) that cannot change its
-    result, so that two runs that differ only there are one run.
+    ``sparsity``, ``signs`` and ``max_iterations`` are defaults that a configuration may change; the other
+    fields are what the name stands for. ``ignores`` lists the configuration keys (or whole sections) that
+    cannot change its result, so that two runs that differ only there are one run.
     """
 
     summary: str
@@ -34,6 +34,7 @@ class Scheme:
     denoiser: Literal["soft", "mmse"] = "soft"
     sparsity: float = 0.2
     signs: bool = False
+    max_iterations: int = 25
     ignores: tuple[str, ...] = ()
 
 
@@ -70,7 +71,8 @@ SCHEMES: MappingProxyType[str, Scheme] = MappingProxyType(
             matrix="gaussian",
             receiver="amp",
             sparsity=0.05,
-            ignores=(*_CHAINS, *_OPERATOR, "receiver.activity"),
+            max_iterations=40,
+            ignores=(*_CHAINS, *_OPERATOR, "receiver.activity", "receiver.precision"),
         ),
         "a_dsgd_mmse": Scheme(
             "A-DSGD with a Bernoulli-Gaussian (MMSE) denoiser in AMP",
@@ -78,7 +80,8 @@ SCHEMES: MappingProxyType[str, Scheme] = MappingProxyType(
             receiver="amp",
             denoiser="mmse",
             sparsity=0.05,
-            ignores=(*_CHAINS, *_OPERATOR),
+            max_iterations=40,
+            ignores=(*_CHAINS, *_OPERATOR, "receiver.precision"),
         ),
         "common_k": Scheme(
             "all devices send the same coordinates, each once per N/s rounds; the sum is read directly",

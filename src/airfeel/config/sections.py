@@ -50,6 +50,7 @@ class Model(Section):
 
     kind: Literal["softmax", "cnn"] = "softmax"
     l2: NonNegative = 0.0
+    device: Annotated[str, Field(min_length=1)] = "cpu"
 
 
 class Uplink(Section):
@@ -83,9 +84,10 @@ class Receiver(Section):
     learn: bool = True
     window: Annotated[int, Field(ge=2)] = 5
     learn_from: Count = 10
-    amplitude_message: Literal["expansion", "moments"] = "expansion"
+    amplitude_message: Literal["expansion", "moments", "joint"] = "expansion"
     max_iterations: Count = 25
     tolerance: NonNegative = 1e-2
+    precision: Literal["float32", "float64"] = "float32"
 
 
 class Server(Section):

@@ -19,7 +19,10 @@ from airfeel.learning.devices import LocalTraining, Participation, shares, split
 from airfeel.learning.server import Adam, GradientDescent, Optimizer, Schedule
 from airfeel.learning.tasks import Samples, SoftmaxRegression, Task
 from airfeel.operators import GaussianMatrix, PartialDCT
+from airfeel.receivers.amp import AMP
 from airfeel.receivers.base import Receiver
+from airfeel.receivers.tsaga import TSAGA
+from airfeel.receivers.turbo_cs import TurboCS
 from airfeel.transmit import EqualPower, LongTermPower, PowerPolicy
 
 Array = NDArray[np.floating[Any]]
@@ -79,6 +82,10 @@ def find_data(config: Config, dataset: DataLike | None = None) -> Dataset:
 
 def make_task(config: Config, source: Dataset) -> Task:
     """Return the model to be trained, fitted to the size of the images."""
+    if config.model.kind == "cnn":
+        from airfeel.learning.torch_task import TorchTask, small_cnn
+
+        return TorchTask(partial(small_cnn, source.classes), device=config.model.device)
     features = int(np.prod(source.train_images.shape[1:]))
     return SoftmaxRegression(features, source.classes, l2=config.model.l2)
 
@@ -114,7 +121,24 @@ def make_aggregator(config: Config) -> Aggregator:
 
 def make_receiver(config: Config) -> Receiver[Any]:
     """Return what the server runs."""
-    raise ValueError(f"scheme = {config.scheme!r}: its receiver is not part of this version yet")
+    scheme, options = SCHEMES[config.scheme], config.receiver
+    if scheme.receiver == "amp":
+        return AMP(
+            activity=options.activity,
+            denoiser=scheme.denoiser,
+            max_iterations=options.max_iterations,
+            tolerance=options.tolerance,
+        )
+    if scheme.receiver == "turbo_cs":
+        return TurboCS(
+            activity=options.activity,
+            max_iterations=options.max_iterations,
+            tolerance=options.tolerance,
+            precision=options.precision,
+        )
+    return TSAGA(
+        **options.model_dump(), support_chain=scheme.support_chain, amplitude_chain=scheme.amplitude_chain
+    )
 
 
 def make_channel(config: Config) -> Channel:

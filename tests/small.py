@@ -1,0 +1,57 @@
+"""A small data set on disk and in memory, for tests that need a run but not MNIST."""
+
+import struct
+import subprocess
+import sys
+
+import numpy as np
+
+SIDE, CLASSES = 8, 4
+
+
+def arrays(train=600, test=200):
+    """Noisy images of one pattern per class: easy to learn, impossible to get entirely right."""
+    rng = np.random.default_rng(5)
+    patterns = rng.integers(0, 2, (CLASSES, SIDE, SIDE)) * 160
+
+    def draw(count):
+        labels = rng.integers(0, CLASSES, count)
+        noise = rng.normal(48, 60, (count, SIDE, SIDE))
+        return np.clip(patterns[labels] * 0.4 + noise, 0, 255).astype(np.uint8), labels
+
+    return (*draw(train), *draw(test))
+
+
+def write_folder(folder):
+    """Write the arrays as the four idx files of a data set folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    images, labels, test_images, test_labels = arrays()
+    for stem, block in (
+        ("train-images-idx3-ubyte", images),
+        ("train-labels-idx1-ubyte", labels),
+        ("t10k-images-idx3-ubyte", test_images),
+        ("t10k-labels-idx1-ubyte", test_labels),
+    ):
+        head = struct.pack(">BBBB", 0, 0, 8, block.ndim) + struct.pack(f">{block.ndim}I", *block.shape)
+        (folder / stem).write_bytes(head + block.astype(np.uint8).tobytes())
+    return folder
+
+
+SETTINGS = {
+    "devices.count": 5,
+    "devices.samples": 100,
+    "devices.learning_rate": 0.5,
+    "uplink.ratio": 0.3,
+}
+
+
+def command(folder, out, **settings):
+    """Return the command line of a run on the small data set; dots in keys are written as two underscores."""
+    flat = {"dataset": str(folder)} | SETTINGS | {k.replace("__", "."): v for k, v in settings.items()}
+    words = [word for key, value in flat.items() for word in ("--set", f"{key}={value}")]
+    return [sys.executable, "-m", "airfeel", "run", *words, "--out", str(out)]
+
+
+def run(words, **options):
+    """Run a command to its end and return it with its output as text."""
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120, **options)

@@ -1,0 +1,282 @@
+"""``airfeel run`` and ``airfeel config`` as a user meets them: real processes, real signals, real trouble."""
+
+import contextlib
+import csv
+import json
+import os
+import pty
+import resource
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+
+import pytest
+
+import small
+from airfeel.cli import main
+from airfeel.config import load_config
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return small.write_folder(tmp_path_factory.mktemp("data") / "small")
+
+
+@pytest.fixture(scope="module")
+def finished(data, tmp_path_factory):
+    """One finished run: its output folder, and the process that made it."""
+    out = tmp_path_factory.mktemp("finished")
+    return out, small.run(small.command(data, out, rounds=20, scheme="tsa_ga"))
+
+
+def records(folder):
+    return (folder / "rounds.jsonl").read_bytes()
+
+
+def wait_for_rounds(out, process, count):
+    """Wait until a run has written ``count`` rounds."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        files = list(out.glob("runs/*/rounds.jsonl"))
+        if files and files[0].read_bytes().count(b"\n") >= count:
+            return
+        time.sleep(0.005)
+    pytest.fail("the run did not get going")
+
+
+def test_a_run_leaves_a_complete_folder_and_prints_it(finished):
+    out, process = finished
+    assert process.returncode == 0, process.stderr
+    (folder,) = (out / "runs").iterdir()
+    assert process.stdout == f"{folder}\n"
+    names = {path.name for path in folder.iterdir()}
+    assert names == {
+        ".lock",
+        "checkpoint.npz",
+        "config.toml",
+        "rounds.jsonl",
+        "summary.json",
+        "timings.jsonl",
+    }
+    assert records(folder).count(b"\n") == 20
+    assert "seconds" not in records(folder).decode()
+    assert len((folder / "timings.jsonl").read_text().splitlines()) == 20
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["accuracy"] == json.loads(records(folder).splitlines()[-1])["accuracy"]
+    # A few plain lines, not one for each round.
+    assert 5 <= len(process.stderr.splitlines()) <= 15
+    assert "round 20/20  accuracy 0." in process.stderr
+    assert "rounds/s" in process.stderr
+
+
+def test_the_table_over_all_runs(finished):
+    out, _ = finished
+    with (out / "results.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 20
+    expected = ["experiment", "scheme", "seed", "round", "accuracy", "loss", "nmse_db", "symbols", "energy"]
+    assert list(rows[0])[:9] == expected
+    assert [int(row["round"]) for row in rows] == list(range(1, 21))
+    assert all(row["scheme"] == "tsa_ga" and float(row["nmse_db"]) < 10 for row in rows)
+
+
+def test_a_finished_run_is_not_repeated_unless_forced(finished, data):
+    out, first = finished
+    folder = next((out / "runs").iterdir())
+    before = (folder / "timings.jsonl").read_bytes()
+    again = small.run(small.command(data, out, rounds=20, scheme="tsa_ga"))
+    assert again.returncode == 0
+    assert again.stdout == first.stdout
+    assert "not repeated" in again.stderr
+    assert (folder / "timings.jsonl").read_bytes() == before
+    content = records(folder)
+    forced = small.run([*small.command(data, out, rounds=20, scheme="tsa_ga"), "--force", "--quiet"])
+    assert forced.returncode == 0
+    assert (folder / "timings.jsonl").read_bytes() != before
+    assert records(folder) == content
+    assert forced.stderr == ""
+
+
+def test_the_saved_configuration_reproduces_the_run(finished, tmp_path):
+    out, _ = finished
+    folder = next((out / "runs").iterdir())
+    words = [sys.executable, "-m", "airfeel", "run", str(folder / "config.toml"), "--out", str(tmp_path)]
+    process = small.run(words)
+    assert process.returncode == 0, process.stderr
+    assert records(tmp_path / "runs" / folder.name) == records(folder)
+
+
+def test_threads_and_checkpoints_change_neither_folder_nor_bytes(finished, data, tmp_path):
+    out, _ = finished
+    folder = next((out / "runs").iterdir())
+    options = {"run__threads": 3, "run__checkpoint_every": 3}
+    small.run(small.command(data, tmp_path, rounds=20, scheme="tsa_ga", **options))
+    assert records(tmp_path / "runs" / folder.name) == records(folder)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_go_on(data, tmp_path, number):
+    settings = {
+        "rounds": 400,
+        "scheme": "common_k",
+        "devices__local_steps": 5,
+        "run__checkpoint_every": 1000,
+    }
+    words = small.command(data, tmp_path / "stopped", **settings)
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for_rounds(tmp_path / "stopped", process, 3)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    last = errors.splitlines()[-1]
+    assert last.startswith("airfeel: stopped after round ")
+    assert "of 400; to continue: airfeel run --set " in last
+    stopped = int(last.split()[4])
+    resumed = small.run(words)
+    assert resumed.returncode == 0
+    assert f"continuing after round {stopped}" in resumed.stderr
+    small.run(small.command(data, tmp_path / "whole", **settings))
+    (left,), (right,) = ((tmp_path / name / "runs").iterdir() for name in ("stopped", "whole"))
+    assert records(left) == records(right)
+
+
+def test_a_second_process_on_the_same_run_is_refused(data, tmp_path):
+    words = small.command(data, tmp_path, rounds=100000, scheme="common_k")
+    first = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for_rounds(tmp_path, first, 1)
+        second = small.run(words)
+    finally:
+        first.kill()
+        first.wait()
+    assert second.returncode == 2
+    assert "is in use by another process" in second.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--set", "uplink.rato=0.1"], "unknown key, the nearest valid key is 'uplink.ratio'"),
+        (["--set", "uplink.ratio=1.5"], "--set: uplink.ratio = 1.5: must be a finite number > 0 and <= 1"),
+        (["--set", "rounds"], "must have the form key=value"),
+        (["absent.toml"], "absent.toml: cannot be read as a configuration file"),
+        (["--set", "dataset=absent"], "dataset = 'absent': must be one of 'mnist'"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "config"])
+def test_a_mistake_is_one_sentence_and_exit_code_2(tmp_path, monkeypatch, capsys, command, words, sentence):
+    monkeypatch.chdir(tmp_path)
+    assert main([command, *words]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert sentence in shown.err.splitlines()[-1]
+    assert "Traceback" not in shown.err
+
+
+def test_a_disk_that_fills_up_keeps_the_last_good_checkpoint(data, tmp_path):
+    words = small.command(data, tmp_path, rounds=300, scheme="common_k", run__checkpoint_every=5)
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # the write itself shall fail, as on a full disk
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+
+    process = small.run(words, preexec_fn=limit)
+    assert process.returncode == 2
+    assert "cannot write to" in process.stderr.splitlines()[-1]
+    assert "what was saved before is kept" in process.stderr.splitlines()[-1]
+    assert "Traceback" not in process.stderr
+    again = small.run(words)
+    assert again.returncode == 0
+    assert "continuing after round" in again.stderr
+
+
+@contextlib.contextmanager
+def ordinary_user():
+    """Permissions do not bind root: act as another user for a moment."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+def test_a_read_only_folder_is_one_sentence(tmp_path_factory, capsys):
+    out = tmp_path_factory.mktemp("readonly")
+    for folder in [out, *out.parents][:3]:
+        if os.geteuid() == 0:
+            folder.chmod(0o755)
+    out.chmod(0o555)
+    with ordinary_user():
+        assert main(["run", "--set", "scheme=dense", "--out", str(out)]) == 2
+    sentence = capsys.readouterr().err.splitlines()[-1]
+    assert sentence.startswith(f"airfeel: cannot write to {out / 'runs'}: Permission denied; ")
+    assert list(out.iterdir()) == []
+
+
+def test_a_terminal_sees_a_live_line(data, tmp_path):
+    master, terminal = pty.openpty()
+    words = small.command(data, tmp_path, rounds=200, scheme="common_k")
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=terminal, env=environment)
+    os.close(terminal)
+    shown = b""
+    while True:
+        try:
+            part = os.read(master, 65536)
+        except OSError:  # the other side is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(master)
+    assert process.wait(timeout=60) == 0
+    text = shown.decode()
+    assert "200/200" in text
+    assert "accuracy 0." in text
+    assert "NMSE" in text
+    assert "rounds/s" in text
+
+
+def test_config_prints_toml_on_stdout_and_the_classes_on_stderr(data, tmp_path):
+    words = [
+        sys.executable,
+        "-m",
+        "airfeel",
+        "config",
+        "--set",
+        f"dataset={data}",
+        "--set",
+        "devices.count=3",
+    ]
+    words += [
+        "--set",
+        "devices.samples=20",
+        "--set",
+        "partition.kind=classes",
+        "--set",
+        "partition.classes=2",
+    ]
+    process = small.run(words)
+    assert process.returncode == 0, process.stderr
+    assert tomllib.loads(process.stdout)["partition"] == {"kind": "classes", "classes": 2}
+    path = tmp_path / "printed.toml"
+    path.write_text(process.stdout)
+    assert load_config(path).to_toml() == process.stdout
+    table = process.stderr.splitlines()
+    assert table[-4].split()[:2] == ["device", "K_m"]
+    assert [line.count(".") for line in table[-3:]] == [small.CLASSES - 2] * 3
+    quiet = small.run([*words, "--quiet"])
+    assert (quiet.stdout, quiet.stderr) == (process.stdout, "")
+
+
+def test_aggregates_are_kept_on_request(data, tmp_path):
+    small.run(small.command(data, tmp_path, rounds=3, scheme="common_k", run__record_aggregates="true"))
+    (folder,) = (tmp_path / "runs").iterdir()
+    names = sorted(path.name for path in (folder / "aggregates").iterdir())
+    assert names == ["round-000001.npz", "round-000002.npz", "round-000003.npz"]

@@ -1,0 +1,189 @@
+"""The loop: every scheme runs, records what happened, and is a pure function of its state."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import airfeel as af
+import small
+from airfeel.aggregators import Aggregate
+from airfeel.config import SCHEMES, load_config
+from airfeel.experiments import checkpoint
+from airfeel.learning.tasks import Samples, Score
+from airfeel.simulation import Record, start, steps, train
+from airfeel.simulation.assembly import assemble
+from airfeel.simulation.records import make_record
+
+DATA = small.arrays()
+SIZE = (small.SIDE**2 + 1) * small.CLASSES
+
+
+def configure(**settings):
+    flat = small.SETTINGS | {"rounds": 6} | {k.replace("__", "."): v for k, v in settings.items()}
+    return load_config(None, flat)
+
+
+def records_of(**settings):
+    return list(train(configure(**settings), dataset=DATA))
+
+
+@pytest.mark.parametrize("scheme", sorted(SCHEMES))
+def test_every_scheme_runs_and_records_what_it_used(scheme):
+    records = records_of(scheme=scheme, receiver__learn_from=3)
+    assert [record.round for record in records] == [1, 2, 3, 4, 5, 6]
+    radio = SCHEMES[scheme].uplink != "none"
+    for record in records:
+        assert 0 < record.accuracy <= 1
+        assert record.loss > 0
+        assert record.symbols == (round(0.3 * SIZE) * record.round if radio else 0)
+        assert (record.nmse_db is not None) == radio
+        assert record.energy <= 500.0 * record.round * (1 + 1e-9)
+        assert Record.from_json(record.to_json()) == record
+    # The strongest device spends all its power in every round, but not always the same device is strongest.
+    assert (records[-1].energy > 0.2 * 6 * 500) == radio
+    received = SCHEMES[scheme].uplink == "over_the_air"
+    assert (records[-1].iterations is not None) == received
+    assert records[-1].loss < math.log(small.CLASSES)
+
+
+@pytest.mark.parametrize("scheme", sorted(SCHEMES))
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"channel__kind": "fading", "channel__csi_error": 0.01},
+        {"devices__participation": 0.6, "devices__dropout": 0.3, "uplink__policy": "long_term"},
+        {"server__optimizer": "adam", "server__learning_rate": 0.01, "devices__batch_size": 20},
+        {
+            "devices__spread": 0.5,
+            "devices__local_steps": 3,
+            "server__schedule": "cosine",
+            "server__momentum": 0.5,
+        },
+        {"partition__kind": "classes", "partition__classes": 2},
+        {"partition__kind": "dirichlet", "partition__alpha": 0.5},
+    ],
+    ids=["fading", "participation", "adam", "spread", "classes", "dirichlet"],
+)
+def test_every_scheme_works_with_every_part(scheme, setting):
+    records = records_of(scheme=scheme, rounds=4, **setting)
+    assert len(records) == 4
+    assert all(record.energy <= 500.0 * record.round * (1 + 1e-9) for record in records)
+
+
+@pytest.mark.parametrize("scheme", sorted(SCHEMES))
+def test_a_run_continued_from_a_saved_state_gives_the_same_records(scheme, tmp_path):
+    parts = assemble(configure(scheme=scheme, receiver__learn_from=3, server__momentum=0.5), dataset=DATA)
+    whole = list(steps(parts, start(parts)))
+    for step in whole[:-1]:
+        checkpoint.save(tmp_path / "state.npz", step.state, {})
+        state, _ = checkpoint.load(tmp_path / "state.npz")
+        rest = [again.record.to_json() for again in steps(parts, state)]
+        assert rest == [later.record.to_json() for later in whole[step.record.round :]]
+
+
+@pytest.mark.parametrize("scheme", ["tsa_ga", "a_dsgd", "common_k", "error_free"])
+def test_the_number_of_threads_changes_no_byte(scheme):
+    one, four = (
+        [record.to_json() for record in records_of(scheme=scheme, run__threads=threads)] for threads in (1, 4)
+    )
+    assert one == four
+
+
+def test_evaluation_can_be_rarer_but_never_misses_the_last_round():
+    rare = records_of(scheme="common_k", rounds=5, run__evaluate_every=2)
+    assert [record.accuracy is not None for record in rare] == [False, True, False, True, True]
+    always = records_of(scheme="common_k", rounds=5)
+    assert rare[3].accuracy == always[3].accuracy
+
+
+def test_nmse_and_cumulative_nmse_are_what_they_say():
+    parts = assemble(configure(scheme="common_k", uplink__power=5.0), dataset=DATA)
+    truth, found = np.zeros(SIZE), np.zeros(SIZE)
+    for step in steps(parts, start(parts)):
+        x, estimate = step.aggregate.truth, step.aggregate.mean
+        truth, found = truth + x, found + estimate
+        single = 10 * np.log10(np.sum((estimate - x) ** 2) / np.sum(x**2))
+        summed = 10 * np.log10(np.sum((found - truth) ** 2) / np.sum(truth**2))
+        assert step.record.nmse_db == pytest.approx(single)
+        assert step.record.cumulative_nmse_db == pytest.approx(summed)
+        assert step.record.above_zero_db == (single > 0)
+        assert step.record.support == np.count_nonzero(x)
+
+
+def test_a_noisy_round_is_flagged():
+    records = records_of(scheme="common_k", channel__noise_var=1e6)
+    assert all(record.above_zero_db for record in records)
+
+
+def test_the_found_support_counts_means_beyond_their_deviation():
+    aggregate = Aggregate(
+        mean=np.array([1.0, 0.5, -2.0, 0.0]),
+        truth=np.array([1.0, 0.0, 0.0, 3.0]),
+        active=np.array([True]),
+        energy=np.zeros(1),
+        channel_uses=2,
+        alpha=1.0,
+        noise_var=0.0,
+        variance=np.array([0.1, 0.3, 1.0, 0.0]),
+    )
+    record = make_record(1, aggregate, None, (aggregate.truth, aggregate.mean), 0.0, 2)
+    assert (record.support, record.support_found, record.support_overlap) == (2, 2, 1)
+    assert record.accuracy is None
+    assert json.loads(record.to_json())["loss"] is None
+
+
+def test_a_round_without_a_sender_is_silent_and_changes_nothing():
+    parts = assemble(
+        configure(scheme="common_k", channel__kind="fading", channel__threshold=50.0), dataset=DATA
+    )
+    step = next(steps(parts, start(parts)))
+    assert step.record.alpha is None
+    assert step.record.nmse_db is None
+    assert step.record.devices == step.record.symbols == 0
+    assert not step.state.theta.any()
+
+
+class LeastSquares:
+    """A task that has nothing to do with images: one linear output, squared error, no accuracy."""
+
+    size = 3
+
+    def init(self, seed):
+        return np.zeros(3)
+
+    def prepare(self, inputs, targets):
+        return Samples(np.asarray(inputs), np.asarray(targets))
+
+    def gradient(self, theta, samples):
+        return samples.inputs.T @ (samples.inputs @ theta - samples.labels) / len(samples)
+
+    def evaluate(self, theta, samples):
+        return Score(float(np.mean((samples.inputs @ theta - samples.labels) ** 2)), float("nan"))
+
+
+def test_a_user_s_own_task_and_arrays():
+    rng = np.random.default_rng(0)
+    inputs, weights = rng.standard_normal((700, 3)), np.array([1.0, -2.0, 0.5])
+    data = (inputs[:500], inputs[:500] @ weights, inputs[500:], inputs[500:] @ weights)
+    config = load_config(None, small.SETTINGS | {"scheme": "dense", "rounds": 40})
+    records = list(af.train(config, task=LeastSquares(), dataset=data))
+    assert records[-1].loss < 1e-6 < records[0].loss
+    assert records[-1].accuracy is None
+
+
+def test_arrays_that_do_not_belong_together_are_refused_at_once():
+    with pytest.raises(ValueError, match=r"dataset has parts of lengths \[600, 600, 200, 199\]"):
+        train(configure(), dataset=(*DATA[:3], DATA[3][:-1]))
+    with pytest.raises(ValueError, match="must be a whole number >= 1 and <= 600"):
+        train(configure(devices__samples=5000), dataset=DATA)
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+def test_a_diverging_run_says_so():
+    inputs, targets = np.random.default_rng(0).standard_normal((2, 600, 3))
+    data = (inputs[:500], targets[:500, 0], inputs[500:], targets[500:, 0])
+    config = configure(scheme="dense", devices__learning_rate=1e4, rounds=200)
+    with pytest.raises(ValueError, match="lower the learning rate"):
+        list(train(config, task=LeastSquares(), dataset=data))
