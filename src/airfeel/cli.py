@@ -60,8 +60,7 @@ def _call(application: App, tokens: Sequence[str]) -> Any:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``airfeel`` with ``arguments`` (those of the process when not given) and return its exit code."""
-    if not _log.handlers:
-        _log.addHandler(logging.StreamHandler())
+    _log.handlers = [logging.StreamHandler()]  # bound to what is stderr now
     try:
         _call(app.meta, sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
