@@ -33,6 +33,7 @@ app.command(config, name="config")
 app.command(data, name="data")
 app.command(listing, name="list")
 app.command(report, name="report")
+app.register_install_completion_command(help="Install completion for your shell, then exit.")
 
 
 @app.meta.default

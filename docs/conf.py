@@ -1,0 +1,30 @@
+"""Settings of the documentation."""
+
+import airfeel
+
+project = "airfeel"
+author = "The airfeel developers"
+copyright = "2026, the airfeel developers"
+version = release = airfeel.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
+    "numpydoc",
+]
+myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
+myst_heading_anchors = 3
+myst_dmath_double_inline = True
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = "airfeel"
+html_static_path = ["_static"]
+html_theme_options = {"source_edit_link": "", "top_of_page_buttons": []}
