@@ -27,4 +27,5 @@ exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "airfeel"
 html_static_path = ["_static"]
+html_css_files = ["custom.css"]
 html_theme_options = {"source_edit_link": "", "top_of_page_buttons": []}

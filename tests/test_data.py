@@ -10,8 +10,10 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -285,15 +287,14 @@ def ordinary_user():
 
 
 @pytest.fixture
-def read_only(tmp_path_factory):
-    """A folder that this user may read and not write, reachable for every user."""
-    base = tmp_path_factory.mktemp("readonly")
-    for parent in [base, *base.parents][:3]:
-        if os.geteuid() == 0:
-            parent.chmod(0o755)
-    yield base
-    for path in [base, *base.rglob("*")]:
-        path.chmod(0o755)
+def read_only():
+    """A folder to be made read-only, in the system's own temporary folder, which every user can reach."""
+    with tempfile.TemporaryDirectory() as name:
+        base = Path(name)
+        base.chmod(0o755)
+        yield base
+        for path in [base, *base.rglob("*")]:
+            path.chmod(0o755)
 
 
 def test_a_read_only_cache_is_used_when_complete(mirror, read_only):

@@ -127,3 +127,14 @@ def test_wheel_works_in_an_empty_folder_with_its_own_venv(wheel, tmp_path):
     assert call("airfeel", "--version").strip() == airfeel.__version__
     assert "mnist" in call("airfeel", "list")
     assert list(empty.iterdir()) == []
+
+
+def test_public_names_are_in_the_reference():
+    reference = (ROOT / "docs" / "api.md").read_text()
+    shown = set(re.findall(r"^\.\. auto\w+:: ([\w.]+)$", reference, flags=re.M))
+    assert {f"airfeel.{name}" for name in airfeel.__all__} <= shown
+    for name in shown:
+        target = airfeel
+        for part in name.split(".")[1:]:
+            target = getattr(target, part, None) or importlib.import_module(f"{target.__name__}.{part}")
+        assert inspect.getdoc(target), name

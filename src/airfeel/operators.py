@@ -214,7 +214,7 @@ def dot_test(operator: LinearOperator, seed: int = 0, tolerance: float | None = 
     Raises
     ------
     ValueError
-        With both inner products, where they differ by more than ``tolerance`` times |A x| |y|
+        With both inner products, where they differ by more than ``tolerance`` times ``|A x| |y|``
         (default: 1e-10, or 1e-4 for a single-precision operator).
     """
     if tolerance is None:

@@ -33,7 +33,7 @@ class AMP:
     activity
         Expected share of non-zero coefficients (k/N); used by the MMSE denoiser.
     denoiser
-        ``"soft"``: soft threshold theta = alpha tau^(1/2), with tau = |residual|^2 / s, as in A-DSGD.
+        ``"soft"``: soft threshold theta = alpha tau^(1/2), with ``tau = |residual|^2 / s``, as in A-DSGD.
         ``"mmse"``: posterior mean under the Bernoulli-Gaussian prior (16), which knows as much as
         memoryless Turbo-CS.
     threshold
@@ -48,7 +48,7 @@ class AMP:
     x <- eta(x + A^T z; tau),   z <- y - A x + (N/s) mean(eta') z.
 
     The last summand, the Onsager term, is what makes x + A^T z look like the signal in white noise of
-    variance tau = |z|^2 / s. As tau = noise_var + (N/s) MSE, an iterate whose tau exceeds |y|^2 / s is
+    variance ``tau = |z|^2 / s``. As tau = noise_var + (N/s) MSE, an iterate with tau above ``|y|^2 / s`` is
     worse than the estimate zero. If the iteration ends there or grows away from its best iterate, that one
     is returned (zero, if nothing was better) and ``info.status`` is ``"diverged"``.
     """
