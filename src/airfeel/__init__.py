@@ -9,6 +9,7 @@ from airfeel.receivers.storage import load_state, save_state
 from airfeel.receivers.tsaga import TSAGA
 from airfeel.receivers.turbo_cs import TurboCS
 from airfeel.simulation import Record, train
+from airfeel.theory.evolution import state_evolution
 
 __version__ = "0.1.0"
 
@@ -28,4 +29,5 @@ __all__ = [
     "load_state",
     "save_state",
     "train",
+    "state_evolution",
 ]

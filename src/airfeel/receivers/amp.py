@@ -1,16 +1,14 @@
 """Approximate message passing, the receiver of A-DSGD (Donoho, Maleki and Montanari, PNAS 2009)."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 from scipy.sparse.linalg import LinearOperator
-from scipy.special import ndtr
 
 from airfeel import _checks
+from airfeel.beliefs.soft_threshold import minimax_threshold
 from airfeel.beliefs.spike_slab import SpikeSlab, log_odds, posterior
 from airfeel.operators import GaussianMatrix
 from airfeel.receivers import scale
@@ -161,25 +159,6 @@ def _iterate(
 
 def _power(residual: Array) -> float:
     return max(float(residual @ residual) / residual.size, np.finfo(float).eps ** 2)
-
-
-@lru_cache(maxsize=256)
-def minimax_threshold(ratio: float) -> float:
-    """Return the threshold, in units of the noise level, for which the densest signals are recovered.
-
-    ``ratio`` is s/N.
-
-    It maximises the sparsity rho at which soft-threshold AMP still succeeds without noise (Donoho, Maleki and
-    Montanari 2009, the formula for their phase transition): with G = (1 + a^2) Phi(-a) - a phi(a),
-    rho(a) = (1 - 2 G / ratio) / (1 + a^2 - 2 G).
-    """
-    ratio = _checks.real("ratio", ratio, above=0, at_most=1)
-
-    def negative_rho(a: float) -> float:
-        g = (1 + a * a) * ndtr(-a) - a * np.exp(-a * a / 2) / np.sqrt(2 * np.pi)
-        return float(-(1 - 2 * g / ratio) / (1 + a * a - 2 * g))
-
-    return float(minimize_scalar(negative_rho, bounds=(1e-3, 8.0), method="bounded").x)
 
 
 def require_unit_columns(operator: LinearOperator) -> None:

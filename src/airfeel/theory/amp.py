@@ -1,0 +1,82 @@
+"""State evolution of AMP (Donoho, Maleki and Montanari, PNAS 2009): memoryless, so quadrature is enough."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from airfeel import _checks
+from airfeel.beliefs.chains import ChainParams
+from airfeel.beliefs.soft_threshold import minimax_threshold, soft_threshold_risk
+from airfeel.theory.prediction import Prediction
+from airfeel.theory.scalar import first_round_mmse
+
+DENOISERS = ("soft", "mmse")
+
+
+def amp_evolution(
+    chain: ChainParams,
+    ratio: float = 0.1,
+    noise_var: float = 5e-4,
+    rounds: int = 1,
+    *,
+    denoiser: str = "soft",
+    threshold: float | None = None,
+    max_iterations: int = 200,
+    tolerance: float = 1e-6,
+) -> Prediction:
+    """Predict the error of AMP for a Gaussian matrix with unit-norm columns.
+
+    tau_i+1 = sigma^2 + (N/s) mse(tau_i) from tau_0 = sigma^2 + (N/s) Var[x].
+
+    Parameters
+    ----------
+    chain
+        Of the signal; only its activity and variance count, as AMP has no memory.
+    ratio, noise_var
+        s/N, and sigma^2 of y = A x + n with unit-norm columns.
+    rounds
+        Every round has the same error.
+    denoiser, threshold
+        As in :class:`airfeel.AMP`.
+    max_iterations, tolerance
+        Stop when tau moves by less than this share of itself.
+    """
+    ratio = _checks.real("ratio", ratio, above=0, at_most=1)
+    noise_var = _checks.real("noise_var", noise_var, at_least=0)
+    rounds = _checks.integer("rounds", rounds, at_least=1)
+    risk = _risk(chain, _checks.choice("denoiser", denoiser, DENOISERS), threshold, ratio)
+    v, course = chain.activity * chain.variance, []
+    for _ in range(_checks.integer("max_iterations", max_iterations, at_least=1)):
+        tau = noise_var + v / ratio
+        course.append((tau, v))
+        v = risk(tau)
+        if abs(v - course[-1][1]) <= tolerance * v:
+            break
+    tau_course, v_course = (np.tile(column, (rounds, 1)) for column in np.transpose(course))
+    error = np.full(rounds, v)
+    return Prediction(
+        power=chain.activity * chain.variance,
+        tau=tau_course,
+        v=v_course,
+        actual_tau=tau_course,
+        actual_v=v_course,
+        variance=error,
+        mse=error,
+        mse_error=np.zeros(rounds),
+        iterations=np.full(rounds, len(course)),
+    )
+
+
+def _risk(
+    chain: ChainParams, denoiser: str, threshold: float | None, ratio: float
+) -> Callable[[float], float]:
+    """Return the mean squared error of the denoiser as a function of tau."""
+    if denoiser == "mmse":
+        return lambda tau: first_round_mmse(chain, tau)
+    level = minimax_threshold(ratio) if threshold is None else _checks.real("threshold", threshold, above=0)
+
+    def soft(tau: float) -> float:
+        active = soft_threshold_risk(chain.variance, tau, level)
+        return chain.activity * active + (1 - chain.activity) * soft_threshold_risk(0.0, tau, level)
+
+    return soft

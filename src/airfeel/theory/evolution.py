@@ -1,0 +1,210 @@
+"""State evolution (48)-(53): what TSA-GA will achieve, before anything is sent.
+
+For large N the turbo iteration sees every coefficient through z = x + N(0, tau), and two numbers per
+iteration tell its whole story. They are found here by sampling scalar chains and running the receiver's own
+messages on them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel import _checks
+from airfeel.beliefs import temporal
+from airfeel.beliefs.chains import ChainParams, stationary
+from airfeel.beliefs.spike_slab import SpikeSlab, denoise, log_odds, posterior
+from airfeel.beliefs.temporal import MESSAGES, Belief
+from airfeel.theory.prediction import Prediction
+from airfeel.theory.scalar import extrinsic_variance, linear_variance, sample_paths
+
+Array = NDArray[Any]
+
+BATCHES = 8  # independent groups of chains, each with a recursion of its own; their spread is the error bar
+CLOSEST = 0.999  # the receiver's own guard: V is kept below this share of tau
+FLOOR = 1e-15  # of the signal's power: less is rounding error
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The options of :func:`state_evolution`, checked."""
+
+    chain: ChainParams
+    ratio: float
+    noise_var: float
+    amplitude_message: str
+    support_chain: bool
+    amplitude_chain: bool
+    recursion: str
+    start: str
+    max_iterations: int
+    tolerance: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        _checks.real("ratio", self.ratio, above=0, at_most=1)
+        _checks.real("noise_var", self.noise_var, at_least=0)
+        _checks.choice("amplitude_message", self.amplitude_message, MESSAGES)
+        _checks.choice("recursion", self.recursion, ("actual", "paper"))
+        _checks.choice("start", self.start, ("prior", "signal"))
+        _checks.integer("max_iterations", self.max_iterations, at_least=1)
+        _checks.real("tolerance", self.tolerance, at_least=0)
+
+    @property
+    def power(self) -> float:
+        """Var[x] = lambda gamma."""
+        return self.chain.activity * self.chain.variance
+
+    def tau(self, v: Array) -> Array:
+        """Return f(v), kept above the rounding error of the signal where recovery is exact."""
+        return np.maximum(linear_variance(v, self.ratio, self.noise_var), FLOOR * self.power)
+
+
+def state_evolution(
+    chain: ChainParams,
+    ratio: float = 0.1,
+    noise_var: float = 5e-4,
+    rounds: int = 20,
+    *,
+    amplitude_message: str = "joint",
+    support_chain: bool = True,
+    amplitude_chain: bool = True,
+    recursion: str = "actual",
+    start: str = "prior",
+    samples: int = 80_000,
+    seed: int = 0,
+    max_iterations: int = 50,
+    tolerance: float = 1e-3,
+) -> Prediction:
+    """Predict the error of TSA-GA with known chain parameters, round by round.
+
+    Parameters
+    ----------
+    chain
+        Of the signal, and known to the receiver.
+    ratio, noise_var
+        s/N, and sigma^2 of y = A x + n with orthonormal rows.
+    rounds
+        How many rounds to follow.
+    amplitude_message, support_chain, amplitude_chain
+        The receiver, as in :class:`airfeel.TSAGA`; without both chains it is an independent Turbo-CS.
+    recursion
+        ``"paper"`` is (48)-(53): tau follows from the variance V the receiver believes in, as if its
+        messages were exact. ``"actual"`` follows the true errors of the messages beside the believed ones,
+        which differ where messages are approximate or a chain is switched off.
+    start
+        v_0 of every round: ``"prior"``, the prior's own moments as in the receiver, or ``"signal"``, Var[x]
+        as in Theorems 1 and 2.
+    samples, seed
+        Number of scalar chains, in 8 independent batches whose spread gives the standard error.
+    max_iterations, tolerance
+        Stop a round when v moves by less than this share of itself.
+
+    >>> chain = ChainParams(activity=0.05, p01=0.01, beta=0.01)
+    >>> prediction = state_evolution(chain, ratio=0.2, noise_var=5e-4, rounds=3, samples=8000)
+    >>> bool((prediction.nmse[1:] < prediction.nmse[:-1]).all())
+    True
+    """
+    setting = Setting(
+        chain,
+        ratio,
+        noise_var,
+        amplitude_message,
+        support_chain,
+        amplitude_chain,
+        recursion,
+        start,
+        max_iterations,
+        tolerance,
+    )
+    rounds = _checks.integer("rounds", rounds, at_least=1)
+    length = _checks.integer("samples", samples, at_least=100 * BATCHES) // BATCHES
+    belief = Belief(stationary(chain, BATCHES * length))
+    fixed: list[_Round] = []
+    for x, w in sample_paths(chain, BATCHES * length, seed):
+        fixed.append(_follow_round(setting, belief.prior, x.reshape(BATCHES, -1), w.reshape(BATCHES, -1)))
+        if len(fixed) == rounds:
+            return _assemble(setting, fixed)
+        belief = _carry(setting, belief, fixed[-1])
+    raise AssertionError("sample_paths never ends")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Round:
+    """One round at its fixed point: (z, tau), per-batch V and error, and the course of the four variances."""
+
+    z: Array
+    tau: Array
+    variance: Array
+    mse: Array
+    course: Array
+
+
+def _follow_round(setting: Setting, prior: SpikeSlab, x: Array, w: Array) -> _Round:
+    """Iterate f and g on all batches, x and w being (batches, length), until v stands still in each."""
+    prior = SpikeSlab(*(a.reshape(x.shape) for a in (prior.support, prior.mean, prior.variance)))
+    odds, estimate = log_odds(prior.support), np.empty_like(x)
+    v, actual_v = _begin(setting, prior, x)
+    course: list[list[Array]] = []
+    while True:
+        tau = setting.tau(v)
+        actual_tau = setting.tau(actual_v)
+        course.append([tau, v, actual_tau, actual_v])
+        z = x + np.sqrt(actual_tau) * w
+        variance = (denoise(prior, odds, z, tau, out=estimate) / x.shape[1])[:, None]
+        guarded = np.minimum(variance, CLOSEST * tau)
+        before, v = v, extrinsic_variance(guarded, tau)
+        if len(course) == setting.max_iterations or np.all(np.abs(v - before) <= setting.tolerance * before):
+            error = _mean_square(estimate - x)
+            return _Round(z.ravel(), tau, variance, error, np.mean(course, axis=(2, 3)))
+        actual_v = v
+        if setting.recursion == "actual":
+            extrinsic = (tau * estimate - guarded * z) / (tau - guarded)
+            actual_v = _mean_square(extrinsic - x)
+
+
+def _begin(setting: Setting, prior: SpikeSlab, x: Array) -> tuple[Array, Array]:
+    """Return v_0 of every batch, believed and actual."""
+    if setting.start == "signal":
+        v = np.full((len(x), 1), setting.power)
+        return v, v
+    mean, spread = prior.moments()
+    v = spread.mean(axis=1, keepdims=True)
+    return v, _mean_square(mean - x) if setting.recursion == "actual" else v
+
+
+def _carry(setting: Setting, belief: Belief, done: _Round) -> Belief:
+    """Carry every chain into the next round with the receiver's own messages."""
+    prior, z = belief.prior, done.z
+    tau = np.repeat(done.tau, len(z) // BATCHES)
+    post, ratio = posterior(prior, log_odds(prior.support), z, tau)
+    if setting.amplitude_message == "joint" and setting.support_chain and setting.amplitude_chain:
+        return temporal.carry_apart(belief, post, setting.chain)
+    evidence = temporal.gather_evidence(prior, post, ratio, z, tau, setting.amplitude_message)
+    return temporal.carry(evidence, setting.chain, setting.support_chain, setting.amplitude_chain)
+
+
+def _assemble(setting: Setting, fixed: list[_Round]) -> Prediction:
+    """Average over batches; short courses are continued by their fixed points."""
+    longest = max(len(done.course) for done in fixed)
+    courses = [
+        np.vstack([d.course, np.repeat(d.course[-1:], longest - len(d.course), axis=0)]) for d in fixed
+    ]
+    tau, v, actual_tau, actual_v = np.moveaxis(np.array(courses), 2, 0)
+    errors = np.array([done.mse[:, 0] for done in fixed])
+    return Prediction(
+        power=setting.power,
+        tau=tau,
+        v=v,
+        actual_tau=actual_tau,
+        actual_v=actual_v,
+        variance=np.array([float(done.variance.mean()) for done in fixed]),
+        mse=errors.mean(axis=1),
+        mse_error=errors.std(axis=1, ddof=1) / np.sqrt(BATCHES),
+        iterations=np.array([len(done.course) for done in fixed]),
+    )
+
+
+def _mean_square(error: Array) -> Array:
+    return np.asarray(np.einsum("ij,ij->i", error, error)[:, None] / error.shape[1])

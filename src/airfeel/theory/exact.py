@@ -1,0 +1,142 @@
+"""State evolution with exact posteriors: a mixture over every history of the support, for a few rounds.
+
+This is the receiver of Theorems 1 and 2, which no practical receiver is: after t rounds it holds 2^t Gaussian
+hypotheses per coefficient. It shows what the theorems promise and what TSA-GA's approximate messages lose.
+"""
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel import _checks
+from airfeel.beliefs.chains import ChainParams
+from airfeel.beliefs.spike_slab import weigh
+from airfeel.theory.scalar import extrinsic_variance, linear_variance, sample_paths
+
+Array = NDArray[Any]
+
+BATCHES = 20  # enough for a standard error that can be trusted
+LONGEST = 8  # rounds: 128 hypotheses for every sample
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hypotheses:
+    """Beliefs about (s_t, r_t) for every history of the support: arrays (histories, batches, length).
+
+    ``weight`` is the probability of the history, ``active`` that of s_t = 1 given it; ``mean`` and
+    ``variance`` describe r_t.
+    """
+
+    weight: Array
+    active: Array
+    mean: Array
+    variance: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExactCourse:
+    """tau[t, i] and v[t, i] of every batch: arrays (rounds, iterations, batches)."""
+
+    tau: Array
+    v: Array
+
+    def rises(self, axis: int) -> float:
+        """Return the largest rise of tau or v along rounds (0) or iterations (1), in standard errors.
+
+        Batches are compared one by one: they share all random numbers from round to round.
+        """
+        steps = np.concatenate([np.diff(a, axis=axis).reshape(-1, BATCHES) for a in (self.tau, self.v)])
+        spread = steps.std(axis=1, ddof=1) / np.sqrt(BATCHES)
+        rise = steps.mean(axis=1)
+        # Differences at the level of rounding are no rise.
+        return float(np.max(np.where(rise > 1e-9 * self.v.max(), rise / np.maximum(spread, 1e-300), 0.0)))
+
+
+def exact_evolution(
+    chain: ChainParams,
+    ratio: float,
+    noise_var: float,
+    rounds: int = 4,
+    *,
+    iterations: int = 20,
+    samples: int = 16_000,
+    seed: int = 0,
+) -> ExactCourse:
+    """Follow (48)-(53) with exact posteriors from v_0 = Var[x] in every round.
+
+    Round t looks at the last t rounds of the same sampled chains, so that neighbouring rounds differ only in
+    what the theorem compares: one more observation, and the levels of the noise.
+    """
+    rounds = _checks.integer("rounds", rounds, at_least=1, at_most=LONGEST)
+    length = _checks.integer("samples", samples, at_least=10 * BATCHES) // BATCHES
+    paths = list(islice(sample_paths(chain, BATCHES * length, seed), rounds))
+    course: list[tuple[Array, Array]] = []
+    for t in range(1, rounds + 1):
+        seen = [(x.reshape(BATCHES, -1), w.reshape(BATCHES, -1)) for x, w in paths[rounds - t :]]
+        belief = start(chain)
+        for (x, w), (fixed, _) in zip(seen[:-1], course, strict=True):
+            belief = _next(belief, x, w, fixed[-1][:, None], chain)
+        course.append(_iterate(belief, *seen[-1], chain, ratio, noise_var, iterations))
+    return ExactCourse(np.array([tau for tau, _ in course]), np.array([v for _, v in course]))
+
+
+def mean_variance(belief: Hypotheses, x: Array, w: Array, tau: Array) -> Array:
+    """Return phi_t(tau): the mean posterior variance of x from z = x + tau^(1/2) w, of every batch."""
+    weights, mean, variance = _posterior(belief, x + np.sqrt(tau) * w, tau)
+    first = np.sum(weights[0] * mean, axis=0)
+    second = np.sum(weights[0] * (variance + mean**2), axis=0)
+    return np.asarray(np.mean(second - first**2, axis=-1, keepdims=True))
+
+
+def start(chain: ChainParams) -> Hypotheses:
+    """Return the belief before round 1: one history, the empty one."""
+    one = np.ones((1, 1, 1))
+    return Hypotheses(one, chain.activity * one, 0 * one, chain.variance * one)
+
+
+def _iterate(
+    belief: Hypotheses,
+    x: Array,
+    w: Array,
+    chain: ChainParams,
+    ratio: float,
+    noise_var: float,
+    iterations: int,
+) -> tuple[Array, Array]:
+    """Return tau and v of one round, each (iterations, batches)."""
+    v = np.full((BATCHES, 1), chain.activity * chain.variance)
+    taus, vs = [], []
+    for _ in range(iterations):
+        tau = linear_variance(v, ratio, noise_var)
+        taus.append(tau[:, 0])
+        vs.append(v[:, 0])
+        v = extrinsic_variance(mean_variance(belief, x, w, tau), tau)
+    return np.array(taus), np.array(vs)
+
+
+def _posterior(belief: Hypotheses, z: Array, tau: Array) -> tuple[tuple[Array, Array], Array, Array]:
+    """Return the weights of every history with s_t = 1 and with s_t = 0, and r_t given the former."""
+    ratio, mean, variance = weigh(belief.mean + 0 * z, belief.variance + 0 * z, z, tau)
+    top = np.maximum(ratio.max(axis=0), 0.0)
+    on = belief.weight * belief.active * np.exp(ratio - top)
+    off = belief.weight * (1 - belief.active) * np.exp(-top)
+    total = on.sum(axis=0) + off.sum(axis=0)
+    return (on / total, off / total), mean, variance
+
+
+def _next(belief: Hypotheses, x: Array, w: Array, tau: Array, chain: ChainParams) -> Hypotheses:
+    """Split every history by s_t, take the observation in, and go one round on."""
+    z = x + np.sqrt(tau) * w
+    (on, off), mean, variance = _posterior(belief, z, tau)
+    keep = 1 - chain.beta
+    idle_mean, idle_variance = belief.mean + 0 * z, belief.variance + 0 * z
+    count = len(on)
+    return Hypotheses(
+        weight=np.concatenate([on, off]),
+        active=np.repeat([1 - chain.p01, chain.p10], count)[:, None, None],
+        mean=keep * np.concatenate([mean, idle_mean]),
+        variance=keep**2 * np.concatenate([variance, idle_variance]) + chain.process_var,
+    )

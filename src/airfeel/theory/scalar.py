@@ -1,0 +1,67 @@
+"""The scalar picture of Section V: one coefficient's chain, seen through Gaussian noise in every round."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel import _checks
+from airfeel.beliefs.chains import ChainParams
+from airfeel.beliefs.spike_slab import SpikeSlab, log_odds, posterior
+from airfeel.streams import stream
+
+Array = NDArray[Any]
+
+NODES = 4000  # of the quadrature; its error is that of rounding from about 500 on
+TAIL = 12.0  # standard deviations beyond which nothing counts
+
+
+def linear_variance(v: Array, ratio: float, noise_var: float) -> Array:
+    """Return tau = f(v) = (N/s - 1) v + (N/s) sigma^2, the linear module's transfer function (48)."""
+    return (1 / ratio - 1) * v + noise_var / ratio
+
+
+def extrinsic_variance(mmse: Array, tau: Array) -> Array:
+    """Return v = g(tau) = (1/phi - 1/tau)^-1, the denoiser's transfer function (49)."""
+    return np.asarray(mmse * (tau / (tau - mmse)))
+
+
+def sample_paths(chain: ChainParams, count: int, seed: int) -> Iterator[tuple[Array, Array]]:
+    """Yield x and standard normal noise w, round after round, of ``count`` independent stationary chains.
+
+    Round t draws from streams of its own, so that more rounds continue the same chains.
+    """
+    round = 1
+    draw = stream(seed, "theory chain", round)
+    active = draw.random(count) < chain.activity
+    amplitude = np.sqrt(chain.variance) * draw.standard_normal(count)
+    while True:
+        yield np.where(active, amplitude, 0.0), stream(seed, "theory noise", round).standard_normal(count)
+        round += 1
+        draw = stream(seed, "theory chain", round)
+        switch = draw.random(count)
+        active = np.where(active, switch >= chain.p01, switch < chain.p10)
+        amplitude *= 1 - chain.beta
+        amplitude += np.sqrt(chain.process_var) * draw.standard_normal(count)
+
+
+def first_round_mmse(chain: ChainParams, tau: float) -> float:
+    """Return phi_1(tau): the MMSE of x from z = x + N(0, tau) under the prior (16), by quadrature.
+
+    With z = tau^(1/2) sinh(u) the trapezoidal rule resolves the decision between active and idle near the
+    noise level as well as the tail of the active coefficients.
+    """
+    tau = _checks.real("tau", tau, above=0)
+    prior = SpikeSlab(*(np.full(NODES, value) for value in (chain.activity, 0.0, chain.variance)))
+    wide = chain.variance + tau
+    nodes, step = np.linspace(0, np.arcsinh(TAIL * np.sqrt(wide / tau)), NODES, retstep=True)
+    z = np.sqrt(tau) * np.sinh(nodes)
+    post, _ = posterior(prior, log_odds(prior.support), z, np.asarray(tau))
+    density = chain.activity * _normal(z, wide) + (1 - chain.activity) * _normal(z, tau)
+    values = post.moments()[1] * density * np.sqrt(tau) * np.cosh(nodes)
+    return float(2 * step * (values.sum() - values[0] / 2 - values[-1] / 2))
+
+
+def _normal(z: Array, variance: float) -> Array:
+    return np.asarray(np.exp(-(z**2) / (2 * variance)) / np.sqrt(2 * np.pi * variance))

@@ -1,0 +1,238 @@
+"""State evolution against quadrature, its own limits, and the real receivers."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+import airfeel as af
+from airfeel.beliefs.chains import stationary
+from airfeel.beliefs.soft_threshold import soft_threshold_risk
+from airfeel.beliefs.spike_slab import denoise, log_odds
+from airfeel.streams import stream
+from airfeel.theory import amp_evolution, first_round_mmse
+from airfeel.theory.scalar import extrinsic_variance, linear_variance, sample_paths
+from modeldata import Model, run, stream_of
+
+CHAIN = af.ChainParams(activity=0.1, p01=0.02, beta=0.02, variance=1.0)
+QUICK = {"ratio": 0.3, "noise_var": 1e-3, "samples": 16_000}
+
+
+def decibel(ratio):
+    return 10 * np.log10(ratio)
+
+
+@pytest.mark.parametrize("tau", [1e-4, 1e-2, 0.3, 5.0])
+def test_first_round_mmse_equals_adaptive_integration(tau):
+    """E[Var[x | z]] = E[x^2] - E[E[x | z]^2], integrated over z by an adaptive rule."""
+    lam, gamma = CHAIN.activity, CHAIN.variance
+
+    def normal(z, variance):
+        return np.exp(-z * z / (2 * variance)) / np.sqrt(2 * np.pi * variance)
+
+    def integrand(z):
+        on, off = lam * normal(z, gamma + tau), (1 - lam) * normal(z, tau)
+        return (on / (on + off) * z * gamma / (gamma + tau)) ** 2 * (on + off)
+
+    edge = np.sqrt(tau)
+    ends = [0, *(edge * np.array([1, 2, 3, 4, 6, 10])), 12 * np.sqrt(gamma + tau)]
+    explained = 2 * sum(quad(integrand, a, b, epsabs=1e-14)[0] for a, b in pairwise(ends) if b > a)
+    assert first_round_mmse(CHAIN, tau) == pytest.approx(lam * gamma - explained, rel=1e-6)
+
+
+@pytest.mark.parametrize("tau", [1e-3, 1e-1, 2.0])
+def test_first_round_by_sampling_equals_quadrature(tau):
+    x, w = next(sample_paths(CHAIN, 200_000, seed=4))
+    prior = stationary(CHAIN, x.size)
+    prior = type(prior)(prior.support[None], prior.mean[None], prior.variance[None])
+    estimate = np.empty((1, x.size))
+    z = (x + np.sqrt(tau) * w)[None]
+    variance = denoise(prior, log_odds(prior.support), z, np.array([[tau]]), out=estimate)[0] / x.size
+    square = (estimate[0] - x) ** 2
+    error = square.std() / np.sqrt(x.size)
+    exact = first_round_mmse(CHAIN, tau)
+    assert abs(square.mean() - exact) < 3 * error
+    assert abs(variance - exact) < 3 * error
+
+
+def test_first_round_settles_where_quadrature_does():
+    v = CHAIN.activity * CHAIN.variance
+    for _ in range(200):
+        tau = linear_variance(v, 0.3, 1e-3)
+        v = extrinsic_variance(first_round_mmse(CHAIN, tau), tau)
+    prediction = af.state_evolution(CHAIN, 0.3, 1e-3, rounds=1, tolerance=1e-6, max_iterations=200)
+    assert abs(prediction.mse[0] - first_round_mmse(CHAIN, tau)) < 3 * prediction.mse_error[0]
+
+
+def test_independent_rounds_are_all_like_the_first():
+    chain = af.ChainParams(activity=0.1, p01=0.9, beta=1.0)
+    prediction = af.state_evolution(chain, rounds=4, **QUICK)
+    spread = np.hypot(prediction.mse_error[1:], prediction.mse_error[0])
+    assert np.all(np.abs(prediction.mse[1:] - prediction.mse[0]) < 3 * spread)
+
+
+def test_memoryless_rounds_are_all_like_the_first():
+    prediction = af.state_evolution(CHAIN, rounds=3, support_chain=False, amplitude_chain=False, **QUICK)
+    spread = np.hypot(prediction.mse_error[1:], prediction.mse_error[0])
+    assert np.all(np.abs(prediction.mse[1:] - prediction.mse[0]) < 3 * spread)
+
+
+def test_scale_does_not_matter():
+    small = af.state_evolution(CHAIN, rounds=3, **QUICK)
+    large = af.state_evolution(CHAIN.scaled(1e6), 0.3, 1e-3 * 1e6, rounds=3, samples=QUICK["samples"])
+    np.testing.assert_allclose(large.nmse, small.nmse, rtol=1e-9)
+
+
+def test_paper_recursion_takes_beliefs_for_truth():
+    prediction = af.state_evolution(CHAIN, rounds=3, recursion="paper", **QUICK)
+    np.testing.assert_array_equal(prediction.tau, prediction.actual_tau)
+    np.testing.assert_array_equal(prediction.v, prediction.actual_v)
+    np.testing.assert_allclose(prediction.tau, linear_variance(prediction.v, 0.3, 1e-3))
+    assert prediction.tau.shape == (3, prediction.iterations.max())
+
+
+def test_more_rounds_continue_the_same_prediction():
+    short, long = (af.state_evolution(CHAIN, rounds=t, **QUICK) for t in (2, 4))
+    np.testing.assert_array_equal(short.mse, long.mse[:2])
+
+
+@pytest.mark.parametrize(("ratio", "noise_var"), [(1.0, 0.0), (0.6, 0.0), (1.0, 1e-3), (0.01, 10.0)])
+def test_corners_are_finite(ratio, noise_var):
+    prediction = af.state_evolution(CHAIN, ratio, noise_var, rounds=3, samples=4000)
+    assert np.all(np.isfinite(prediction.nmse_db)) and np.all(prediction.nmse < 1.3)
+    if noise_var == 0:
+        assert np.all(prediction.nmse_db < -120)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("ratio", 0.0),
+        ("ratio", 1.5),
+        ("noise_var", -1.0),
+        ("noise_var", np.nan),
+        ("rounds", 0),
+        ("samples", 10),
+        ("amplitude_message", "taylor"),
+        ("recursion", "exact"),
+        ("start", "zero"),
+        ("max_iterations", 0),
+        ("tolerance", -1.0),
+        ("seed", -1),
+    ],
+)
+def test_bad_input_is_named(argument, value):
+    with pytest.raises(ValueError, match=argument):
+        af.state_evolution(CHAIN, **{argument: value})
+
+
+@pytest.mark.parametrize("variance", [0.0, 0.5, 30.0])
+def test_soft_threshold_risk_equals_sampling(variance):
+    rng = stream(1, "soft risk")
+    x = np.sqrt(variance) * rng.standard_normal(400_000)
+    z = x + np.sqrt(0.3) * rng.standard_normal(x.size)
+    theta = 1.5 * np.sqrt(0.3)
+    square = (np.sign(z) * np.maximum(np.abs(z) - theta, 0) - x) ** 2
+    assert abs(soft_threshold_risk(variance, 0.3, 1.5) - square.mean()) < 3 * square.std() / np.sqrt(x.size)
+
+
+def amp_error(activity, ratio, noise_var, denoiser, size, seeds):
+    """Return the mean squared error of the real AMP receiver on Gaussian matrices, over some seeds.
+
+    Every signal has exactly ``activity`` N active coefficients, which takes the largest part of the spread.
+    """
+    receiver = af.AMP(activity, denoiser, variance=1.0, max_iterations=200, tolerance=1e-4)
+    errors = []
+    for seed in range(seeds):
+        draw = stream(seed, "amp test")
+        x = draw.permutation(np.arange(size) < round(activity * size)) * draw.standard_normal(size)
+        operator = af.GaussianMatrix(size, round(ratio * size), seed=seed)
+        noise = np.sqrt(noise_var) * draw.standard_normal(operator.shape[0])
+        reception = af.Reception(np.asarray(operator @ x, dtype=float) + noise, operator, noise_var)
+        estimate, _ = receiver.receive(receiver.init(size), reception)
+        errors.append(np.mean((estimate.mean - x) ** 2))
+    return np.mean(errors)
+
+
+AMP_SETTINGS = [(0.05, 0.4, 1e-3), (0.02, 0.2, 1e-3), (0.1, 0.6, 1e-2)]  # lambda, s/N, noise
+
+
+@pytest.mark.parametrize("denoiser", ["soft", "mmse"])
+@pytest.mark.parametrize("setting", AMP_SETTINGS, ids=str)
+def test_amp_meets_its_state_evolution(denoiser, setting):
+    found = amp_error(*setting, denoiser, size=3000, seeds=8)
+    predicted = amp_evolution(af.ChainParams(setting[0], 0.01, 0.01), *setting[1:], denoiser=denoiser)
+    assert abs(decibel(found / predicted.mse[0])) < 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("denoiser", ["soft", "mmse"])
+@pytest.mark.parametrize("setting", AMP_SETTINGS, ids=str)
+def test_amp_meets_its_state_evolution_closely(denoiser, setting, record_property):
+    found = amp_error(*setting, denoiser, size=10_000, seeds=6)
+    predicted = amp_evolution(af.ChainParams(setting[0], 0.01, 0.01), *setting[1:], denoiser=denoiser)
+    record_property("gap", f"{decibel(found / predicted.mse[0]):.2f} dB")
+    assert abs(decibel(found / predicted.mse[0])) < 0.3
+
+
+def test_amp_refuses_bad_input():
+    for bad in ({"ratio": 0.0}, {"noise_var": -1.0}, {"denoiser": "hard"}, {"threshold": 0.0}, {"rounds": 0}):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            amp_evolution(CHAIN, **bad)
+
+
+def simulated(model, rounds, seeds, first, **options):
+    """Return the receiver's NMSE per round, and in dB over the rounds from ``first`` on."""
+    error = power = 0.0
+    for seed in range(seeds):
+        heard, signals, *_ = stream_of(model, seed + 20, rounds)
+        trace = run(model.known(learn=False, **options), heard, signals)
+        error, power = error + trace.error, power + trace.power
+    return error / power, decibel(error[first:].sum() / power[first:].sum())
+
+
+OPTIONS = [
+    {},
+    {"amplitude_message": "expansion"},
+    {"amplitude_message": "moments", "support_chain": False},
+    {"amplitude_chain": False},
+    {"support_chain": False, "amplitude_chain": False},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_receiver_meets_its_state_evolution(options):
+    """The default, a message, and each ablation at N = 7850; only the two-sided recursion fits all."""
+    model = Model(ratio=0.3, activity=0.1, p01=0.05, beta=0.05, snr_db=15.0)
+    _, found = simulated(model, rounds=16, seeds=3, first=6, **options)
+    chain = af.ChainParams(model.activity, model.p01, model.beta)
+    prediction = af.state_evolution(chain, model.ratio, model.noise_var, 16, samples=40_000, **options)
+    assert abs(found - decibel(prediction.nmse[6:].mean())) < 0.5
+
+
+SETTINGS = [  # s/N, lambda, p01, beta, SNR in dB
+    (0.1, 0.05, 0.01, 0.01, 20.0),
+    (0.2, 0.1, 0.01, 0.01, 20.0),
+    (0.3, 0.1, 0.05, 0.05, 15.0),
+    (0.1, 0.03, 0.02, 0.3, 20.0),
+    (0.5, 0.2, 0.02, 0.01, 25.0),
+    (0.15, 0.05, 0.005, 0.005, 10.0),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "seeds", "limit"), [(100_000, 2, 0.3), (7850, 10, 0.5)])
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_six_settings_in_steady_state(setting, size, seeds, limit, record_property):
+    ratio, activity, p01, beta, snr_db = setting
+    model = Model(size, ratio, activity, p01, beta, 1.0, snr_db)
+    course, found = simulated(model, rounds=40, seeds=seeds, first=25)
+    chain = af.ChainParams(activity, p01, beta)
+    prediction = af.state_evolution(chain, ratio, model.noise_var, rounds=40, samples=200_000)
+    expected = decibel(prediction.nmse[25:].mean())
+    record_property("steady", f"simulated {found:.2f} dB, predicted {expected:.2f} dB")
+    record_property(
+        "transient", f"{np.round(decibel(course[:8]), 1)} / {np.round(prediction.nmse_db[:8], 1)}"
+    )
+    assert abs(found - expected) < limit

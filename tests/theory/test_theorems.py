@@ -1,0 +1,89 @@
+"""Theorems 1 and 2 and Lemma 2 on a grid of settings."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import airfeel as af
+from airfeel.theory import exact, exact_evolution, first_round_mmse
+from airfeel.theory.scalar import extrinsic_variance, linear_variance, sample_paths
+
+# 54 settings: s/N, lambda, p01, beta; the noise alternates between 10 and 20 dB below the signal.
+GRID = [
+    (ratio, af.ChainParams(activity, p01, beta), activity * 10 ** -(1 + i % 2))
+    for i, (ratio, activity, p01, beta) in enumerate(
+        product((0.1, 0.3, 0.6), (0.03, 0.1, 0.3), (0.01, 0.2, 0.6), (0.01, 0.3))
+    )
+]
+
+
+@pytest.mark.parametrize(("ratio", "chain", "noise_var"), GRID)
+def test_theorem_1_in_the_first_round(ratio, chain, noise_var):
+    """tau and v never rise over the iterations, and tau stays above (N/s) sigma^2."""
+    v, taus, vs = chain.activity * chain.variance, [], []
+    for _ in range(40):
+        taus.append(linear_variance(v, ratio, noise_var))
+        vs.append(v)
+        v = extrinsic_variance(first_round_mmse(chain, taus[-1]), taus[-1])
+    assert np.all(np.diff(taus) <= 1e-12 * taus[0]) and np.all(np.diff(vs) <= 1e-12 * vs[0])
+    assert taus[-1] >= noise_var / ratio and vs[-1] >= 0
+
+
+@pytest.mark.parametrize("activity", [0.03, 0.1, 0.3])
+def test_lemma_2_in_the_first_round(activity):
+    """g_1 rises with tau."""
+    chain = af.ChainParams(activity, 0.01, 0.01)
+    taus = np.geomspace(1e-6, 1e3, 80)
+    g = [float(extrinsic_variance(first_round_mmse(chain, tau), tau)) for tau in taus]
+    assert np.all(np.diff(g) > -1e-9 * activity)
+
+
+def check_exact(ratio, chain, noise_var, rounds, samples, seed):
+    course = exact_evolution(chain, ratio, noise_var, rounds, samples=samples, seed=seed)
+    assert course.rises(axis=1) <= 3  # Theorem 1
+    assert course.rises(axis=0) <= 3  # Theorem 2
+    assert np.all(course.tau[0, -1] >= noise_var / ratio)
+
+
+@pytest.mark.parametrize(("ratio", "chain", "noise_var"), GRID[::6])
+def test_theorems_with_exact_posteriors(ratio, chain, noise_var):
+    check_exact(ratio, chain, noise_var, rounds=4, samples=8000, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ratio", "chain", "noise_var"), GRID)
+def test_theorems_with_exact_posteriors_on_the_whole_grid(ratio, chain, noise_var):
+    check_exact(ratio, chain, noise_var, rounds=6, samples=40_000, seed=2)
+
+
+@pytest.mark.parametrize("tau", [1e-3, 0.1, 2.0])
+def test_exact_posterior_of_the_first_round_equals_quadrature(tau):
+    chain = af.ChainParams(0.1, 0.05, 0.05)
+    x, w = (a.reshape(20, -1) for a in next(sample_paths(chain, 100_000, seed=3)))
+    phi = exact.mean_variance(exact.start(chain), x, w, np.full((20, 1), tau))
+    spread = phi.std(ddof=1) / np.sqrt(20)
+    assert abs(phi.mean() - first_round_mmse(chain, tau)) < 3 * spread
+
+
+def test_exact_posterior_beats_every_approximate_message():
+    """Squared error of the exact mean after three rounds, against the receiver's three messages."""
+    chain, options = af.ChainParams(0.1, 0.3, 0.01), {"start": "signal", "samples": 40_000}
+    best = exact_evolution(chain, 0.3, 1e-3, 3, samples=40_000)
+    phi = 1 / (1 / best.v[-1, -1] + 1 / best.tau[-1, -1])
+    for message in ("joint", "moments", "expansion"):
+        reached = af.state_evolution(chain, 0.3, 1e-3, 3, amplitude_message=message, **options)
+        spread = np.hypot(reached.mse_error[-1], phi.std(ddof=1) / np.sqrt(len(phi)))
+        assert phi.mean() < reached.mse[-1] + 3 * spread
+
+
+def test_theorem_2_fails_for_the_expansion_message_with_fast_supports():
+    """The paper's expansion pulls idle amplitudes to zero: memory makes it worse. Other messages gain."""
+    chain, options = af.ChainParams(0.1, 0.3, 0.002), {"start": "signal", "samples": 16_000}
+    courses = {
+        message: af.state_evolution(chain, 0.3, 1e-3, 8, amplitude_message=message, **options)
+        for message in ("joint", "moments", "expansion")
+    }
+    assert courses["expansion"].nmse_db[-1] > courses["expansion"].nmse_db[0] + 3
+    for message in ("joint", "moments"):
+        assert courses[message].nmse_db[-1] < courses[message].nmse_db[0] - 2
