@@ -28,6 +28,6 @@ __all__ = [
     "load_config",
     "load_state",
     "save_state",
-    "train",
     "state_evolution",
+    "train",
 ]
