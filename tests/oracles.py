@@ -66,19 +66,19 @@ def all_supports(size):
 def exact_mmse(matrix, observations, noise_var, lam, gamma):
     """Posterior means (draws, N) under lam N(0, gamma) + (1 - lam) delta_0: a sum over all 2^N supports."""
     rows, size = matrix.shape
-    log_weight, means = [], []
+    mean, total = np.zeros((len(observations), size)), np.zeros(len(observations))
+    shift = (
+        -0.5 * np.sum(observations**2, axis=1) / (noise_var + gamma)
+    )  # near the largest weight: no underflow
     for s in all_supports(size):
         covariance = gamma * matrix[:, s] @ matrix[:, s].T + noise_var * np.eye(rows)
         solved = np.linalg.solve(covariance, observations.T)
-        prior = s.sum() * np.log(lam) + (~s).sum() * np.log1p(-lam)
-        evidence = -0.5 * (np.sum(observations.T * solved, axis=0) + np.linalg.slogdet(covariance)[1])
-        mean = np.zeros((len(observations), size))
-        mean[:, s] = gamma * (matrix[:, s].T @ solved).T
-        log_weight.append(prior + evidence)
-        means.append(mean)
-    weight = np.exp(np.array(log_weight) - np.max(log_weight, axis=0))
-    weight /= weight.sum(axis=0)
-    return np.einsum("sd,sdn->dn", weight, np.array(means))
+        log_prior = s.sum() * np.log(lam) + (~s).sum() * np.log1p(-lam)
+        log_evidence = -0.5 * (np.sum(observations.T * solved, axis=0) + np.linalg.slogdet(covariance)[1])
+        weight = np.exp(log_prior + log_evidence - shift)
+        total += weight
+        mean[:, s] += weight[:, None] * gamma * (matrix[:, s].T @ solved).T
+    return mean / total[:, None]
 
 
 def support_path_probabilities(first, stay, enter, evidence):

@@ -1,0 +1,166 @@
+"""One round: the linear step against dense LMMSE, the decoder against enumeration and a textbook loop."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+import airfeel as af
+from airfeel.receivers.lanes import arrange
+from airfeel.receivers.turbo import linear_step
+from airfeel.streams import stream
+from oracles import dense, dense_partial_dct, exact_mmse, lmmse, orthonormal_rows
+
+SIZE, ROWS = 24, 9
+OPERATORS = {
+    "dct": af.PartialDCT(SIZE, ROWS, seed=1),
+    "signs": af.PartialDCT(SIZE, ROWS, seed=1, signs=True),
+    "padded": af.PartialDCT(23, ROWS, seed=1, fast=True, signs=True),
+    "own": orthonormal_rows(ROWS, SIZE, stream(0, "basis")),
+}
+
+
+@pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
+@pytest.mark.parametrize("noise_var", [1e-6, 0.3, 40.0])
+def test_linear_step_is_dense_lmmse_made_extrinsic(operator, noise_var):
+    rng = stream(1, "linear step")
+    matrix = dense_partial_dct(operator) if isinstance(operator, af.PartialDCT) else dense(operator)
+    size = matrix.shape[1]
+    y, m, v = rng.standard_normal(ROWS), rng.standard_normal(size), 0.7
+    # (22)(23): posterior mean, and variance averaged over the coefficients.
+    mean, covariance = lmmse(matrix, y, noise_var, m, v)
+    posterior_var = np.trace(covariance) / size
+    assert posterior_var == pytest.approx(v - ROWS / size * v**2 / (v + noise_var))
+    # (25)(26): the prior taken out again.
+    tau = 1 / (1 / posterior_var - 1 / v)
+    z = tau * (mean / posterior_var - m / v)
+    _, lanes = arrange([operator], [y])
+    found_z, found_tau, power = linear_step(m[None], np.array([[v]]), lanes, np.array([[noise_var]]))
+    assert np.allclose(found_z[0], z, rtol=1e-9, atol=1e-9)
+    assert found_tau[0, 0] == pytest.approx(tau, rel=1e-9)
+    assert power[0] == pytest.approx(np.mean((y - matrix @ m) ** 2), rel=1e-12)
+
+
+def test_every_block_is_a_problem_of_its_own():
+    operator = af.PartialDCT(100, 40, seed=2, block=25, signs=True)
+    rng = stream(2, "blocks")
+    y = rng.standard_normal(40)
+    layout, lanes = arrange([operator], [y])
+    matrix = dense_partial_dct(operator)
+    m, v = rng.standard_normal((layout.blocks, layout.length)), rng.random((layout.blocks, 1)) + 0.1
+    z, tau, _ = linear_step(m, v, lanes, np.full((layout.blocks, 1), 0.2))
+    start = 0
+    for b in range(layout.blocks):
+        rows = slice(start, start + int(operator.block_rows[b]))
+        start = rows.stop
+        columns = slice(b * layout.length, (b + 1) * layout.length)
+        part = matrix[rows, columns]
+        assert np.allclose(matrix[rows] @ matrix[rows].T, np.eye(len(part)))  # nothing outside the block
+        assert np.allclose(np.delete(matrix[rows], np.r_[columns], axis=1), 0)
+        ratio = layout.length / len(part)
+        assert np.allclose(z[b], m[b] + ratio * part.T @ (y[rows] - part @ m[b]), atol=1e-12)
+        assert tau[b, 0] == pytest.approx((ratio - 1) * v[b, 0] + ratio * 0.2)
+
+
+def textbook(matrix, y, noise_var, lam, mu, v_prior, iterations=400):
+    """Algorithm 1 for one round as it stands in the text: dense, slow, no tricks."""
+    rows, size = matrix.shape
+    m = lam * mu
+    v = np.mean(lam * (v_prior + mu**2) - (lam * mu) ** 2)
+    for _ in range(iterations):
+        z = m + size / rows * matrix.T @ (y - matrix @ m)
+        tau = (size / rows - 1) * v + size / rows * noise_var
+        odds = np.log(lam / (1 - lam)) + 0.5 * np.log(tau / (v_prior + tau))
+        odds += z**2 / (2 * tau) - (z - mu) ** 2 / (2 * (v_prior + tau))
+        pi = expit(odds)
+        m1, v1 = (z * v_prior + mu * tau) / (v_prior + tau), v_prior * tau / (v_prior + tau)
+        mean = pi * m1
+        var = pi * (v1 + m1**2) - mean**2
+        average = var.mean()
+        v = 1 / (1 / average - 1 / tau)
+        m = v * (mean / average - z / tau)
+    return mean, var, tau
+
+
+@pytest.mark.parametrize("uniform", [True, False])
+@pytest.mark.parametrize("signs", [True, False])
+def test_receiver_is_the_textbook_loop(uniform, signs):
+    size, rows = 400, 160
+    rng = stream(3, "textbook")
+    lam, mu, v = (
+        (np.full(size, 0.1), np.zeros(size), np.ones(size))
+        if uniform
+        else (0.02 + 0.3 * rng.random(size), rng.standard_normal(size), 0.1 + rng.random(size))
+    )
+    x = np.where(rng.random(size) < lam, mu + np.sqrt(v) * rng.standard_normal(size), 0.0)
+    operator = af.PartialDCT(size, rows, seed=4, signs=signs)
+    y = operator @ x + 0.03 * rng.standard_normal(rows)
+    receiver = af.TurboCS(lam, mu, v, max_iterations=400, tolerance=1e-13)
+    estimate, _ = receiver.receive(receiver.init(size), af.Reception(y, operator, 9e-4))
+    mean, var, tau = textbook(dense_partial_dct(operator), y, 9e-4, lam, mu, v)
+    assert estimate.info.converged
+    assert np.allclose(estimate.mean, mean, atol=1e-9)
+    assert np.allclose(estimate.variance, var, atol=1e-9)
+    assert estimate.info.tau == pytest.approx(tau, rel=1e-8)
+
+
+def draw(size, lam, matrix, noise_var, draws, rng):
+    x = np.where(rng.random((draws, size)) < lam, rng.standard_normal((draws, size)), 0.0)
+    return x, x @ matrix.T + np.sqrt(noise_var) * rng.standard_normal((draws, len(matrix)))
+
+
+def receive_all(operator, observations, noise_var, lam, **options):
+    receiver = af.TurboCS(lam, variance=1.0, **options)
+    receptions = [af.Reception(y, operator, noise_var) for y in observations]
+    found = receiver.receive_batch([receiver.init(operator.shape[1])] * len(receptions), receptions)
+    return np.array([estimate.mean for estimate, _ in found])
+
+
+ENUMERATED = [
+    (12, 8, 0.2, 1e-2, False),
+    (11, 6, 0.15, 1e-3, True),
+    (10, 7, 0.4, 0.1, True),
+    (8, 3, 0.1, 1e-2, False),
+]
+
+
+@pytest.mark.parametrize(("size", "rows", "lam", "noise_var", "own"), ENUMERATED)
+def test_never_better_than_the_sum_over_all_supports(size, rows, lam, noise_var, own):
+    rng = stream(size + rows, "enumeration")
+    operator = orthonormal_rows(rows, size, rng) if own else af.PartialDCT(size, rows, seed=rows)
+    x, y = draw(size, lam, dense(operator), noise_var, 2000, rng)
+    exact = exact_mmse(dense(operator), y, noise_var, lam, 1.0)
+    found = receive_all(operator, y, noise_var, lam)
+    error, best = np.sum((found - x) ** 2, axis=1), np.sum((exact - x) ** 2, axis=1)
+    gap = error - best
+    standard_error = gap.std(ddof=1) / np.sqrt(gap.size)
+    print(
+        f"N = {size}, s = {rows}: receiver {error.mean():.4f}, exact MMSE {best.mean():.4f}, "
+        f"gap {10 * np.log10(error.mean() / best.mean()):.2f} dB"
+    )
+    assert gap.mean() > -3 * standard_error
+    assert error.mean() < np.sum(x**2, axis=1).mean()  # and better than nothing
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_exact_when_everything_is_measured(own):
+    rng = stream(9, "square")
+    operator = orthonormal_rows(10, 10, rng) if own else af.PartialDCT(10, 10, seed=0)
+    _, y = draw(10, 0.3, dense(operator), 0.05, 200, rng)
+    assert np.allclose(
+        receive_all(operator, y, 0.05, 0.3), exact_mmse(dense(operator), y, 0.05, 0.3, 1.0), atol=1e-9
+    )
+
+
+def test_known_zeros_are_treated_exactly():
+    """Padding with coefficients of prior variance 0 by hand gives what ``fast`` gives."""
+    fast = af.PartialDCT(47, 20, seed=3, fast=True)
+    rng = stream(4, "padding")
+    x = np.where(rng.random(47) < 0.2, rng.standard_normal(47), 0.0)
+    y = fast @ x + 0.01 * rng.standard_normal(20)
+    inside, _ = af.TurboCS(0.2, variance=1.0).receive(af.TurboCS(0.2).init(47), af.Reception(y, fast, 1e-4))
+    known = np.arange(fast.extended_size) < 47
+    by_hand = af.TurboCS(np.where(known, 0.2, 0.0), variance=np.where(known, 1.0, 0.0))
+    outside, _ = by_hand.receive(by_hand.init(known.size), af.Reception(y, fast.extended, 1e-4))
+    assert np.allclose(outside.mean[47:], 0, atol=0) and np.allclose(outside.variance[47:], 0, atol=0)
+    assert np.allclose(outside.mean[:47], inside.mean, atol=1e-10)
+    assert outside.info.tau == pytest.approx(inside.info.tau, rel=1e-9)
