@@ -23,7 +23,9 @@ help:
 
 demo: $(VENV)/.stamp-demo
 	$(PY) -m airfeel data mnist
-	$(PY) -m airfeel run --set scheme=error_free --out results/demo
+	for scheme in error_free tsa_ga tsa_ga_no_support tsa_ga_no_amplitude a_dsgd; do \
+	  $(PY) -m airfeel run --set scheme=$$scheme --set rounds=100 --out results/demo || exit; \
+	done
 	$(PY) -m airfeel report results/demo
 
 test: $(VENV)/.stamp-test

@@ -2,11 +2,15 @@
 
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 
 import airfeel
 from airfeel.cli import app, main
+from airfeel.config.schemes import SCHEMES
+from airfeel.config.sections import Channel
+from airfeel.learning.sources import CATALOGUE
 
 COMMANDS = sorted(name for name in app if not name.startswith("-"))
 
@@ -72,11 +76,11 @@ def test_debugging_shows_where_a_mistake_was_noticed(monkeypatch):
         main(["data", "minst"])
 
 
-def test_list_names_the_data_sets(capsys):
+def test_list_names_every_word_that_a_configuration_may_use(capsys):
     assert main(["list"]) == 0
-    out = capsys.readouterr().out
-    assert "mnist" in out
-    assert "fashion-mnist" in out
+    listed = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")}
+    channels = get_args(Channel.model_fields["kind"].annotation)
+    assert listed == {*SCHEMES, *CATALOGUE, *channels}
 
 
 def test_data_shows_what_is_present_and_where(tmp_path, monkeypatch, capsys):

@@ -69,7 +69,7 @@ def test_labels_name_what_differs(tmp_path):
             add_run(tmp_path, "tsa_ga", seed, **{"uplink.ratio": ratio})
     add_run(tmp_path, "a_dsgd", 0)
     labels = [group.label for group in group_runs(read_runs(tmp_path)[0])]
-    assert labels == ["a_dsgd", "tsa_ga, uplink.ratio = 0.05", "tsa_ga, uplink.ratio = 0.1"]
+    assert labels == ["tsa_ga, uplink.ratio = 0.05", "tsa_ga, uplink.ratio = 0.1", "a_dsgd"]
 
 
 def test_unfinished_and_damaged_runs_are_named_and_left_out(results):

@@ -1,13 +1,30 @@
 """``airfeel list``: the words a configuration may use."""
 
+from collections.abc import Mapping
+
+from airfeel.config.schemes import SCHEMES
 from airfeel.learning.sources import CATALOGUE
+
+CHANNELS = {
+    "gaussian": "all signals add up, with white noise (6)",
+    "fading": "complex gains per device and round, truncated inversion at the devices",
+}
 
 
 def listing() -> None:
-    """Show the data sets by name.
+    """Show schemes, data sets and channels by the names a configuration uses.
 
     Example: airfeel list
     """
-    print("data sets")
-    for dataset in CATALOGUE.values():
-        print(f"  {dataset.name:<20} {dataset.description}")
+    _print("schemes (scheme = ...)", {name: scheme.summary for name, scheme in SCHEMES.items()})
+    _print(
+        "data sets (dataset = ..., or a folder of idx files)",
+        {d.name: d.description for d in CATALOGUE.values()},
+    )
+    _print("channels (channel.kind = ...)", CHANNELS)
+
+
+def _print(heading: str, entries: Mapping[str, str]) -> None:
+    print(heading)
+    for name, summary in entries.items():
+        print(f"  {name:<20} {summary}")

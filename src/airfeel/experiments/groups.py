@@ -9,6 +9,7 @@ from typing import Any
 
 from scipy.special import stdtrit
 
+from airfeel.config.schemes import SCHEMES
 from airfeel.experiments.results import finished_runs, read_config
 from airfeel.experiments.rundir import read_records
 from airfeel.simulation.records import Record
@@ -59,7 +60,9 @@ def group_runs(runs: Iterable[Run]) -> list[Group]:
     for run in runs:
         groups.setdefault(json.dumps(_comparable(run.settings), sort_keys=True), []).append(run)
     members = list(groups.values())
-    return sorted((Group(_label(m[0], [o[0] for o in members]), m) for m in members), key=lambda g: g.label)
+    named = [Group(_label(m[0], [o[0] for o in members]), m) for m in members]
+    order = list(SCHEMES)
+    return sorted(named, key=lambda group: (order.index(group.runs[0].settings["scheme"]), group.label))
 
 
 def average(group: Group, metric: str, x: str = "round") -> list[Mean]:
