@@ -1,0 +1,249 @@
+"""How fast the receivers are, always as a ratio taken in one run.
+
+    python benchmarks/bench_receiver.py speed      receive() in units of one DCT + inverse pair
+    python benchmarks/bench_receiver.py batch      32 receptions one by one and in one call
+    python benchmarks/bench_receiver.py growth     time and memory for N = 1e3 ... 1e7, one transform and blocks
+    python benchmarks/bench_receiver.py rivals     FISTA, SPGL1, Lasso and OMP on the same receptions
+
+D(N) is the time of one scipy.fft DCT + inverse pair of float64 vectors of exactly length N; the paper's receiver needs
+25 of them per round, and its denoiser. The signal is the paper's own model: s = N/10, lambda = 0.05,
+p01 = beta = 0.01, noise 20 dB below the signal. ``rivals`` needs pylops, spgl1 and scikit-learn.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy import fft
+
+import airfeel as af
+from airfeel.streams import stream
+
+CHAIN = af.ChainParams(activity=0.05, p01=0.01, beta=0.01, variance=1.0)
+NOISE_VAR = CHAIN.activity * CHAIN.variance / 100
+OPTIONS: dict[str, dict[str, Any]] = {"plain": {}, "fast": {"fast": True}, "block": {"block": 1 << 14}}
+
+
+def signals(size: int, rounds: int, seed: int = 0, dtype: Any = np.float64) -> Iterator[np.ndarray]:
+    """Yield x(t) of the two Markov chains, round by round, so that large N needs no history."""
+    rng = stream(seed, "benchmark signal")
+    active = rng.random(size, dtype=np.float32) < CHAIN.activity
+    amplitude = rng.standard_normal(size, dtype=np.float32)
+    for _ in range(rounds):
+        yield (active * amplitude).astype(dtype)
+        u = rng.random(size, dtype=np.float32)
+        active = np.where(active, u >= CHAIN.p01, u < CHAIN.p10)
+        innovation = rng.standard_normal(size, dtype=np.float32)
+        amplitude = (1 - CHAIN.beta) * amplitude + np.float32(np.sqrt(CHAIN.process_var)) * innovation
+
+
+def receptions(
+    size: int, rounds: int, dtype: Any, option: str, seed: int = 0
+) -> Iterator[tuple[np.ndarray, af.Reception]]:
+    for t, x in enumerate(signals(size, rounds, seed, dtype)):
+        operator = af.PartialDCT(size, size // 10, seed=1000 * seed + t, **OPTIONS[option])
+        noise = stream(seed, "benchmark noise", t).standard_normal(operator.rows)
+        y = (operator @ x + np.sqrt(NOISE_VAR) * noise).astype(dtype)
+        yield x, af.Reception(y, operator, NOISE_VAR)
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = call()
+    return time.perf_counter() - start, result
+
+
+def pair_time(size: int, repeats: int) -> float:
+    """D(N): the median of several runs."""
+    x = stream(0, "pair").standard_normal(size)
+    pair = lambda: fft.idct(fft.dct(x, norm="ortho"), norm="ortho")  # noqa: E731
+    return float(np.median([timed(pair)[0] for _ in range(repeats)]))
+
+
+def nmse_db(estimate: np.ndarray, x: np.ndarray) -> float:
+    return float(10 * np.log10(np.sum((estimate - x) ** 2) / np.sum(x**2)))
+
+
+def receive_all(size: int, dtype: Any, option: str, learn: bool, rounds: int, first: int) -> dict[str, float]:
+    """Run TSA-GA and time the rounds from ``first`` on, each beside a pair of transforms."""
+    receiver = af.TSAGA(CHAIN.activity, CHAIN.p01, CHAIN.beta, learn=learn, variance=1.0)
+    state = receiver.init(size)
+    seconds, pairs, errors, iterations = [], [], [], []
+    for t, (x, reception) in enumerate(receptions(size, rounds, dtype, option)):
+        seconds_now, (estimate, state) = timed(lambda s=state, r=reception: receiver.receive(s, r))
+        if t >= first:
+            seconds.append(seconds_now)
+            pairs.append(pair_time(size, 3))
+            errors.append(nmse_db(estimate.mean, x))
+            iterations.append(estimate.info.iterations)
+    return {
+        "seconds": float(np.mean(seconds)),
+        "ratio": float(np.mean(seconds) / np.mean(pairs)),
+        "nmse_db": float(np.mean(errors)),
+        "iterations": float(np.mean(iterations)),
+    }
+
+
+def speed() -> None:
+    print(
+        f"{'N':>9} {'precision':>9} {'operator':>8} {'EM':>3} {'ms':>9} {'/ D(N)':>7} {'NMSE dB':>8} {'iter':>5}"
+    )
+    for size in (7850, 10**6):
+        for dtype in (np.float32, np.float64):
+            for option in ("plain", "fast", "block"):
+                if option == "block" and size < 10**5:
+                    continue
+                for learn in (False, True):
+                    r = receive_all(size, dtype, option, learn, rounds=40 if size < 10**5 else 24, first=20)
+                    print(
+                        f"{size:9d} {np.dtype(dtype).name:>9} {option:>8} {'on' if learn else 'off':>3}"
+                        f" {1e3 * r['seconds']:9.2f} {r['ratio']:7.1f} {r['nmse_db']:8.2f} {r['iterations']:5.1f}",
+                        flush=True,
+                    )
+
+
+def batch(count: int = 32, size: int = 7850) -> None:
+    print(f"{count} receptions of N = {size}: one by one / in one call, per round of 12..15")
+    for dtype in (np.float32, np.float64):
+        for option in ("plain", "fast"):
+            for workers in (1, None):
+                receiver = af.TSAGA(CHAIN.activity)
+                states = [receiver.init(size)] * count
+                streams = [receptions(size, 16, dtype, option, seed) for seed in range(count)]
+                ratios, worst = [], 0.0
+                for t in range(16):
+                    heard = [next(s)[1] for s in streams]
+                    single, one = timed(
+                        lambda s=states, h=heard: [receiver.receive(a, b) for a, b in zip(s, h, strict=True)]
+                    )
+                    together, many = timed(lambda s=states, h=heard: receiver.receive_batch(s, h, workers))
+                    states = [state for _, state in many]
+                    if t >= 12:
+                        ratios.append(single / together)
+                    worst = max(
+                        worst,
+                        *(float(np.abs(a[0].mean - b[0].mean).max()) for a, b in zip(one, many, strict=True)),
+                    )
+                name = "one thread" if workers == 1 else "all cores"
+                print(
+                    f"{np.dtype(dtype).name:>8} {option:>6} {name:>10}: {np.median(ratios):.2f} times as fast, largest difference {worst:.1g}",
+                    flush=True,
+                )
+
+
+def growth() -> None:
+    """One process per size, so that the peak memory is its own."""
+    print(f"{'N':>10} {'operator':>8} {'s/round':>9} {'/ D(N)':>7} {'peak MB':>8} {'NMSE dB':>8}")
+    found: dict[str, list[tuple[int, float]]] = {}
+    for size in (10**3, 10**4, 10**5, 10**6, 10**7):
+        for option in ("plain", "block"):
+            if option == "block" and size < 10**5:
+                continue
+            call = [sys.executable, __file__, "one", "--size", str(size), "--option", option]
+            r = json.loads(subprocess.run(call, check=True, capture_output=True, text=True).stdout)
+            found.setdefault(option, []).append((size, r["seconds"]))
+            print(
+                f"{size:10d} {option:>8} {r['seconds']:9.4f} {r['ratio']:7.1f} {r['peak_mb']:8.0f} {r['nmse_db']:8.2f}",
+                flush=True,
+            )
+    for option, points in found.items():
+        logs = np.log([p for p in points if p[0] >= 10**4])
+        slope = np.polyfit(logs[:, 0], logs[:, 1], 1)[0]
+        theory = np.polyfit(logs[:, 0], np.log(np.exp(logs[:, 0]) * logs[:, 0]), 1)[0]
+        print(f"{option}: time grows as N^{slope:.2f} from N = 1e4 on (N log N would be {theory:.2f})")
+
+
+def one(size: int, option: str) -> None:
+    rounds, first = (14, 12) if size > 10**6 else (24, 20)
+    result = receive_all(size, np.float32, option, False, rounds, first)
+    result["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps(result))
+
+
+def rivals() -> None:
+    """What a user would otherwise pick, on a stationary stream; penalties are tuned on the truth in their favour."""
+    print(f"{'N':>6} {'s':>5} {'method':>22} {'NMSE dB':>8} {'ms':>9}")
+    for size in (1000, 7850):
+        rows = size * 3 // 10
+        _rivals_at(size, rows)
+
+
+def _rivals_at(size: int, rows: int) -> None:
+    receiver, plain = af.TSAGA(CHAIN.activity), af.TurboCS(CHAIN.activity)
+    state, nothing = receiver.init(size), plain.init(size)
+    for t, x in enumerate(signals(size, 25)):
+        operator = af.PartialDCT(size, rows, seed=t)
+        y = operator @ x + np.sqrt(NOISE_VAR) * stream(0, "rivals", t).standard_normal(rows)
+        reception = af.Reception(y, operator, NOISE_VAR)
+        seconds, (estimate, state) = timed(lambda s=state, r=reception: receiver.receive(s, r))
+    rival_calls = {
+        "TSA-GA, round 25": lambda: estimate.mean,
+        "Turbo-CS, one round": lambda: plain.receive(nothing, reception)[0].mean,
+        **_other_solvers(operator, y, x),
+    }
+    for name, call in rival_calls.items():
+        taken, found = timed(call)
+        taken = seconds if name.startswith("TSA") else taken
+        print(f"{size:6d} {rows:5d} {name:>22} {nmse_db(found, x):8.2f} {1e3 * taken:9.1f}", flush=True)
+
+
+def _other_solvers(
+    operator: af.PartialDCT, y: np.ndarray, x: np.ndarray
+) -> dict[str, Callable[[], np.ndarray]]:
+    import pylops
+    from pylops.optimization.sparsity import fista, spgl1
+    from sklearn.linear_model import Lasso, OrthogonalMatchingPursuit
+
+    class Wrapped(pylops.LinearOperator):
+        def _matvec(self, v: np.ndarray) -> np.ndarray:
+            return operator.matvec(v)
+
+        def _rmatvec(self, v: np.ndarray) -> np.ndarray:
+            return operator.rmatvec(v)
+
+    wrapped = Wrapped(dtype=np.dtype(np.float64), shape=operator.shape)
+    sigma = float(np.sqrt(NOISE_VAR * operator.rows))
+    solvers: dict[str, Callable[[], np.ndarray]] = {}
+    for scale in (1.0, 3.0):
+        penalty = scale * 2 * np.sqrt(NOISE_VAR)
+        solvers[f"FISTA, eps {penalty:.3f}"] = lambda p=penalty: fista(
+            wrapped, y, niter=200, eps=p, tol=1e-5
+        )[0]
+    solvers["SPGL1"] = lambda: spgl1(wrapped, y, sigma=sigma, iter_lim=200)[0]
+    if operator.size <= 1000:
+        dense = operator @ np.eye(operator.size)
+        count = int(np.count_nonzero(x))
+        for alpha in (3e-5, 1e-4):
+            solvers[f"Lasso, alpha {alpha:g}"] = lambda a=alpha: (
+                Lasso(a, max_iter=5000, fit_intercept=False).fit(dense, y).coef_
+            )
+        solvers["OMP, true k"] = lambda: (
+            OrthogonalMatchingPursuit(n_nonzero_coefs=count, fit_intercept=False).fit(dense, y).coef_
+        )
+    return solvers
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=["speed", "batch", "growth", "rivals", "one"])
+    parser.add_argument("--size", type=int, default=7850)
+    parser.add_argument("--option", choices=list(OPTIONS), default="plain")
+    arguments = parser.parse_args()
+    if arguments.what == "one":
+        one(arguments.size, arguments.option)
+    else:
+        {"speed": speed, "batch": batch, "growth": growth, "rivals": rivals}[arguments.what]()
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main()
