@@ -9,6 +9,7 @@ import pytest
 import airfeel as af
 import small
 from airfeel.aggregators import Aggregate
+from airfeel.channels import GaussianMAC
 from airfeel.config import SCHEMES, load_config
 from airfeel.experiments import checkpoint
 from airfeel.learning.tasks import Samples, Score
@@ -171,6 +172,14 @@ def test_a_user_s_own_task_and_arrays():
     records = list(af.train(config, task=LeastSquares(), dataset=data))
     assert records[-1].loss < 1e-6 < records[0].loss
     assert records[-1].accuracy is None
+
+
+def test_a_user_s_own_channel():
+    quiet, loud = (
+        list(train(configure(scheme="common_k"), dataset=DATA, channel=GaussianMAC(noise_var)))
+        for noise_var in (0.0, 1e6)
+    )
+    assert quiet[-1].nmse_db < -100 < 0 < loud[-1].nmse_db
 
 
 def test_arrays_that_do_not_belong_together_are_refused_at_once():

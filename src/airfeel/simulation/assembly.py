@@ -46,8 +46,13 @@ class Parts:
     server_rate: Schedule
 
 
-def assemble(config: Config, task: Task | None = None, dataset: DataLike | None = None) -> Parts:
-    """Build the parts that ``config`` names; ``task`` and ``dataset`` replace its own."""
+def assemble(
+    config: Config,
+    task: Task | None = None,
+    dataset: DataLike | None = None,
+    channel: Channel | None = None,
+) -> Parts:
+    """Build the parts that ``config`` names; ``task``, ``dataset`` and ``channel`` replace its own."""
     source = find_data(config, dataset)
     task = make_task(config, source) if task is None else task
     held = make_partition(config, source.train_labels)
@@ -61,7 +66,7 @@ def assemble(config: Config, task: Task | None = None, dataset: DataLike | None 
         training=LocalTraining(config.devices.local_steps, config.devices.batch_size),
         participation=Participation(config.devices.participation, config.devices.dropout),
         local_rate=_schedule(config, config.devices.learning_rate),
-        aggregator=make_aggregator(config),
+        aggregator=make_aggregator(config, channel or make_channel(config)),
         optimizer=make_optimizer(config),
         server_rate=_schedule(config, config.server.learning_rate),
     )
@@ -105,12 +110,12 @@ def make_partition(config: Config, labels: NDArray[Any]) -> partitions.Partition
     return partitions.iid(labels, sizes, seed)
 
 
-def make_aggregator(config: Config) -> Aggregator:
+def make_aggregator(config: Config, channel: Channel) -> Aggregator:
     """Return the scheme's way from the devices' gradients to the server's estimate."""
     scheme, uplink = SCHEMES[config.scheme], config.uplink
     if scheme.uplink == "none":
         return ErrorFree(uplink.sparsity)
-    air = Air(make_channel(config), _policy(config))
+    air = Air(channel, _policy(config))
     if scheme.uplink == "common_k":
         return CommonK(uplink.ratio, air)
     operator: Any = GaussianMatrix

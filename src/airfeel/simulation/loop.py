@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from airfeel.aggregators import Aggregate
 from airfeel.aggregators.base import AirState
+from airfeel.channels import Channel
 from airfeel.config import Config
 from airfeel.learning.devices import evaluate, local_gradients
 from airfeel.learning.server import ServerState
@@ -45,7 +46,13 @@ class Step:
     aggregate: Aggregate
 
 
-def train(config: Config, *, task: Task | None = None, dataset: DataLike | None = None) -> Iterator[Record]:
+def train(
+    config: Config,
+    *,
+    task: Task | None = None,
+    dataset: DataLike | None = None,
+    channel: Channel | None = None,
+) -> Iterator[Record]:
     """Train one model over the air; yield one record per round.
 
     Parameters
@@ -57,8 +64,10 @@ def train(config: Config, *, task: Task | None = None, dataset: DataLike | None 
     dataset
         Data of your own in place of ``config.dataset``: a name, a folder of idx files, a Dataset, or four
         arrays (train images, train labels, test images, test labels).
+    channel
+        Air of your own in place of ``config.channel``.
     """
-    parts = assemble(config, task, dataset)
+    parts = assemble(config, task, dataset, channel)
     return (step.record for step in steps(parts, start(parts)))
 
 
