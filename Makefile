@@ -65,9 +65,9 @@ clean:
 
 $(VENV)/.stamp-venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "airfeel needs Python 3.11 or newer: install it, or name it, as in: make PYTHON=python3.12 test"; exit 1; }
+	  { echo "airfeel needs Python 3.11 or newer: install it, or name it, as in: make PYTHON=python3.12 test" >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
-	  { echo "This Python has no venv module: install it (on Debian and Ubuntu: apt install python3-venv)."; exit 1; }
+	  { echo "This Python has no venv module: install it (on Debian and Ubuntu: apt install python3-venv)." >&2; exit 1; }
 	@echo "Installing into $(VENV): about a minute, once."
 	$(PYTHON) -m venv --clear $(VENV)
 	@touch $@

@@ -5,11 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize_scalar
 
-from airfeel import ChainParams, PartialDCT
+from airfeel import PartialDCT
 from airfeel.beliefs.spike_slab import SpikeSlab
-from airfeel.receivers.em import Statistics, m_step
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -71,20 +69,6 @@ def test_moments_of_the_prior():
     assert variance == pytest.approx(x.var(), abs=4 * squares.std() / np.sqrt(count))
     assert abs(variance - v) > 0.1
     assert abs(mean) > 0.1
-
-
-@pytest.mark.parametrize(("drift", "jump"), [(-0.01, 0.02), (-0.2, 0.5), (0.0, 0.001)])
-def test_beta_is_the_stationary_point_of_q(drift, jump):
-    """Q(beta) = -log beta - E[(r_i - (1 - beta) r_i-1)^2] / (2 beta^2 xi) per pair, xi held."""
-    chain = ChainParams(activity=0.1, p01=0.01, beta=0.1, variance=1.0)
-    xi = (2 - chain.beta) * chain.variance / chain.beta
-
-    def minus_q(beta):
-        return np.log(beta) + (jump + 2 * beta * drift) / (2 * beta**2 * xi)
-
-    best = minimize_scalar(minus_q, bounds=(1e-5, 1.0), method="bounded", options={"xatol": 1e-10}).x
-    learned = m_step(Statistics(0.1, 10.0, 9.9, 1.0, drift, jump), chain)
-    assert learned.beta == pytest.approx(best, rel=1e-5)
 
 
 @pytest.mark.parametrize("t", [1, 2, 7, 40])

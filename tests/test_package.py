@@ -6,6 +6,7 @@ import json
 import os
 import pkgutil
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -138,3 +139,30 @@ def test_public_names_are_in_the_reference():
         for part in name.split(".")[1:]:
             target = getattr(target, part, None) or importlib.import_module(f"{target.__name__}.{part}")
         assert inspect.getdoc(target), name
+
+
+@pytest.mark.parametrize(
+    ("failing", "sentence"),
+    [
+        ("version_info", "airfeel needs Python 3.11 or newer"),
+        (
+            "import venv",
+            "This Python has no venv module: install it (on Debian and Ubuntu: apt install python3-venv).",
+        ),
+    ],
+)
+def test_make_says_what_is_missing(tmp_path, failing, sentence):
+    """A Python that fails at one question, as an old one or Debian's without python3-venv does."""
+    if shutil.which("make") is None:
+        pytest.skip("make is not installed")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\ncase "$*" in *"{failing}"*) exit 1;; esac\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("MAKE")}
+    done = subprocess.run(
+        ["make", f"PYTHON={python}", "test"], cwd=tmp_path, env=clean, capture_output=True, text=True
+    )
+    assert done.returncode != 0
+    assert sentence in done.stderr
+    assert not (tmp_path / ".venv").exists()
