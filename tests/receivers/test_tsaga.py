@@ -1,0 +1,229 @@
+"""TSA-GA over several rounds against Algorithm 1 written out by hand, and its states and options."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+
+import airfeel as af
+from airfeel.beliefs.temporal import MESSAGES
+from airfeel.streams import stream
+from modeldata import Model, realised, run, stream_of
+from oracles import dense_partial_dct
+
+SMALL = Model(size=300, ratio=0.5, activity=0.15, p01=0.1, beta=0.1, snr_db=25.0)
+
+
+def decode_by_hand(matrix, y, noise_var, lam, mu, v_prior):
+    """The turbo iteration of one round, run to its fixed point; returns (pi, m1, v1, z, tau)."""
+    rows, size = matrix.shape
+    m, v = lam * mu, np.mean(lam * (v_prior + mu**2) - (lam * mu) ** 2)
+    for _ in range(300):
+        z = m + size / rows * matrix.T @ (y - matrix @ m)
+        tau = (size / rows - 1) * v + size / rows * noise_var
+        evidence = 0.5 * np.log(tau / (v_prior + tau))
+        evidence += z**2 / (2 * tau) - (z - mu) ** 2 / (2 * (v_prior + tau))
+        pi = expit(logit(lam) + evidence)
+        m1, v1 = (z * v_prior + mu * tau) / (v_prior + tau), v_prior * tau / (v_prior + tau)
+        average = np.mean(pi * (v1 + m1**2) - (pi * m1) ** 2)
+        v = 1 / (1 / average - 1 / tau)
+        m = v * (pi * m1 / average - z / tau)
+    return pi, m1, v1, z, tau
+
+
+def algorithm_1(model, heard, message):
+    """All rounds with known parameters; one list per coefficient kind for the joint message."""
+    p01, p10 = model.p01, model.activity * model.p01 / (1 - model.activity)
+    a, q = 1 - model.beta, model.beta * (2 - model.beta) * model.variance
+    lam = np.full(model.size, model.activity)
+    mu, v = np.zeros(model.size), np.full(model.size, model.variance)
+    idle_mu, idle_v = mu, v
+    estimates = []
+    for reception in heard:
+        matrix = dense_partial_dct(reception.operator)
+        pi, m1, v1, z, tau = decode_by_hand(matrix, reception.observation, reception.noise_var, lam, mu, v)
+        estimates.append(pi * m1)
+        if message == "expansion":  # to first order in eps: N(z, tau / w)
+            w = expit(logit(lam) + z**2 / (2 * tau))
+            vq = 1 / (1 / v + w / tau)
+            mu, v = a * vq * (mu / v + z * w / tau), a**2 * vq + q
+        elif message == "moments":
+            mq = pi * m1 + (1 - pi) * mu
+            second = pi * (v1 + m1**2) + (1 - pi) * (v + mu**2)
+            mu, v = a * mq, a**2 * (second - mq**2) + q
+        else:
+            on = np.array([pi * (1 - p01), (1 - pi) * p10])
+            off = np.array([pi * p01, (1 - pi) * (1 - p10)])
+            means, squares = np.array([m1, idle_mu]), np.array([v1 + m1**2, idle_v + idle_mu**2])
+            on, off = on / on.sum(axis=0), off / off.sum(axis=0)
+            mean, idle_mean = (on * means).sum(axis=0), (off * means).sum(axis=0)
+            mu, v = a * mean, a**2 * ((on * squares).sum(axis=0) - mean**2) + q
+            idle_mu = a * idle_mean
+            idle_v = a**2 * ((off * squares).sum(axis=0) - idle_mean**2) + q
+        lam = p10 * (1 - pi) + (1 - p01) * pi
+    return np.array(estimates)
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_every_round_is_algorithm_1(message):
+    heard, _, _, _ = stream_of(SMALL, seed=3, rounds=6)
+    receiver = SMALL.known(learn=False, amplitude_message=message, tolerance=1e-13, max_iterations=300)
+    state, found = receiver.init(SMALL.size), []
+    for reception in heard:
+        estimate, state = receiver.receive(state, reception)
+        assert estimate.info.status == "converged"
+        found.append(estimate.mean)
+    # The expansion is compared with its first order in eps = 1e-7.
+    tolerance = 1e-5 if message == "expansion" else 1e-8
+    assert np.allclose(found, algorithm_1(SMALL, heard, message), atol=tolerance)
+
+
+def test_first_round_is_turbo_cs():
+    heard, _, _, _ = stream_of(SMALL, seed=0, rounds=1)
+    first, _ = SMALL.known().receive(SMALL.known().init(SMALL.size), heard[0])
+    single = af.TurboCS(SMALL.activity, variance=SMALL.variance)
+    assert np.array_equal(first.mean, single.receive(single.init(SMALL.size), heard[0])[0].mean)
+
+
+def test_without_both_chains_every_round_is_turbo_cs():
+    heard, _, _, _ = stream_of(SMALL, seed=1, rounds=4)
+    receiver = SMALL.known(learn=False, support_chain=False, amplitude_chain=False)
+    single = af.TurboCS(SMALL.activity, variance=SMALL.variance)
+    state = receiver.init(SMALL.size)
+    for reception in heard:
+        estimate, state = receiver.receive(state, reception)
+        alone, _ = single.receive(single.init(SMALL.size), reception)
+        assert np.allclose(estimate.mean, alone.mean, rtol=1e-9, atol=1e-12)
+
+
+def test_each_chain_helps():
+    model = Model(size=4000, ratio=0.2)
+    heard, signals, _, _ = stream_of(model, seed=2, rounds=25)
+    level = {
+        (support, amplitude): run(
+            model.known(learn=False, support_chain=support, amplitude_chain=amplitude), heard, signals
+        )
+        .nmse_db[10:]
+        .mean()
+        for support in (True, False)
+        for amplitude in (True, False)
+    }
+    assert level[True, True] < min(level[True, False], level[False, True]) - 1
+    assert max(level[True, False], level[False, True]) < level[False, False] - 1
+
+
+def test_info_holds_the_parameters_in_force():
+    heard, _, _, _ = stream_of(SMALL, seed=4, rounds=12)
+    receiver = SMALL.known(learn_from=10)
+    state, chains = receiver.init(SMALL.size), []
+    for reception in heard:
+        before = state
+        estimate, state = receiver.receive(state, reception)
+        chains.append(estimate.info.chain)
+        if before.chain is not None:
+            assert estimate.info.chain.p01 == before.chain.p01
+    start = af.ChainParams(SMALL.activity, SMALL.p01, SMALL.beta, SMALL.variance)
+    assert all(c.p01 == start.p01 and c.variance == pytest.approx(start.variance) for c in chains[:10])
+    assert chains[10] != chains[9] and chains[11] != chains[10]  # learned at the end of round 10, then always
+    assert len(state.window) == receiver.window
+
+
+def test_learning_off_keeps_the_parameters():
+    heard, _, _, _ = stream_of(SMALL, seed=4, rounds=12)
+    trace = run(SMALL.known(learn=False), heard, np.zeros((12, SMALL.size)) + 1)
+    assert {(i.chain.activity, i.chain.p01, i.chain.beta) for i in trace.infos} == {
+        (SMALL.activity, SMALL.p01, SMALL.beta)
+    }
+
+
+@pytest.mark.parametrize("options", [{}, {"amplitude_message": "expansion"}, {"support_chain": False}])
+def test_float32_follows_float64(options):
+    model = Model(size=2000, ratio=0.3)
+    heard, signals, _, _ = stream_of(model, seed=5, rounds=20)
+    double = run(model.known(**options), heard, signals)
+    single = run(model.known(precision="float32", **options), heard, signals)
+    assert np.abs(single.nmse_db[5:] - double.nmse_db[5:]).mean() < 0.05
+
+
+def test_precision_of_the_observation_is_that_of_the_estimate():
+    heard, _, _, _ = stream_of(SMALL, seed=6, rounds=1)
+    r = heard[0]
+    single = af.Reception(r.observation.astype(np.float32), r.operator, r.noise_var)
+    for receiver in (SMALL.known(), af.TurboCS(SMALL.activity)):
+        estimate, _ = receiver.receive(receiver.init(SMALL.size), single)
+        assert estimate.mean.dtype == estimate.variance.dtype == np.float32
+        estimate, _ = receiver.receive(receiver.init(SMALL.size), r)
+        assert estimate.mean.dtype == estimate.variance.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    "options", [{"fast": True}, {"signs": True}, {"block": 2000}, {"block": 1400, "signs": True}]
+)
+def test_operator_options_recover_as_well(options):
+    model = Model(size=3970, ratio=0.2)
+    heard, signals, _, _ = stream_of(model, seed=7, rounds=25)
+    plain = run(model.known(), heard, signals).nmse_db[15:].mean()
+    heard, _, _, _ = stream_of(model, seed=7, rounds=25, **options)
+    assert run(model.known(), heard, signals).nmse_db[15:].mean() < plain + 0.5
+
+
+def test_many_streams_at_once_equal_one_by_one():
+    streams = [stream_of(SMALL, seed=s, rounds=14)[0] for s in range(5)]
+    receiver = af.TSAGA(activity=0.1)
+    alone = [receiver.init(SMALL.size)] * 5
+    together = list(alone)
+    for t in range(14):
+        receptions = [heard[t] for heard in streams]
+        singles = [receiver.receive(state, r) for state, r in zip(alone, receptions, strict=True)]
+        batch = receiver.receive_batch(together, receptions)
+        for (one, _), (other, _) in zip(singles, batch, strict=True):
+            scale = np.abs(one.mean).max()
+            assert np.allclose(other.mean, one.mean, rtol=0, atol=1e-6 * scale)
+            assert np.allclose(other.variance, one.variance, rtol=0, atol=1e-6 * scale**2)
+            assert other.info.status == one.info.status and other.info.iterations == one.info.iterations
+        alone, together = [s for _, s in singles], [s for _, s in batch]
+
+
+def test_batches_may_mix_sizes_of_measurement_and_noise():
+    rng = stream(8, "mixed batch")
+    receptions = []
+    for rows, noise_var in ((100, 1e-3), (150, 0.1), (300, 0.0)):
+        operator = af.PartialDCT(300, rows, seed=rows, signs=True)
+        x = np.where(rng.random(300) < 0.1, rng.standard_normal(300), 0.0)
+        y = operator @ x + np.sqrt(noise_var) * rng.standard_normal(rows)
+        receptions.append(af.Reception(y, operator, noise_var))
+    for receiver in (af.TSAGA(activity=0.1), af.TurboCS(0.1)):
+        state = receiver.init(300)
+        batch = receiver.receive_batch([state] * 3, receptions)
+        for (found, _), reception in zip(batch, receptions, strict=True):
+            assert np.allclose(found.mean, receiver.receive(state, reception)[0].mean, atol=1e-9)
+
+
+def test_batches_must_fit():
+    heard = stream_of(SMALL, seed=0, rounds=1)[0]
+    receiver = SMALL.known()
+    with pytest.raises(ValueError, match="got 2 states and 1 receptions"):
+        receiver.receive_batch([receiver.init(300)] * 2, heard)
+    other = af.PartialDCT(300, 150, seed=0, fast=False, block=100)
+    with pytest.raises(ValueError, match="one kind and layout"):
+        receiver.receive_batch(
+            [receiver.init(300)] * 2, [heard[0], af.Reception(heard[0].observation, other, 0.1)]
+        )
+
+
+def test_receivers_and_states_are_frozen():
+    receiver = SMALL.known()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        receiver.p01 = 0.5
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        receiver.init(10).round = 3
+
+
+def test_realised_values_of_the_model_itself():
+    # The yardstick of the learning tests must itself measure right: a long stretch returns the parameters.
+    model = Model(size=4000, activity=0.2, p01=0.1, beta=0.1)
+    _, _, support, amplitude = stream_of(model, seed=0, rounds=200)
+    found = realised(support, amplitude, 1, 200)
+    for name in ("activity", "p01", "beta", "variance"):
+        assert found[name] == pytest.approx(getattr(model, name), rel=0.05)
