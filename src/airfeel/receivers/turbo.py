@@ -30,6 +30,19 @@ class Decoded:
     iterations: Array
     status: Array
 
+    @staticmethod
+    def empty(like: Array) -> "Decoded":
+        """Return room for the results of lanes shaped ``like`` this array."""
+        count = len(like)
+        tau = np.empty((count, 1), like.dtype)
+        return Decoded(np.empty_like(like), tau, np.zeros(count, np.intp), np.full(count, "", dtype=object))
+
+    def put(self, lanes: Array, z: Array, tau: Array, iteration: int, status: str) -> None:
+        """Fill in the results of lanes that have ended."""
+        if len(lanes):
+            self.z[lanes], self.tau[lanes] = z, tau
+            self.iterations[lanes], self.status[lanes] = iteration, status
+
 
 @dataclass(slots=True, eq=False)
 class _Working:
@@ -67,29 +80,19 @@ def decode(
     is returned.
     """
     work = _start(prior, lanes, noise_var)
-    z = np.empty_like(prior.mean)
-    tau = np.empty((len(z), 1), z.dtype)
-    iterations = np.full(len(z), max_iterations)
-    status = np.full(len(z), "iteration limit", dtype=object)
+    result = Decoded.empty(like=prior.mean)
     for iteration in range(1, max_iterations + 1):
         settled, lost = _iterate(work, tolerance)
-        if iteration < max_iterations and not (settled.any() or lost.any()):
+        going = ~(settled | lost)
+        if going.all():
             continue
-        unsettled = ~settled if iteration == max_iterations else lost
-        z[work.index[settled]], tau[work.index[settled]] = work.z[settled], work.tau[settled]
-        z[work.index[unsettled]], tau[work.index[unsettled]] = (
-            work.best_z[unsettled],
-            work.best_tau[unsettled],
-        )
-        status[work.index[settled]] = "converged"
-        status[work.index[lost]] = "diverged"
-        going = ~(settled | unsettled)
-        iterations[work.index[~going]] = iteration
+        result.put(work.index[settled], work.z[settled], work.tau[settled], iteration, "converged")
+        result.put(work.index[lost], work.best_z[lost], work.best_tau[lost], iteration, "diverged")
         if not going.any():
-            break
-        if not going.all():
-            work = work.select(going)
-    return Decoded(z, tau, iterations, status)
+            return result
+        work = work.select(going)
+    result.put(work.index, work.best_z, work.best_tau, max_iterations, "iteration limit")
+    return result
 
 
 def _start(prior: SpikeSlab, lanes: Lanes, noise_var: Array) -> _Working:
