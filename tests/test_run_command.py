@@ -174,6 +174,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(tmp_path, monkeypatch, capsys
     assert shown.out == ""
     assert sentence in shown.err.splitlines()[-1]
     assert "Traceback" not in shown.err
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_disk_that_fills_up_keeps_the_last_good_checkpoint(data, tmp_path):
@@ -207,13 +208,16 @@ def ordinary_user():
 
 
 def test_a_read_only_folder_is_one_sentence(tmp_path_factory, capsys):
-    out = tmp_path_factory.mktemp("readonly")
-    for folder in [out, *out.parents][:3]:
+    base = tmp_path_factory.mktemp("readonly")
+    data, out = small.write_folder(base / "data"), base / "out"
+    out.mkdir()
+    for folder in [out, *out.parents][:4]:
         if os.geteuid() == 0:
             folder.chmod(0o755)
     out.chmod(0o555)
+    words = ["--set", f"dataset={data}", "--set", "devices.samples=100", "--out", str(out)]
     with ordinary_user():
-        assert main(["run", "--set", "scheme=dense", "--out", str(out)]) == 2
+        assert main(["run", *words]) == 2
     sentence = capsys.readouterr().err.splitlines()[-1]
     assert sentence.startswith(f"airfeel: cannot write to {out / 'runs'}: Permission denied; ")
     assert list(out.iterdir()) == []

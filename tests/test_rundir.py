@@ -139,13 +139,12 @@ def test_a_finished_run_is_recognised_and_a_tampered_one_is_not(tmp_path):
     with open_run(CONFIG, tmp_path) as folder:
         folder.restore()
         write_rounds(folder, 1, 6)
-        assert folder.summary() is None
+        assert finished(folder.path) is None
         folder.finish({"accuracy": 0.5})
-        assert folder.summary()["accuracy"] == 0.5
-        assert finished(folder.path) == folder.summary()
+        assert finished(folder.path)["accuracy"] == 0.5
         with folder.rounds.open("ab") as file:
             file.write(b"x")
-        assert folder.summary() is None
+        assert finished(folder.path) is None
         folder.reopen(forget=True)
         assert sorted(p.name for p in folder.path.iterdir()) == [".lock", "config.toml"]
 

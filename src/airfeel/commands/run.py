@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from airfeel.config import Config, load_config, parse_override
 from airfeel.experiments import progress
 from airfeel.experiments.results import write_results
+from airfeel.experiments.rundir import run_path
 from airfeel.experiments.runner import Outcome, execute
 
 _log = logging.getLogger("airfeel")
@@ -46,7 +47,7 @@ def run(
         Compute a finished run again.
     """
     loaded = load(config, settings)
-    _log.info(f"{loaded.scheme} on {loaded.dataset}, {loaded.rounds} rounds: {out / 'runs' / loaded.label()}")
+    _log.info(f"{loaded.scheme} on {loaded.dataset}, {loaded.rounds} rounds: {run_path(loaded, out)}")
     with _stop_asked() as stop:
         outcome = execute(loaded, out, force=force, progress=progress.choose(), stop=stop)
     if outcome.summary is None:
@@ -77,7 +78,9 @@ def _report(config: Config, outcome: Outcome, table: Path) -> None:
     if not outcome.computed:
         words.append("finished before, not repeated (--force computes it again)")
     _log.info(", ".join(words))
-    _log.info(f"table of all runs: {table}")
+    _log.info(
+        f"table of all runs: {table}; as a page: {shlex.join(['airfeel', 'report', str(table.parent)])}"
+    )
 
 
 @contextmanager

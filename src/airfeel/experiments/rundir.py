@@ -48,10 +48,6 @@ class RunFolder:
         """The newest complete state."""
         return self.path / "checkpoint.npz"
 
-    def summary(self) -> dict[str, Any] | None:
-        """Return the summary of a finished and undamaged run, None otherwise."""
-        return finished(self.path)
-
     def reopen(self, forget: bool) -> None:
         """Prepare for computing: remove an untrue summary, and with ``forget`` all results."""
         leftovers = ["summary.json"]
@@ -142,10 +138,15 @@ class RunFolder:
             files.write_atomically(self.timings, b"".join(kept))
 
 
+def run_path(config: Config, out: Path) -> Path:
+    """Return the folder of a run, ``out/runs/<name>-<hash>``."""
+    return out / "runs" / config.label()
+
+
 @contextmanager
 def open_run(config: Config, out: Path) -> Iterator[RunFolder]:
-    """Open the folder ``out/runs/<name>-<hash>`` for this process alone."""
-    path = out / "runs" / config.label()
+    """Open the folder of a run for this process alone."""
+    path = run_path(config, out)
     with ExitStack() as stack:
         with files.explained(path):
             path.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from airfeel.config import Config
 from airfeel.experiments.progress import Progress, Silent
-from airfeel.experiments.rundir import RunFolder, open_run, read_records
+from airfeel.experiments.rundir import RunFolder, finished, open_run, read_records, run_path
 from airfeel.simulation import Record, Step, start, steps
 from airfeel.simulation.assembly import Parts, assemble
 from airfeel.simulation.records import decibel
@@ -47,17 +47,20 @@ def execute(
     stop
         Asked after every round; True leaves a checkpoint and returns.
     """
+    path = run_path(config, out)
+    if not force and (done := finished(path)) is not None:
+        return Outcome(path, config.rounds, done, computed=False)
+    parts = assemble(config)  # before the folder is made: a mistake found here leaves nothing behind
     with open_run(config, out) as folder:
-        finished = folder.summary()
-        if finished is not None and not force:
-            return Outcome(folder.path, config.rounds, finished, computed=False)
+        if not force and (done := finished(path)) is not None:  # by another process, meanwhile
+            return Outcome(path, config.rounds, done, computed=False)
         folder.reopen(forget=force)
-        round = _compute(folder, assemble(config), progress or Silent(), stop)
+        round = _compute(folder, parts, progress or Silent(), stop)
         if round < config.rounds:
-            return Outcome(folder.path, round, None, computed=True)
-        summary = summarise(config, read_records(folder.path))
+            return Outcome(path, round, None, computed=True)
+        summary = summarise(config, read_records(path))
         folder.finish(summary)
-        return Outcome(folder.path, round, summary, computed=True)
+        return Outcome(path, round, summary, computed=True)
 
 
 def _compute(folder: RunFolder, parts: Parts, progress: Progress, stop: Callable[[], bool]) -> int:

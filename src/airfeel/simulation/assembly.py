@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from airfeel import _checks
 from airfeel.aggregators import Aggregator, CommonK, ErrorFree, OverTheAir
 from airfeel.aggregators.base import Air
 from airfeel.channels import Channel, FadingMAC, GaussianMAC
@@ -99,10 +100,13 @@ def make_partition(config: Config, labels: NDArray[Any]) -> partitions.Partition
     """Return which samples each device holds."""
     devices, kind, seed = config.devices, config.partition, config.seed
     pool = min(partitions.POOL, len(labels))
-    if isinstance(devices.samples, tuple):
-        sizes: Sequence[int] = devices.samples
-    else:
-        sizes = partitions.unequal_sizes(devices.count, devices.samples, devices.spread, seed, pool)
+    listed = devices.samples if isinstance(devices.samples, tuple) else (devices.samples,) * devices.count
+    if max(listed) > pool:
+        rule = f"must be at most {pool}, the number of samples the devices draw from"
+        raise _checks.reject("devices.samples", max(listed), rule)
+    sizes: Sequence[int] = listed
+    if devices.spread:
+        sizes = partitions.unequal_sizes(devices.count, listed[0], devices.spread, seed, pool)
     if kind.classes is not None:
         return partitions.by_classes(labels, sizes, seed, kind.classes)
     if kind.alpha is not None:
