@@ -148,4 +148,6 @@ def came_from_active(support: Array, ahead: Array, chain: ChainParams) -> tuple[
 
     ``support`` is P(s_t = 1), ``ahead`` is P(s_t+1 = 1) as :func:`predict_support` gives it.
     """
-    return (1 - chain.p01) * support / ahead, chain.p01 * support / (1 - ahead)
+    tiny = np.finfo(support.dtype).tiny  # for a support that is certain to rounding
+    left = chain.p01 * support
+    return (1 - chain.p01) * support / np.maximum(ahead, tiny), left / np.maximum(1 - ahead, left + tiny)

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import LinearOperator
 from airfeel import _checks
 from airfeel.beliefs.soft_threshold import minimax_threshold
 from airfeel.beliefs.spike_slab import SpikeSlab, log_odds, posterior
-from airfeel.operators import GaussianMatrix
+from airfeel.operators import GaussianMatrix, PartialDCT
 from airfeel.receivers import scale
 from airfeel.receivers.base import Estimate, Info, Reception, Size, require_size
 from airfeel.receivers.scale import Scaled
@@ -93,9 +93,9 @@ class AMP:
         ratio = heard.observation.size / size
         if self.denoiser == "soft":
             return _Soft(minimax_threshold(ratio) if self.threshold is None else self.threshold)
-        variance = heard.signal_power * ratio / self.activity
+        variance = ratio * heard.amplitude_power(self.activity)
         if self.variance is not None:
-            variance = self.variance / heard.scale / heard.scale
+            variance = float(scale.prior_width(self.variance, heard.scale))
         return _Mmse(self.activity, variance)
 
 
@@ -162,9 +162,14 @@ def _power(residual: Array) -> float:
 
 
 def require_unit_columns(operator: LinearOperator) -> None:
-    """Refuse an operator whose columns are far from unit norm, found by their mean square on random signs."""
+    """Refuse a partial DCT, and what has columns far from unit norm, found by trying it on random signs."""
     if isinstance(operator, GaussianMatrix):
         return
+    if isinstance(operator, PartialDCT):
+        rule = (
+            "AMP wants an IID matrix with unit-norm columns, like GaussianMatrix; for PartialDCT use TurboCS"
+        )
+        raise _checks.reject("operator", operator, rule)
     signs = stream(0, "unit columns").integers(0, 2, (operator.shape[1], 4)) * 2.0 - 1.0
     norm = float(np.mean(np.square(operator.matmat(signs)))) * operator.shape[0] / operator.shape[1]
     if not 0.5 < norm < 2.0:

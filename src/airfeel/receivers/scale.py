@@ -18,6 +18,7 @@ Array = NDArray[Any]
 DRIFT = 2.0**8  # a change of level by less than this keeps the scale
 BREAK = 2.0**20  # a change by more than this (120 dB) has nothing to do with the rounds before
 TINY = 1e-30  # stands for a power of zero
+WIDEST = 1e12  # a prior this much wider than the received power says nothing; more would only overflow
 LOUDEST = 1e24  # noise this far above the signal drowns everything; more would only overflow
 
 
@@ -29,6 +30,10 @@ class Scaled:
     observation: Array
     noise_var: float
     power: float
+
+    def amplitude_power(self, activity: float) -> float:
+        """Return gamma for a signal of which a share ``activity`` is not zero (Section VII)."""
+        return min(self.signal_power / max(activity, TINY), WIDEST)
 
     @property
     def signal_power(self) -> float:
@@ -61,6 +66,19 @@ def apply(reception: Reception, scale: float, dtype: Any) -> Scaled:
     y = (reception.observation / scale).astype(dtype, copy=False)
     noise_var = min((math.sqrt(reception.noise_var) / scale) ** 2, LOUDEST)
     return Scaled(scale, y, noise_var, float(np.mean(np.square(y, dtype=np.float64))))
+
+
+def prior_width(variance: Any, scale: float) -> Any:
+    """Return a prior's variance, given in the user's units, in units of ``scale``."""
+    with np.errstate(over="ignore"):
+        root = np.sqrt(variance) / scale
+    return np.square(np.minimum(root, math.sqrt(WIDEST)))
+
+
+def prior_centre(mean: Any, scale: float) -> Any:
+    """Return a prior's mean, given in the user's units, in units of ``scale``."""
+    with np.errstate(over="ignore"):
+        return np.clip(np.asarray(mean) / scale, -WIDEST, WIDEST)
 
 
 def restore(mean: Array, variance: Array, scale: float, dtype: Any) -> tuple[Array, Array]:

@@ -177,8 +177,9 @@ class TSAGA:
     def _initial_chain(self, heard: Scaled) -> ChainParams:
         """Take gamma from the power received above the noise (Section VII)."""
         if self.variance is not None:
-            return ChainParams(self.activity, self.p01, self.beta, self.variance / heard.scale / heard.scale)
-        return ChainParams(self.activity, self.p01, self.beta, heard.signal_power / self.activity)
+            variance = max(float(scale.prior_width(self.variance, heard.scale)), scale.TINY)
+            return ChainParams(self.activity, self.p01, self.beta, variance)
+        return ChainParams(self.activity, self.p01, self.beta, heard.amplitude_power(self.activity))
 
     def _close(self, r: _Open, reception: Reception, summary: Summary) -> tuple[Estimate, TSAGAState]:
         """Form the estimate, learn, and carry the round over."""

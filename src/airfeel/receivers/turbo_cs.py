@@ -100,13 +100,14 @@ class TurboCS:
         return scale.apply(reception, unit, working_dtype(self.precision, reception))
 
     def _prior(self, size: int, heard: Scaled) -> SpikeSlab:
-        variance = np.asarray(heard.signal_power / np.mean(self.activity))
-        if self.variance is not None:
-            variance = np.asarray(self.variance) / heard.scale / heard.scale
+        if self.variance is None:
+            variance = np.asarray(heard.amplitude_power(float(np.mean(self.activity))))
+        else:
+            variance = scale.prior_width(self.variance, heard.scale)
         dtype = heard.observation.dtype
         return SpikeSlab(
             _fill("activity", self.activity, size, dtype),
-            _fill("mean", np.asarray(self.mean) / heard.scale, size, dtype),
+            _fill("mean", scale.prior_centre(self.mean, heard.scale), size, dtype),
             _fill("variance", variance, size, dtype),
         )
 
