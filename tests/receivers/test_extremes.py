@@ -1,0 +1,331 @@
+"""Bad input is refused in one sentence; extreme input gives finite numbers and an honest status.
+
+RuntimeWarnings are errors in this suite, so nothing below overflows or divides by zero unnoticed.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse.linalg import aslinearoperator
+
+import airfeel as af
+from airfeel.receivers.storage import pack_state
+from airfeel.streams import stream
+from modeldata import Model, stream_of
+
+SIZE, ROWS = 120, 60
+STATUSES = {"converged", "iteration limit", "diverged", "silent"}
+DCT = af.PartialDCT(SIZE, ROWS, seed=0, signs=True)
+GAUSS = af.GaussianMatrix(SIZE, ROWS, seed=0)
+RECEIVERS = {
+    "tsaga": (af.TSAGA(activity=0.1, learn_from=2), DCT),
+    "expansion": (af.TSAGA(activity=0.1, learn_from=2, amplitude_message="expansion"), DCT),
+    "moments": (af.TSAGA(activity=0.1, learn_from=2, amplitude_message="moments"), DCT),
+    "no support chain": (af.TSAGA(activity=0.1, learn_from=2, support_chain=False), DCT),
+    "no amplitude chain": (af.TSAGA(activity=0.1, learn_from=2, amplitude_chain=False), DCT),
+    "given variance": (af.TSAGA(activity=0.1, learn_from=2, variance=1.0), DCT),
+    "float32": (af.TSAGA(activity=0.1, learn_from=2, precision="float32"), DCT),
+    "turbo_cs": (af.TurboCS(0.1), DCT),
+    "turbo_cs given": (af.TurboCS(0.1, variance=1.0), DCT),
+    "amp": (af.AMP(activity=0.1), GAUSS),
+    "amp mmse": (af.AMP(activity=0.1, denoiser="mmse"), GAUSS),
+}
+
+
+@pytest.fixture(params=RECEIVERS.values(), ids=RECEIVERS)
+def pair(request):
+    return request.param
+
+
+def sparse(seed=0, size=SIZE):
+    rng = stream(seed, "sparse")
+    return np.where(rng.random(size) < 0.1, rng.standard_normal(size), 0.0)
+
+
+def measure(operator, x):
+    """A x in double precision at any scale (GaussianMatrix itself works in single)."""
+    if isinstance(operator, af.GaussianMatrix):
+        return operator.matrix.astype(np.float64) @ x
+    return operator @ x
+
+
+def go(receiver, receptions):
+    """Receive all; every estimate must be finite, every status known, every parameter in range."""
+    state = receiver.init(receptions[0].operator.shape[1])
+    found = []
+    for reception in receptions:
+        estimate, state = receiver.receive(state, reception)
+        assert np.isfinite(estimate.mean).all() and np.isfinite(estimate.variance).all()
+        assert (estimate.variance >= 0).all()
+        info = estimate.info
+        assert info.status in STATUSES and np.isfinite(info.tau) and info.tau >= 0
+        if info.chain is not None:
+            assert 0 < info.chain.activity < 1 and 0 < info.chain.p01 <= 1 and 0 < info.chain.beta <= 1
+            assert 0 < info.chain.variance < np.inf
+        found.append(estimate)
+    return found
+
+
+def test_silence(pair):
+    receiver, operator = pair
+    silent = af.Reception(np.zeros(ROWS), operator, 0.01)
+    for estimate in go(receiver, [silent] * 4):
+        assert (estimate.mean == 0).all()
+
+
+def test_silence_without_noise(pair):
+    receiver, operator = pair
+    for estimate in go(receiver, [af.Reception(np.zeros(ROWS), operator, 0.0)] * 4):
+        assert (estimate.mean == 0).all()
+
+
+def test_silence_says_so_until_something_is_heard():
+    receiver = af.TSAGA(activity=0.1)
+    silent, loud = af.Reception(np.zeros(ROWS), DCT, 0.01), af.Reception(DCT @ sparse(), DCT, 1e-4)
+    found = go(receiver, [silent, silent, loud, silent, loud])
+    assert [e.info.status == "silent" for e in found] == [True, True, False, False, False]
+    assert np.linalg.norm(found[2].mean - sparse()) < 0.5 * np.linalg.norm(sparse())
+
+
+def test_no_noise_at_all(pair):
+    receiver, operator = pair
+    receptions = [af.Reception(measure(operator, sparse()), operator, 0.0)] * 5
+    error = np.linalg.norm(go(receiver, receptions)[-1].mean - sparse()) / np.linalg.norm(sparse())
+    assert error < 0.1
+
+
+def test_nothing_but_noise(pair):
+    receiver, operator = pair
+    rng = stream(0, "only noise")
+    receptions = [af.Reception(rng.standard_normal(ROWS), operator, 1.0) for _ in range(6)]
+    for estimate in go(receiver, receptions):
+        assert np.linalg.norm(estimate.mean) < 3 * np.sqrt(ROWS)
+
+
+@pytest.mark.parametrize("noise_var", [1e-300, 1e12, 1e300])
+def test_absurd_noise(pair, noise_var):
+    receiver, operator = pair
+    go(receiver, [af.Reception(measure(operator, sparse()), operator, noise_var)] * 4)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-200, 1e-30, 1e30, 1e150, 1e300])
+def test_signals_of_any_size(pair, size):
+    receiver, operator = pair
+    found = go(receiver, [af.Reception(size * measure(operator, sparse()), operator, 0.0)] * 4)[-1]
+    error = np.linalg.norm(found.mean / size - sparse()) / np.linalg.norm(sparse())
+    # Where a variance was given it is wrong by up to 600 orders of magnitude: finite is all one can ask for.
+    assert error < 0.1 or getattr(receiver, "variance", None) is not None
+
+
+@pytest.mark.parametrize(
+    "jumps", [(1.0, 1e-300, 1e300, 1.0), (1.0, 1e8, 1e-8, 1.0), (1e-300, 0.0, 1e300, 0.0)]
+)
+def test_levels_that_jump_between_rounds(pair, jumps):
+    receiver, operator = pair
+    y = measure(operator, sparse())
+    go(receiver, [af.Reception(level * y, operator, 0.0) for level in jumps])
+    go(receiver, [af.Reception(level * y, operator, min(level, 1e150) ** 2 * 1e-4) for level in jumps])
+
+
+def test_a_jump_in_level_is_told():
+    receiver = af.TSAGA(activity=0.1)
+    y = DCT @ sparse()
+    found = go(receiver, [af.Reception(level * y, DCT, 0.0) for level in (1.0, 2.0, 1e9, 1e9)])
+    assert [e.info.restarted for e in found] == [False, False, True, False]
+
+
+def test_one_coefficient_a_million_times_the_others(pair):
+    receiver, operator = pair
+    x = sparse()
+    x[7] = 1e6
+    receptions = [af.Reception(measure(operator, x), operator, 1e-4)] * 5
+    for estimate in go(receiver, receptions):
+        assert (
+            estimate.mean[7] == pytest.approx(1e6, rel=0.05)
+            or getattr(receiver, "variance", None) is not None
+        )
+
+
+@pytest.mark.parametrize("rows", [1, 2, SIZE - 1, SIZE])
+@pytest.mark.parametrize("noise_var", [0.0, 1e-4, 1.0])
+def test_any_number_of_rows(rows, noise_var):
+    operator = af.PartialDCT(SIZE, rows, seed=1)
+    y = operator @ sparse()
+    for receiver in (
+        af.TSAGA(activity=0.1, learn_from=2),
+        af.TurboCS(0.1),
+        af.TSAGA(0.1, precision="float32"),
+    ):
+        found = go(receiver, [af.Reception(y, operator, noise_var)] * 4)
+        if rows == SIZE and noise_var == 0:
+            tolerance = 1e-4 if getattr(receiver, "precision", None) else 1e-9
+            assert np.allclose(found[-1].mean, sparse(), atol=tolerance)
+            assert found[-1].info.converged
+    gaussian = af.GaussianMatrix(SIZE, rows, seed=1)
+    for denoiser in ("soft", "mmse"):
+        go(
+            af.AMP(activity=0.1, denoiser=denoiser),
+            [af.Reception(measure(gaussian, sparse()), gaussian, noise_var)],
+        )
+
+
+def test_a_single_coefficient():
+    operator = af.PartialDCT(1, 1, seed=0)
+    found = go(af.TSAGA(activity=0.5), [af.Reception(np.array([3.0]), operator, 0.01)] * 12)
+    assert found[-1].mean[0] == pytest.approx(3.0, rel=0.05)
+
+
+@pytest.mark.parametrize("activity", [1e-300, 1e-12, 1 - 1e-12, float(np.nextafter(1, 0))])
+def test_activity_near_its_ends(activity):
+    p01 = min(0.005, (1 - activity) / activity)
+    receptions = [af.Reception(DCT @ sparse(t), DCT, 1e-4) for t in range(6)]
+    go(af.TSAGA(activity=activity, p01=p01, learn_from=2), receptions)
+    go(af.TSAGA(activity=activity, p01=p01, learn=False), receptions)
+    go(af.TurboCS(activity), receptions)
+    for denoiser in ("soft", "mmse"):
+        receptions = [af.Reception(measure(GAUSS, sparse()), GAUSS, 1e-4)]
+        go(af.AMP(activity=activity, denoiser=denoiser), receptions)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    activity=st.floats(1e-6, 0.999),
+    p01=st.floats(1e-6, 1),
+    beta=st.floats(1e-6, 1),
+    noise_var=st.sampled_from([0.0, 1e-9, 1e-2, 10.0]),
+    seed=st.integers(0, 1000),
+    options=st.fixed_dictionaries(
+        {
+            "amplitude_message": st.sampled_from(["joint", "moments", "expansion"]),
+            "support_chain": st.booleans(),
+            "amplitude_chain": st.booleans(),
+            "learn": st.booleans(),
+            "precision": st.sampled_from([None, "float32"]),
+            "max_iterations": st.integers(1, 25),
+        }
+    ),
+)
+def test_any_parameters_any_options(activity, p01, beta, noise_var, seed, options):
+    receiver = af.TSAGA(activity, min(p01, (1 - activity) / activity), beta, learn_from=2, **options)
+    rng = stream(seed, "any")
+    receptions = []
+    for t in range(5):
+        operator = af.PartialDCT(40, int(rng.integers(1, 41)), seed=seed + t)
+        receptions.append(af.Reception(operator @ sparse(seed + t, 40), operator, noise_var))
+    go(receiver, receptions)
+
+
+@pytest.mark.parametrize("rounds", [1000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_thousands_of_rounds(rounds):
+    model = Model(size=64, ratio=0.5, activity=0.1, p01=0.02, beta=0.02)
+    heard, signals, _, _ = stream_of(model, seed=1, rounds=500)
+    receiver = af.TSAGA(activity=0.1)
+    state, error, power = receiver.init(64), 0.0, 0.0
+    for t in range(rounds):
+        estimate, state = receiver.receive(state, heard[t % 500])
+        assert np.isfinite(estimate.mean).all() and estimate.info.status in STATUSES
+        if t >= rounds - 500:
+            error += np.sum((estimate.mean - signals[t % 500]) ** 2)
+            power += np.sum(signals[t % 500] ** 2)
+    assert state.round == rounds
+    assert error < 0.5 * power  # still working, not only finite
+
+
+@pytest.mark.parametrize(
+    ("y", "operator", "noise_var", "named"),
+    [
+        (np.full(ROWS, np.nan), DCT, 0.1, r"observation\[0\] = nan: every entry must be finite"),
+        (np.r_[np.zeros(ROWS - 1), np.inf], DCT, 0.1, r"observation\[59\] = inf"),
+        (np.zeros(ROWS + 1), DCT, 0.1, r"observation has shape \(61,\): must be a vector of length 60"),
+        (np.zeros((ROWS, 1)), DCT, 0.1, r"observation has shape \(60, 1\)"),
+        (np.zeros(ROWS, complex), DCT, 0.1, "observation has dtype complex128: must hold real numbers"),
+        (np.zeros(ROWS), DCT, -0.1, "noise_var = -0.1: must be a finite number >= 0"),
+        (np.zeros(ROWS), DCT, float("nan"), "noise_var = nan"),
+        (np.zeros(ROWS), DCT, float("inf"), "noise_var = inf"),
+        (np.zeros(ROWS), DCT, "0.1", "noise_var = '0.1'"),
+        (np.zeros(ROWS), np.zeros((ROWS, SIZE)), 0.1, "operator = .*must be a scipy"),
+    ],
+)
+def test_bad_receptions_are_refused(y, operator, noise_var, named):
+    with pytest.raises(ValueError, match=f"(?s)^{named}"):
+        af.Reception(y, operator, noise_var)
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: af.TSAGA(activity=0.0), "activity = 0.0: must be a finite number > 0 and < 1"),
+        (lambda: af.TSAGA(activity=1.0), "activity = 1.0"),
+        (lambda: af.TSAGA(activity=-0.1), "activity = -0.1"),
+        (lambda: af.TSAGA(activity=0.1, p01=0.0), "p01 = 0.0"),
+        (lambda: af.TSAGA(activity=0.1, beta=1.5), "beta = 1.5"),
+        (lambda: af.TSAGA(activity=0.1, variance=0.0), "variance = 0.0"),
+        (lambda: af.TSAGA(activity=0.1, max_iterations=0), "max_iterations = 0"),
+        (lambda: af.TSAGA(activity=0.1, tolerance=-1.0), "tolerance = -1.0"),
+        (lambda: af.TSAGA(activity=0.1, window=1), "window = 1"),
+        (lambda: af.TSAGA(activity=0.1, learn_from=0), "learn_from = 0"),
+        (
+            lambda: af.TSAGA(activity=0.1, amplitude_message="exact"),
+            "amplitude_message = 'exact': must be one of",
+        ),
+        (lambda: af.TSAGA(activity=0.1, precision="float16"), "precision = 'float16'"),
+        (lambda: af.TSAGA(activity=0.1).init(0), "size = 0"),
+        (lambda: af.TurboCS(1.5), "activity = 1.5: must be a probability"),
+        (lambda: af.TurboCS(np.array([0.1, -0.1])), "activity = "),
+        (lambda: af.TurboCS(0.0), "activity = 0.0"),
+        (lambda: af.TurboCS(0.1, variance=-1.0), "variance = -1.0"),
+        (lambda: af.TurboCS(0.1, mean=float("nan")), "mean = nan"),
+        (lambda: af.TurboCS("0.1"), "activity = '0.1'"),
+        (lambda: af.AMP(activity=0.0), "activity = 0.0"),
+        (lambda: af.AMP(activity=0.1, denoiser="hard"), "denoiser = 'hard': must be one of 'soft', 'mmse'"),
+        (lambda: af.AMP(activity=0.1, threshold=0.0), "threshold = 0.0"),
+    ],
+)
+def test_bad_parameters_are_refused(make, named):
+    with pytest.raises(ValueError, match="^" + named):
+        make()
+
+
+@pytest.mark.parametrize("name", ["tsaga", "turbo_cs", "amp"])
+def test_a_reception_of_another_size_is_refused_and_the_state_stays(name):
+    receiver, operator = RECEIVERS[name]
+    _, state = receiver.receive(receiver.init(SIZE), af.Reception(measure(operator, sparse()), operator, 0.1))
+    before = {key: array.tobytes() for key, array in pack_state(state).items()}
+    other = af.PartialDCT(SIZE + 1, ROWS, seed=0)
+    with pytest.raises(ValueError, match=f"must have {SIZE} columns like the state"):
+        receiver.receive(state, af.Reception(np.zeros(ROWS), other, 0.1))
+    assert {key: array.tobytes() for key, array in pack_state(state).items()} == before
+
+
+def test_prior_of_another_size_is_refused():
+    receiver = af.TurboCS(np.full(10, 0.1))
+    with pytest.raises(
+        ValueError, match=r"activity has shape \(10,\): must be a number or a vector of length 120"
+    ):
+        receiver.receive(receiver.init(SIZE), af.Reception(np.zeros(ROWS), DCT, 0.1))
+
+
+@pytest.mark.parametrize("receiver", [af.TSAGA(activity=0.1), af.TurboCS(0.1)], ids=["tsaga", "turbo_cs"])
+def test_operators_without_orthonormal_rows_are_refused(receiver):
+    state = receiver.init(SIZE)
+    for operator in (GAUSS, aslinearoperator(2 * np.eye(ROWS, SIZE)), 2 * DCT):
+        with pytest.raises(ValueError, match=r"(?s)^operator = .*rows must be orthonormal.*PartialDCT is"):
+            receiver.receive(state, af.Reception(measure(GAUSS, sparse()), operator, 0.1))
+
+
+def test_amp_wants_unit_columns_and_says_so():
+    receiver = af.AMP(activity=0.1)
+    for operator in (DCT, aslinearoperator(3 * GAUSS.matrix), aslinearoperator(0.3 * GAUSS.matrix)):
+        reception = af.Reception(np.ones(operator.shape[0]), operator, 0.1)
+        with pytest.raises(ValueError, match=r"(?s)^operator = .*unit-norm columns.*GaussianMatrix"):
+            receiver.receive(receiver.init(operator.shape[1]), reception)
+
+
+@pytest.mark.parametrize("rows", [60, 90, 119])
+def test_amp_refuses_a_partial_dct_of_any_ratio(rows):
+    # Columns of s rows of a DCT have norm s/N: near one for many rows, and still no IID matrix.
+    receiver = af.AMP(activity=0.1)
+    operator = af.PartialDCT(SIZE, rows, seed=0)
+    with pytest.raises(ValueError, match="GaussianMatrix"):
+        receiver.receive(receiver.init(SIZE), af.Reception(np.ones(rows), operator, 0.1))
