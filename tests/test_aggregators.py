@@ -10,6 +10,8 @@ from airfeel.aggregators.over_the_air import shared_seed
 from airfeel.channels import FadingMAC, GaussianMAC
 from airfeel.operators import GaussianMatrix, PartialDCT
 from airfeel.receivers.base import Estimate, Info
+from airfeel.receivers.tsaga import TSAGA
+from airfeel.receivers.turbo_cs import TurboCS
 from airfeel.transmit import EnergyExceeded, EqualPower, LongTermPower
 
 DEVICES, SIZE = 6, 200
@@ -64,6 +66,17 @@ def test_the_sum_in_the_air_is_the_weighted_mean(scheme, dtype):
     assert np.linalg.norm(result.mean - mean) < limit * np.linalg.norm(mean)
     np.testing.assert_allclose(result.truth, mean, rtol=1e-12, atol=1e-12)
     assert not state.memory.any()
+
+
+@pytest.mark.parametrize(
+    "receiver", [TSAGA(activity=0.9), TurboCS(activity=0.9)], ids=lambda r: type(r).__name__
+)
+def test_the_receivers_return_the_weighted_mean_when_nothing_disturbs(receiver):
+    rounds = gradients(rounds=3, dtype=np.float64)
+    results, _ = run(OverTheAir(receiver, 1.0, 1.0, SILENT_AIR), rounds)
+    for g, result in zip(rounds, results, strict=True):
+        mean = WEIGHTS @ g
+        assert np.linalg.norm(result.mean - mean) < 1e-6 * np.linalg.norm(mean)
 
 
 def test_rescaled_noise_has_the_variance_of_13():
