@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from airfeel.config import load_config
+import airfeel as af
 from airfeel.learning.tasks import Samples, Score
-from airfeel.simulation import train
 from airfeel.streams import stream
 
 
@@ -58,5 +57,5 @@ class HiddenLayer:
 
 if __name__ == "__main__":
     settings = {"rounds": 30, "devices.learning_rate": 0.2, "server.learning_rate": 0.2}
-    for record in train(load_config(None, settings), task=HiddenLayer()):
+    for record in af.train(af.load_config(None, settings), task=HiddenLayer()):
         print(record.round, record.accuracy, record.nmse_db)

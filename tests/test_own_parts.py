@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import airfeel as af
 from airfeel.aggregators import CommonK
 from airfeel.aggregators.base import Air
-from airfeel.config import load_config
 from airfeel.learning.tasks import SoftmaxRegression, Task
-from airfeel.simulation import train
 from airfeel.transmit import EqualPower
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -54,7 +53,7 @@ def test_the_own_task_trains_over_the_air():
         "uplink.ratio": 0.5,
     }
     data = (*spots(600, 3), *spots(300, 4))
-    records = list(train(load_config(None, settings), task=task, dataset=data))
+    records = list(af.train(af.load_config(None, settings), task=task, dataset=data))
     assert records[-1].accuracy > 0.9 > 0.5 > records[0].accuracy
 
 

@@ -53,6 +53,13 @@ def test_gradient_of_the_cnn_against_finite_differences():
         assert gradient @ direction == pytest.approx((ahead - behind) / (2 * step), abs=1e-7)
 
 
+@pytest.mark.parametrize(("size", "classes"), [(28, 10), (9, 3), (32, 47)])
+def test_the_cnn_fits_other_images(size, classes):
+    task = TorchTask(lambda: small_cnn(classes, (size, size)))
+    samples = task.prepare(*images(12, size=size, classes=classes))
+    assert task.gradient(task.init(0), samples).shape == (task.size,)
+
+
 def test_chunks_only_bound_the_memory():
     data = images(50)
     whole, parts = TorchTask(Linear, flatten=True, chunk=50), TorchTask(Linear, flatten=True, chunk=13)

@@ -132,15 +132,16 @@ class TorchTask:
             return self.build().to(self.device)
 
 
-def small_cnn(classes: int = 10) -> Any:
-    """Return a convolutional network of about 20,000 parameters for 28 x 28 images."""
+def small_cnn(classes: int = 10, shape: tuple[int, int] = (28, 28)) -> Any:
+    """Return a convolutional network of about 20,000 parameters (for 28 x 28 images and 10 classes)."""
+    height, width = (-(-side // 4) for side in shape)  # two strides of 2, rounded up
     return nn.Sequential(
         nn.Conv2d(1, 8, kernel_size=5, stride=2, padding=2),
         nn.ReLU(),
         nn.Conv2d(8, 16, kernel_size=3, stride=2, padding=1),
         nn.ReLU(),
         nn.Flatten(),
-        nn.Linear(16 * 7 * 7, 24),
+        nn.Linear(16 * height * width, 24),
         nn.ReLU(),
         nn.Linear(24, classes),
     )

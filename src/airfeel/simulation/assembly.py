@@ -91,7 +91,8 @@ def make_task(config: Config, source: Dataset) -> Task:
     if config.model.kind == "cnn":
         from airfeel.learning.torch_task import TorchTask, small_cnn
 
-        return TorchTask(partial(small_cnn, source.classes), device=config.model.device)
+        build = partial(small_cnn, source.classes, source.train_images.shape[1:])
+        return TorchTask(build, device=config.model.device)
     features = int(np.prod(source.train_images.shape[1:]))
     return SoftmaxRegression(features, source.classes, l2=config.model.l2)
 
