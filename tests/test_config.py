@@ -3,7 +3,7 @@
 import tomllib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airfeel.config import Config, load_config, parse_override
@@ -57,6 +57,7 @@ def toml_of(flat):
     return load_config(None, flat).to_toml()
 
 
+@settings(deadline=None)
 @given(st.fixed_dictionaries({}, optional=SAFE))
 def test_a_valid_configuration_builds_and_its_resolved_form_reproduces_it(flat):
     config = load_config(None, flat)
@@ -66,6 +67,7 @@ def test_a_valid_configuration_builds_and_its_resolved_form_reproduces_it(flat):
     assert again.to_toml() == config.to_toml()
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_a_wrong_value_is_named_with_its_key_and_rule(data):
     key = data.draw(st.sampled_from(sorted(WRONG)))
@@ -78,6 +80,7 @@ def test_a_wrong_value_is_named_with_its_key_and_rule(data):
     assert "pydantic" not in message
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(codec="utf-8", exclude_characters="."), min_size=1, max_size=12))
 def test_any_unknown_key_is_refused_with_a_valid_neighbour(word):
     valid = load_config(None).model_dump()["uplink"]
@@ -110,6 +113,7 @@ def test_all_mistakes_are_told_at_once_with_the_file(tmp_path):
         ({"channel.threshold": 0.2}, "channel.threshold = 0.2: is only read with channel.kind = 'fading'"),
         ({"devices.samples": [5, 6]}, "devices.samples = [5, 6]: must have one entry for each of the 25"),
         ({"receiver.activity": 0.9, "receiver.p01": 0.5}, "receiver.p01 = 0.5: must be <= (1 - activity)"),
+        ({"model.kind": "cnn", "model.l2": 0.1}, "model.l2 = 0.1: must be 0 with model.kind = 'cnn'"),
         ({"ratio": 0.1}, "ratio = 0.1: unknown key, the nearest valid key is 'uplink.ratio'"),
         ({"uplnk.power": 5}, "uplnk.power = 5: unknown key, the nearest valid key is 'uplink.power'"),
     ],

@@ -58,7 +58,7 @@ def test_a_checkpoint_returns_exactly_what_was_saved(tmp_path):
         assert "header" in archive
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_damaged_byte_is_noticed(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("damage") / "checkpoint.npz"

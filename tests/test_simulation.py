@@ -182,6 +182,15 @@ def test_a_user_s_own_channel():
     assert quiet[-1].nmse_db < -100 < 0 < loud[-1].nmse_db
 
 
+@pytest.mark.torch
+def test_the_network_trains_and_continues_from_a_saved_state(tmp_path):
+    parts = assemble(configure(model__kind="cnn", rounds=3), dataset=DATA)
+    whole = list(steps(parts, start(parts)))
+    checkpoint.save(tmp_path / "state.npz", whole[0].state, {})
+    again = steps(parts, checkpoint.load(tmp_path / "state.npz")[0])
+    assert [step.record for step in again] == [step.record for step in whole[1:]]
+
+
 def test_arrays_that_do_not_belong_together_are_refused_at_once():
     with pytest.raises(ValueError, match=r"dataset has parts of lengths \[600, 600, 200, 199\]"):
         train(configure(), dataset=(*DATA[:3], DATA[3][:-1]))

@@ -43,10 +43,15 @@ class Config(Section):
     """
 
     scheme: Literal[tuple(SCHEMES)] = "tsa_ga"  # type: ignore[valid-type]
+    """airfeel list names them all"""
     dataset: Annotated[str, Field(min_length=1)] = "mnist"
+    """mnist, fashion-mnist, or a folder of idx files"""
     rounds: Count = 300
+    """T"""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """decides data, noise, rows and everything else that is random"""
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)] | None = None
+    """what to call the run; unset: the scheme"""
     devices: Devices = Devices()
     partition: Partition = Partition()
     model: Model = Model()
@@ -90,13 +95,11 @@ class Config(Section):
         return f"{self.name or self.scheme}-{self.digest()}"
 
     def to_toml(self) -> str:
-        """Return the resolved configuration as TOML, saying which keys the scheme does not read."""
-        tree = self.model_dump(mode="json")
+        """Return the resolved configuration as TOML; comments explain the keys and name those not read."""
+        notes = {key: field.description or "" for key, field in mistakes.fields(Config).items()}
         ignored = SCHEMES[self.scheme].ignores
-        unread = {
-            key: f"not read by {self.scheme}" for key in mistakes.flatten(tree) if _covered(key, ignored)
-        }
-        return toml.dumps(tree, unread)
+        unread = {key: f"not read by {self.scheme}" for key in notes if _covered(key, ignored)}
+        return toml.dumps(self.model_dump(mode="json"), notes | unread)
 
 
 def load_config(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
@@ -203,6 +206,8 @@ def _contradictions(config: Config) -> Iterator[tuple[str, Any, str]]:
     for key in _FADING:
         value = getattr(config.channel, key)
         yield from _only_with(f"channel.{key}", value, "channel.kind", config.channel.kind, "fading")
+    if config.model.kind == "cnn" and config.model.l2:
+        yield "model.l2", config.model.l2, "must be 0 with model.kind = 'cnn'"
     if config.server.optimizer == "adam" and config.server.momentum:
         yield "server.momentum", config.server.momentum, "must be 0 with server.optimizer = 'adam'"
     p01, limit = config.receiver.p01, (1 - config.receiver.activity) / config.receiver.activity

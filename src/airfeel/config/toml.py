@@ -25,9 +25,10 @@ def dumps(tree: Mapping[str, Any], notes: Mapping[str, str] | None = None) -> st
 
 
 def _lines(table: Mapping[str, Any], prefix: str, notes: Mapping[str, str]) -> list[str]:
-    """Return one line per key that has a value."""
-    comments = {key: f"  # {notes[prefix + key]}" if prefix + key in notes else "" for key in table}
-    return [f"{key} = {value(item)}{comments[key]}" for key, item in table.items() if item is not None]
+    """Return one line per key that has a value, comments in one column as far as the values are short."""
+    given = {key: f"{key} = {value(item)}" for key, item in table.items() if item is not None}
+    comments = {key: notes.get(prefix + key, "") for key in given}
+    return [f"{text:<24} # {comments[key]}" if comments[key] else text for key, text in given.items()]
 
 
 def value(item: Any) -> str:

@@ -88,13 +88,12 @@ def find_data(config: Config, dataset: DataLike | None = None) -> Dataset:
 
 def make_task(config: Config, source: Dataset) -> Task:
     """Return the model to be trained, fitted to the size of the images."""
+    shape = source.train_images.shape[1:]
     if config.model.kind == "cnn":
         from airfeel.learning.torch_task import TorchTask, small_cnn
 
-        build = partial(small_cnn, source.classes, source.train_images.shape[1:])
-        return TorchTask(build, device=config.model.device)
-    features = int(np.prod(source.train_images.shape[1:]))
-    return SoftmaxRegression(features, source.classes, l2=config.model.l2)
+        return TorchTask(partial(small_cnn, source.classes, shape), device=config.model.device)
+    return SoftmaxRegression(int(np.prod(shape)), source.classes, l2=config.model.l2)
 
 
 def make_partition(config: Config, labels: NDArray[Any]) -> partitions.Partition:
