@@ -1,8 +1,11 @@
 """What every test can rely on: optional parts that are absent are named, not silently passed over."""
 
+import contextlib
 import importlib.util
 import os
 import shutil
+import tempfile
+from pathlib import Path
 
 # Before NumPy is loaded: xdist workers share the cores, so each keeps to one BLAS thread.
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -29,3 +32,32 @@ def pytest_collection_modifyitems(items):
 def chromium():
     """The browser's path."""
     return CHROMIUM
+
+
+@pytest.fixture
+def shared_folder():
+    """A folder in the system's own temporary folder, which every user can reach (pytest's own is private)."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+        for path in [folder, *folder.rglob("*")]:
+            path.chmod(0o755)
+
+
+@pytest.fixture
+def ordinary_user():
+    """A context in which permissions hold: they do not bind root, so act as another user for a moment."""
+
+    @contextlib.contextmanager
+    def act():
+        root = os.geteuid() == 0
+        if root:
+            os.seteuid(65534)
+        try:
+            yield
+        finally:
+            if root:
+                os.seteuid(0)
+
+    return act

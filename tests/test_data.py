@@ -1,6 +1,5 @@
 """Data sets: right content or a clear sentence, whatever the network, the disk and other processes do."""
 
-import contextlib
 import errno
 import functools
 import gzip
@@ -10,10 +9,8 @@ import os
 import resource
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -273,32 +270,8 @@ def test_a_disk_that_takes_no_more_is_one_sentence(mirror, tmp_path):
     assert not [n for n in names_in(tmp_path / "cache" / "tiny") if n.startswith(".")]
 
 
-@contextlib.contextmanager
-def ordinary_user():
-    """Permissions do not bind root: act as another user for a moment."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
-@pytest.fixture
-def read_only():
-    """A folder to be made read-only, in the system's own temporary folder, which every user can reach."""
-    with tempfile.TemporaryDirectory() as name:
-        base = Path(name)
-        base.chmod(0o755)
-        yield base
-        for path in [base, *base.rglob("*")]:
-            path.chmod(0o755)
-
-
-def test_a_read_only_cache_is_used_when_complete(mirror, read_only):
-    folder = ensure_files(TINY, read_only / "tiny")
+def test_a_read_only_cache_is_used_when_complete(mirror, shared_folder, ordinary_user):
+    folder = ensure_files(TINY, shared_folder / "tiny")
     (folder / ".lock").unlink()
     folder.chmod(0o555)
     with ordinary_user():
@@ -307,13 +280,13 @@ def test_a_read_only_cache_is_used_when_complete(mirror, read_only):
     assert not (folder / ".lock").exists()
 
 
-def test_a_read_only_cache_without_the_data_is_one_sentence(mirror, read_only):
-    read_only.chmod(0o555)
+def test_a_read_only_cache_without_the_data_is_one_sentence(mirror, shared_folder, ordinary_user):
+    shared_folder.chmod(0o555)
     with (
         ordinary_user(),
         pytest.raises(DataError, match=r"cannot store data in .*Permission denied.*AIRFEEL_DATA"),
     ):
-        ensure_files(TINY, read_only / "tiny")
+        ensure_files(TINY, shared_folder / "tiny")
 
 
 def test_a_cache_path_that_is_a_file_is_one_sentence(mirror, tmp_path):

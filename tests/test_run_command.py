@@ -1,6 +1,5 @@
 """``airfeel run`` and ``airfeel config`` as a user meets them: real processes, real signals, real trouble."""
 
-import contextlib
 import csv
 import json
 import os
@@ -194,26 +193,9 @@ def test_a_disk_that_fills_up_keeps_the_last_good_checkpoint(data, tmp_path):
     assert "continuing after round" in again.stderr
 
 
-@contextlib.contextmanager
-def ordinary_user():
-    """Permissions do not bind root: act as another user for a moment."""
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        if root:
-            os.seteuid(0)
-
-
-def test_a_read_only_folder_is_one_sentence(tmp_path_factory, capsys):
-    base = tmp_path_factory.mktemp("readonly")
-    data, out = small.write_folder(base / "data"), base / "out"
+def test_a_read_only_folder_is_one_sentence(shared_folder, ordinary_user, capsys):
+    data, out = small.write_folder(shared_folder / "data"), shared_folder / "out"
     out.mkdir()
-    for folder in [out, *out.parents][:4]:
-        if os.geteuid() == 0:
-            folder.chmod(0o755)
     out.chmod(0o555)
     words = ["--set", f"dataset={data}", "--set", "devices.samples=100", "--out", str(out)]
     with ordinary_user():
