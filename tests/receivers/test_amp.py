@@ -1,0 +1,191 @@
+"""AMP against its own recursion written out, its state evolution, and signals it cannot recover."""
+
+import numpy as np
+import pytest
+from scipy.sparse.linalg import aslinearoperator
+from scipy.special import expit
+
+import airfeel as af
+from airfeel.receivers.amp import minimax_threshold
+from airfeel.streams import stream
+
+SIZE, ROWS, ACTIVITY, NOISE_VAR = 4000, 1600, 0.08, 1e-3
+
+
+def soft(z, tau, alpha):
+    theta = alpha * np.sqrt(tau)
+    return np.sign(z) * np.maximum(np.abs(z) - theta, 0)
+
+
+def mmse(z, tau, lam=ACTIVITY, gamma=1.0):
+    odds = (
+        np.log(lam / (1 - lam)) + 0.5 * np.log(tau / (gamma + tau)) + z**2 / 2 * (1 / tau - 1 / (gamma + tau))
+    )
+    return expit(odds) * z * gamma / (gamma + tau)
+
+
+def denoiser(kind, alpha=1.3):
+    return (lambda z, tau: soft(z, tau, alpha)) if kind == "soft" else mmse
+
+
+def receiver(kind, **options):
+    extra = {"threshold": 1.3} if kind == "soft" else {"variance": 1.0}
+    return af.AMP(activity=ACTIVITY, denoiser=kind, tolerance=0.0, **extra, **options)
+
+
+def draw(seed, size=SIZE, rows=ROWS):
+    rng = stream(seed, "amp")
+    x = np.where(rng.random(size) < ACTIVITY, rng.standard_normal(size), 0.0)
+    operator = af.GaussianMatrix(size, rows, seed=seed)
+    y = operator.matrix.astype(np.float64) @ x + np.sqrt(NOISE_VAR) * rng.standard_normal(rows)
+    return x, af.Reception(y, operator, NOISE_VAR)
+
+
+def by_hand(reception, eta, iterations):
+    """x <- eta(x + A^T z), z <- y - A x + (N/s) <eta'> z, the mean derivative taken numerically."""
+    matrix = reception.operator.matrix.astype(np.float64)
+    rows, size = matrix.shape
+    x, z = np.zeros(size), reception.observation
+    for _ in range(iterations):
+        tau = z @ z / rows
+        pseudo, step = x + matrix.T @ z, 1e-6 * np.sqrt(tau)
+        x = eta(pseudo, tau)
+        slope = np.mean((eta(pseudo + step, tau) - eta(pseudo - step, tau)) / (2 * step))
+        z = reception.observation - matrix @ x + size / rows * slope * z
+    return x, tau
+
+
+@pytest.mark.parametrize("kind", ["soft", "mmse"])
+@pytest.mark.parametrize("iterations", [1, 2, 5])
+def test_amp_is_its_recursion(kind, iterations):
+    _, reception = draw(0, size=600, rows=240)
+    amp = receiver(kind, max_iterations=iterations)
+    estimate, _ = amp.receive(amp.init(600), reception)
+    x, tau = by_hand(reception, denoiser(kind), iterations)
+    assert estimate.info.iterations == iterations and estimate.info.status == "iteration limit"
+    assert np.allclose(estimate.mean, x, atol=1e-4)  # the operator multiplies in single precision
+    assert estimate.info.tau == pytest.approx(tau, rel=1e-4)
+
+
+def scalar_error(eta, tau, rng, draws=400_000):
+    """E[(eta(x + sqrt(tau) w) - x)^2] for a coefficient of the model, with antithetic noise."""
+    x = np.where(rng.random(draws) < ACTIVITY, rng.standard_normal(draws), 0.0)
+    w = np.sqrt(tau) * rng.standard_normal(draws)
+    return 0.5 * (np.mean((eta(x + w, tau) - x) ** 2) + np.mean((eta(x - w, tau) - x) ** 2))
+
+
+@pytest.mark.parametrize("kind", ["soft", "mmse"])
+def test_amp_follows_its_state_evolution(kind):
+    eta, rng = denoiser(kind), stream(0, "state evolution")
+    seeds = range(3)
+    data = [draw(seed) for seed in seeds]
+    tau = NOISE_VAR + SIZE / ROWS * ACTIVITY
+    for iteration in range(1, 9):
+        amp = receiver(kind, max_iterations=iteration)
+        found = [amp.receive(amp.init(SIZE), reception)[0] for _, reception in data]
+        error = scalar_error(eta, tau, rng)
+        seen_tau = np.mean([e.info.tau for e in found])
+        seen_error = np.mean([np.mean((e.mean - x) ** 2) for e, (x, _) in zip(found, data, strict=True)])
+        print(f"{kind} {iteration}: tau {seen_tau:.5f} ({tau:.5f}), MSE {seen_error:.6f} ({error:.6f})")
+        # A sum of k active squares has relative spread sqrt(2/k); three seeds of 320, and four sigma: 18 %.
+        assert seen_tau == pytest.approx(tau, rel=0.18)
+        assert seen_error == pytest.approx(error, rel=0.18)
+        tau = NOISE_VAR + SIZE / ROWS * error
+    assert tau < 0.1 * (NOISE_VAR + SIZE / ROWS * ACTIVITY)  # it went somewhere
+
+
+@pytest.mark.parametrize("kind", ["soft", "mmse"])
+def test_amp_is_more_than_a_pseudo_inverse(kind):
+    x, reception = draw(1, size=1000, rows=400)
+    amp = receiver(kind, max_iterations=30)
+    estimate, _ = amp.receive(amp.init(1000), reception)
+    inverse = np.linalg.pinv(reception.operator.matrix.astype(np.float64)) @ reception.observation
+    assert estimate.info.iterations > 5
+    assert np.sum((estimate.mean - x) ** 2) < 0.1 * np.sum((inverse - x) ** 2)
+
+
+def test_the_onsager_term_is_there():
+    # Without it tau = |z|^2 / s no longer is the noise that x + A^T z carries.
+    x, reception = draw(2)
+    amp = receiver("soft", max_iterations=6)
+    found = amp.receive(amp.init(SIZE), reception)[0]
+    matrix = reception.operator.matrix.astype(np.float64)
+    plain = np.zeros(SIZE)
+    for _ in range(6):
+        residual = reception.observation - matrix @ plain
+        pseudo, tau = plain + matrix.T @ residual, residual @ residual / ROWS
+        plain = soft(pseudo, tau, 1.3)
+    assert np.mean((pseudo - x) ** 2) > 1.3 * tau
+    assert np.sum((found.mean - x) ** 2) < np.sum((plain - x) ** 2)
+
+
+def test_mmse_beats_soft_thresholding():
+    found = {}
+    for kind in ("soft", "mmse"):
+        amp = af.AMP(activity=ACTIVITY, denoiser=kind)
+        data = [draw(seed, 2000, 700) for seed in range(3)]
+        found[kind] = np.mean(
+            [np.sum((amp.receive(amp.init(2000), r)[0].mean - x) ** 2) / np.sum(x**2) for x, r in data]
+        )
+        assert not any(amp.receive(amp.init(2000), r)[0].info.diverged for _, r in data)
+    assert found["mmse"] < 0.7 * found["soft"] < 0.1
+
+
+@pytest.mark.parametrize("kind", ["soft", "mmse"])
+def test_variance_is_calibrated(kind):
+    amp = af.AMP(activity=ACTIVITY, denoiser=kind)
+    ratio = []
+    for seed in range(4):
+        x, reception = draw(seed, 2000, 900)
+        estimate, _ = amp.receive(amp.init(2000), reception)
+        ratio.append(estimate.variance.sum() / np.sum((estimate.mean - x) ** 2))
+    # Stein's estimate of the soft threshold's risk is cut at zero in each coefficient, which only raises it.
+    assert 0.8 < np.mean(ratio) < (1.25 if kind == "mmse" else 4)
+
+
+def awkward_operators(size=1500, rows=600):
+    """Unit-norm columns, but far from independent."""
+    rng = stream(3, "awkward")
+    base = rng.standard_normal((rows, size))
+    common = base + 3 * rng.standard_normal((rows, 1))  # all columns lean the same way
+    low_rank = rng.standard_normal((rows, 10)) @ rng.standard_normal((10, size)) + 0.1 * base
+    return [aslinearoperator(m / np.linalg.norm(m, axis=0)) for m in (common, low_rank)]
+
+
+@pytest.mark.parametrize("kind", ["soft", "mmse"])
+@pytest.mark.parametrize("dense", [0.05, 0.5, 0.9])
+def test_an_estimate_worse_than_zero_is_flagged(kind, dense):
+    rng = stream(4, "worse than zero")
+    amp = af.AMP(activity=0.05, denoiser=kind)
+    for operator in [*awkward_operators(), af.GaussianMatrix(1500, 600, seed=1)]:
+        for _ in range(3):
+            x = np.where(rng.random(1500) < dense, 1 + rng.random(1500), 0.0)
+            y = np.asarray(operator @ x, dtype=np.float64) + 0.1 * rng.standard_normal(600)
+            estimate, _ = amp.receive(amp.init(1500), af.Reception(y, operator, 0.01))
+            nmse = np.sum((estimate.mean - x) ** 2) / np.sum(x**2)
+            # AMP knows its error through |z|^2 / s, of relative spread sqrt(2/s): clearly worse shows.
+            assert nmse < 1 + 5 * np.sqrt(2 / 600) or estimate.info.diverged
+
+
+def test_divergence_is_seen_and_returns_the_best_iterate():
+    operator = awkward_operators()[0]
+    x = np.where(np.arange(1500) < 75, 1.0, 0.0)
+    amp = af.AMP(activity=0.05, denoiser="mmse", max_iterations=60)
+    estimate, _ = amp.receive(amp.init(1500), af.Reception(operator @ x, operator, 1e-4))
+    assert estimate.info.diverged and not estimate.info.converged
+    assert np.sum((estimate.mean - x) ** 2) <= 1.05 * np.sum(x**2)
+
+
+@pytest.mark.parametrize("ratio", [0.05, 0.1, 0.5, 1.0])
+def test_minimax_threshold_is_where_the_densest_signals_pass(ratio):
+    # Worst case over signals: mse(a) = rho s/N (1 + a^2) + (1 - rho s/N) 2 G(a); AMP passes below s/N.
+    rng = stream(5, "threshold")
+    w = rng.standard_normal(400_000)
+
+    def densest(a):
+        risk = np.mean(np.maximum(np.abs(w) - a, 0) ** 2)  # of a coefficient that is zero
+        return (ratio - risk) / (ratio * (1 + a * a - risk))
+
+    grid = np.linspace(0.05, 4, 400)
+    best = grid[np.argmax([densest(a) for a in grid])]
+    assert minimax_threshold(ratio) == pytest.approx(best, abs=0.08)
