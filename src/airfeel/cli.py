@@ -16,6 +16,7 @@ from airfeel import __version__
 from airfeel.commands.config import config
 from airfeel.commands.data import data
 from airfeel.commands.listing import listing
+from airfeel.commands.predict import predict
 from airfeel.commands.report import report
 from airfeel.commands.run import run
 from airfeel.experiments.files import RunError
@@ -33,6 +34,7 @@ app.command(config, name="config")
 app.command(data, name="data")
 app.command(listing, name="list")
 app.command(report, name="report")
+app.command(predict, name="predict")
 app.register_install_completion_command(help="Install completion for your shell, then exit.")
 
 

@@ -43,7 +43,7 @@ def test_first_round_mmse_equals_adaptive_integration(tau):
 
 @pytest.mark.parametrize("tau", [1e-3, 1e-1, 2.0])
 def test_first_round_by_sampling_equals_quadrature(tau):
-    x, w = next(sample_paths(CHAIN, 200_000, seed=4))
+    x, w = (a[0] for a in next(sample_paths(CHAIN, 1, 200_000, seed=4)))
     prior = stationary(CHAIN, x.size)
     prior = type(prior)(prior.support[None], prior.mean[None], prior.variance[None])
     estimate = np.empty((1, x.size))

@@ -45,17 +45,19 @@ def amp_evolution(
     noise_var = _checks.real("noise_var", noise_var, at_least=0)
     rounds = _checks.integer("rounds", rounds, at_least=1)
     risk = _risk(chain, _checks.choice("denoiser", denoiser, DENOISERS), threshold, ratio)
-    v, course = chain.activity * chain.variance, []
+    power = chain.activity * chain.variance
+    v, course = power, []
     for _ in range(_checks.integer("max_iterations", max_iterations, at_least=1)):
         tau = noise_var + v / ratio
         course.append((tau, v))
         v = risk(tau)
-        if abs(v - course[-1][1]) <= tolerance * v:
+        if abs(v - course[-1][1]) <= tolerance * v or v > power:
             break
+    v = min(v, power)  # what is worse than zero, the receiver answers with zero
     tau_course, v_course = (np.tile(column, (rounds, 1)) for column in np.transpose(course))
     error = np.full(rounds, v)
     return Prediction(
-        power=chain.activity * chain.variance,
+        power=power,
         tau=tau_course,
         v=v_course,
         actual_tau=tau_course,

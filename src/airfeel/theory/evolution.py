@@ -122,8 +122,8 @@ def state_evolution(
     length = _checks.integer("samples", samples, at_least=100 * BATCHES) // BATCHES
     belief = Belief(stationary(chain, BATCHES * length))
     fixed: list[_Round] = []
-    for x, w in sample_paths(chain, BATCHES * length, seed):
-        fixed.append(_follow_round(setting, belief.prior, x.reshape(BATCHES, -1), w.reshape(BATCHES, -1)))
+    for x, w in sample_paths(chain, BATCHES, length, seed):
+        fixed.append(_follow_round(setting, belief.prior, x, w))
         if len(fixed) == rounds:
             return _assemble(setting, fixed)
         belief = _carry(setting, belief, fixed[-1])

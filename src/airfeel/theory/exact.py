@@ -72,10 +72,10 @@ def exact_evolution(
     """
     rounds = _checks.integer("rounds", rounds, at_least=1, at_most=LONGEST)
     length = _checks.integer("samples", samples, at_least=10 * BATCHES) // BATCHES
-    paths = list(islice(sample_paths(chain, BATCHES * length, seed), rounds))
+    paths = list(islice(sample_paths(chain, BATCHES, length, seed), rounds))
     course: list[tuple[Array, Array]] = []
     for t in range(1, rounds + 1):
-        seen = [(x.reshape(BATCHES, -1), w.reshape(BATCHES, -1)) for x, w in paths[rounds - t :]]
+        seen = paths[rounds - t :]
         belief = start(chain)
         for (x, w), (fixed, _) in zip(seen[:-1], course, strict=True):
             belief = _next(belief, x, w, fixed[-1][:, None], chain)

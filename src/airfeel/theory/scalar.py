@@ -27,23 +27,40 @@ def extrinsic_variance(mmse: Array, tau: Array) -> Array:
     return np.asarray(mmse * (tau / (tau - mmse)))
 
 
-def sample_paths(chain: ChainParams, count: int, seed: int) -> Iterator[tuple[Array, Array]]:
-    """Yield x and standard normal noise w, round after round, of ``count`` independent stationary chains.
+def sample_paths(chain: ChainParams, batches: int, length: int, seed: int) -> Iterator[tuple[Array, Array]]:
+    """Yield x and standard normal noise w, each (batches, length), round after round of stationary chains.
 
-    Round t draws from streams of its own, so that more rounds continue the same chains.
+    Batches are independent of one another. Inside a batch the support is drawn in strata: of k active
+    coefficients k p01 become inactive, up to rounding at random, so that the activity hardly fluctuates.
+    Every coefficient by itself follows (18) and (19). Round t draws from streams of its own, so that more
+    rounds continue the same chains.
     """
+    shape = batches, length
     round = 1
     draw = stream(seed, "theory chain", round)
-    active = draw.random(count) < chain.activity
-    amplitude = np.sqrt(chain.variance) * draw.standard_normal(count)
+    active = _in_strata(draw, np.zeros(shape, dtype=bool)) < chain.activity
+    amplitude = np.sqrt(chain.variance) * draw.standard_normal(shape)
     while True:
-        yield np.where(active, amplitude, 0.0), stream(seed, "theory noise", round).standard_normal(count)
+        yield np.where(active, amplitude, 0.0), stream(seed, "theory noise", round).standard_normal(shape)
         round += 1
         draw = stream(seed, "theory chain", round)
-        switch = draw.random(count)
+        switch = _in_strata(draw, active)
         active = np.where(active, switch >= chain.p01, switch < chain.p10)
         amplitude *= 1 - chain.beta
-        amplitude += np.sqrt(chain.process_var) * draw.standard_normal(count)
+        amplitude += np.sqrt(chain.process_var) * draw.standard_normal(shape)
+
+
+def _in_strata(draw: np.random.Generator, active: Array) -> Array:
+    """Return uniform numbers, one in each of k equal intervals for the k members of a group.
+
+    The groups are the active and the inactive coefficients of every batch.
+    """
+    numbers = draw.random(active.shape)
+    for row, mask in zip(numbers, active, strict=True):
+        for group in (mask, ~mask):
+            members = row[group]
+            row[group] = (draw.permutation(members.size) + members) / max(members.size, 1)
+    return numbers
 
 
 def first_round_mmse(chain: ChainParams, tau: float) -> float:

@@ -1,0 +1,185 @@
+"""``airfeel predict``: the error a link will have, and the link an error needs, without any training."""
+
+import json
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from cyclopts import Parameter
+
+from airfeel.commands.run import Settings, load
+from airfeel.config import parse_override
+from airfeel.experiments.planning import budget, contour, decibel, from_config, from_run
+from airfeel.theory.planner import Link, Plan, solve_power, solve_rows
+from airfeel.theory.prediction import Prediction
+
+_log = logging.getLogger("airfeel")
+
+Switch = Annotated[bool, Parameter(negative=())]
+
+
+def predict(
+    source: str = "",
+    /,
+    *,
+    settings: Settings = None,
+    activity: float | None = None,
+    p01: float | None = None,
+    beta: float | None = None,
+    ratio: float | None = None,
+    power: float | None = None,
+    snr_db: float | None = None,
+    devices: int | None = None,
+    size: int | None = None,
+    rounds: int = 40,
+    target_nmse: float | None = None,
+    solve: Literal["rows", "power"] = "rows",
+    figure: Path | None = None,
+    json: Switch = False,
+    samples: int = 80_000,
+    seed: int = 0,
+) -> None:
+    """Predict the NMSE of every round by state evolution, or find the link that a target NMSE needs.
+
+    Example: airfeel predict --activity 0.05 --ratio 0.1 --power 500 --target-nmse -15 --solve rows
+
+    Parameters
+    ----------
+    source
+        A TOML file, or the folder of a run: then with its learned chain and the noise it had.
+    settings
+        key=value of the configuration, such as scheme=turbo_cs; may be given several times.
+    activity
+        lambda, the share of coefficients that are not zero.
+    p01
+        Probability that an active coefficient becomes inactive in a round.
+    beta
+        Forgetting of the amplitudes.
+    ratio
+        s/N, channel uses per parameter.
+    power
+        P, the energy of a device per round.
+    snr_db
+        Receive SNR per channel use, in place of a power; it is then held when the bandwidth changes.
+    devices
+        M.
+    size
+        N, the number of parameters.
+    rounds
+        How many rounds to follow; steady state is the mean over the last quarter.
+    target_nmse
+        In dB: find the smallest link that reaches it in steady state.
+    solve
+        What to find: the number of rows s, or the power P.
+    figure
+        Write a map of steady-state NMSE over s/N and P as this name with .png and .svg (144 predictions).
+    json
+        Print one JSON object.
+    samples
+        Scalar chains to sample.
+    seed
+        Of the sampling.
+    """
+    if power is not None and snr_db is not None:
+        raise ValueError("--power and --snr-db: must not be given together, as one follows from the other")
+    plan, link = _read(source, settings)
+    given = {"activity": activity, "p01": p01, "beta": beta}
+    chain = replace(plan.chain, **{key: value for key, value in given.items() if value is not None})
+    plan = replace(plan, chain=chain, rounds=rounds, samples=samples, seed=seed)
+    link = _link(link, ratio, power, snr_db, devices, size)
+    hold = "energy" if snr_db is None else "snr"
+    if target_nmse is not None and solve == "rows":
+        link = solve_rows(plan, link, target_nmse, hold, told=_log.info)
+    elif target_nmse is not None:
+        link = solve_power(plan, link, target_nmse, told=_log.info)
+    prediction = plan.predict(link)
+    print(_as_json(plan, link, prediction, hold) if json else _as_text(plan, link, prediction, hold))
+    if figure is not None:
+        _draw(plan, link, figure)
+
+
+def _read(source: str, settings: list[str] | None) -> tuple[Plan, Link]:
+    """Return plan and link of a configuration file, of a run's folder, or of the defaults."""
+    if source and Path(source).is_dir():
+        if not (Path(source) / "rounds.jsonl").exists():
+            raise ValueError(f"{source}: must be a configuration file or the folder of a run")
+        return from_run(Path(source), dict(parse_override(setting) for setting in settings or []))
+    return from_config(load(source, settings))
+
+
+def _link(
+    link: Link,
+    ratio: float | None,
+    power: float | None,
+    snr_db: float | None,
+    devices: int | None,
+    size: int | None,
+) -> Link:
+    """Return the link with what was given on the command line."""
+    ratio = link.ratio if ratio is None else ratio
+    if not 0 < ratio <= 1:
+        raise ValueError(f"ratio = {ratio}: must be a finite number > 0 and <= 1")
+    size = link.size if size is None else size
+    link = replace(link, size=size, rows=max(1, round(ratio * size)))
+    devices = link.devices if devices is None else devices
+    link = replace(link, devices=devices, power=link.power if power is None else power)
+    return link if snr_db is None else link.with_snr(10 ** (snr_db / 10))
+
+
+def _as_json(plan: Plan, link: Link, prediction: Prediction, hold: str) -> str:
+    chain, method = plan.chain, plan.method
+    return json.dumps(
+        {
+            "chain": {"activity": chain.activity, "p01": chain.p01, "beta": chain.beta},
+            "method": {name: getattr(method, name) for name in method.__slots__},
+            "link": {name: getattr(link, name) for name in link.__slots__}
+            | {"ratio": link.ratio, "snr_db": decibel(link.snr), "held": hold},
+            "rounds": list(range(1, plan.rounds + 1)),
+            "nmse_db": _rounded(prediction.nmse_db),
+            "nmse_db_error": _rounded(_error_db(prediction)),
+            "believed_nmse_db": _rounded(_believed_db(prediction)),
+            "steady_nmse_db": round(decibel(prediction.steady_nmse), 4),
+        },
+        indent=2,
+    )
+
+
+def _as_text(plan: Plan, link: Link, prediction: Prediction, hold: str) -> str:
+    chain = plan.chain
+    lines = [f"lambda = {chain.activity:.4g}, p01 = {chain.p01:.4g}, beta = {chain.beta:.4g}", ""]
+    lines.append("round   NMSE (dB)   standard error   what the receiver believes (dB)")
+    columns = zip(prediction.nmse_db, _error_db(prediction), _believed_db(prediction), strict=True)
+    for round, (nmse, error, believed) in enumerate(columns, start=1):
+        if round <= 10 or round % 5 == 0 or round == plan.rounds:
+            lines.append(f"{round:5d}   {nmse:9.2f}   {error:14.2f}   {believed:31.2f}")
+    lines.append("")
+    for name, value in budget(plan, link, prediction, hold):
+        shown = value if isinstance(value, str | int) else f"{value:.5g}"
+        lines.append(f"{name:<38} {shown}")
+    return "\n".join(lines)
+
+
+def _draw(plan: Plan, link: Link, stem: Path) -> None:
+    """Compute and write the map."""
+    from airfeel.experiments.theory_charts import draw_map
+
+    def told(done: int, of: int) -> None:
+        if done % max(1, of // 12) == 0:
+            _log.info(f"map: {done} of {of} predictions")
+
+    for path in draw_map(contour(plan, link, told=told), link).save(stem):
+        _log.info(f"wrote {path}")
+
+
+def _error_db(prediction: Prediction) -> Any:
+    return 10 / np.log(10) * prediction.nmse_error / prediction.nmse
+
+
+def _believed_db(prediction: Prediction) -> Any:
+    return 10 * np.log10(prediction.variance / prediction.power)
+
+
+def _rounded(values: Any) -> list[float]:
+    return [round(float(value), 4) for value in values]

@@ -1,0 +1,203 @@
+"""Link planning: from bandwidth and power to the error of recovery, and back.
+
+Before any gradient exists, the noise of (13) follows from a reference model: M equal devices with equal
+sparse gradients, so that alpha = P / ||A g||^2.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from airfeel import _checks
+from airfeel.beliefs.chains import ChainParams
+from airfeel.theory.amp import DENOISERS, amp_evolution
+from airfeel.theory.evolution import state_evolution
+from airfeel.theory.prediction import Prediction
+
+HOLDS = ("energy", "snr")
+STEP = 1.01  # an answer is within this factor of the smallest one
+QUIETEST, LOUDEST = 1e-8, 1e8  # receive SNR per channel use between which a power is sought
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The uplink of one round in the reference model.
+
+    Parameters
+    ----------
+    size, rows
+        N parameters in s channel uses per round.
+    devices, power, channel_noise
+        M, the energy P a device may spend per round, and sigma_e^2 per channel use.
+    excess
+        Noise after rescaling relative to the reference model; above 1 where the devices' gradients differ,
+        because the strongest device limits all. Known only from a run.
+    """
+
+    size: int = 7850
+    rows: int = 785
+    devices: int = 25
+    power: float = 500.0
+    channel_noise: float = 1.0
+    excess: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is no link."""
+        _checks.integer("size", self.size, at_least=1)
+        _checks.integer("rows", self.rows, at_least=1, at_most=self.size)
+        _checks.integer("devices", self.devices, at_least=1)
+        _checks.real("power", self.power, above=0)
+        _checks.real("channel_noise", self.channel_noise, above=0)
+        _checks.real("excess", self.excess, above=0)
+
+    @property
+    def ratio(self) -> float:
+        """s/N."""
+        return self.rows / self.size
+
+    @property
+    def snr(self) -> float:
+        """Receive SNR per channel use, M^2 P / (s sigma_e^2), less the excess."""
+        return self.devices**2 * self.power / (self.rows * self.channel_noise * self.excess)
+
+    def with_rows(self, rows: int, hold: str = "energy") -> "Link":
+        """Return the link with other bandwidth, the energy per round or the SNR per channel use held."""
+        _checks.choice("hold", hold, HOLDS)
+        power = self.power if hold == "energy" else self.power * rows / self.rows
+        return replace(self, rows=rows, power=power)
+
+    def with_snr(self, snr: float) -> "Link":
+        """Return the link with the power that gives this receive SNR per channel use."""
+        return replace(self, power=self.power * _checks.real("snr", snr, above=0) / self.snr)
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A way to recover: TSA-GA, its ablations, Turbo-CS (both chains off), or AMP (with a ``denoiser``)."""
+
+    amplitude_message: str = "joint"
+    support_chain: bool = True
+    amplitude_chain: bool = True
+    denoiser: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown denoiser; the other options are checked where they are used."""
+        if self.denoiser is not None:
+            _checks.choice("denoiser", self.denoiser, DENOISERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything but the link: the signal, the method, and how carefully to predict."""
+
+    chain: ChainParams
+    method: Method = Method()
+    rounds: int = 40
+    samples: int = 80_000
+    seed: int = 0
+
+    def predict(self, link: Link) -> Prediction:
+        """Return the predicted course of recovery over this link."""
+        signal = self.chain.activity * self.chain.variance
+        if self.method.denoiser is not None:
+            # Unit-norm columns spread ||A x||^2 = N lambda gamma over the same s channel uses.
+            noise_var = signal / (link.ratio * link.snr)
+            return amp_evolution(
+                self.chain, link.ratio, noise_var, self.rounds, denoiser=self.method.denoiser
+            )
+        return state_evolution(
+            self.chain,
+            link.ratio,
+            signal / link.snr,
+            self.rounds,
+            amplitude_message=self.method.amplitude_message,
+            support_chain=self.method.support_chain,
+            amplitude_chain=self.method.amplitude_chain,
+            samples=self.samples,
+            seed=self.seed,
+        )
+
+    def steady_db(self, link: Link) -> float:
+        """Return the NMSE in steady state, in dB."""
+        return 10 * math.log10(self.predict(link).steady_nmse)
+
+
+def solve_rows(
+    plan: Plan,
+    link: Link,
+    target_db: float,
+    hold: str = "energy",
+    told: Callable[[str], None] = lambda _: None,
+) -> Link:
+    """Return the link with the fewest channel uses per round whose steady-state NMSE reaches the target.
+
+    ``hold`` says what stays when the bandwidth changes: the ``"energy"`` of a device per round, or the
+    receive ``"snr"`` per channel use. ``told`` hears about every step.
+    """
+    _check_target(target_db)
+    found: dict[int, float] = {}
+
+    def reaches(rows: float) -> bool:
+        count = round(rows)
+        found[count] = plan.steady_db(link.with_rows(count, hold))
+        told(f"s = {count}: {found[count]:.2f} dB")
+        return found[count] <= target_db
+
+    # Halve from s = N: more rows are not always better (a soft threshold amplifies noise near s = N).
+    high = float(link.size)
+    while not reaches(high):
+        if high <= link.size / 8:
+            raise ValueError(_too_few(link, target_db, hold, found))
+        high = max(1.0, high // 2)
+    while high > 1 and reaches(high // 2):
+        high //= 2
+    return link.with_rows(round(_smallest(reaches, high // 2, high, whole=True)), hold)
+
+
+def _too_few(link: Link, target_db: float, hold: str, found: dict[int, float]) -> str:
+    """Say that no bandwidth reaches the target."""
+    kept = f"power = {link.power:g}" if hold == "energy" else f"an SNR of {_db(link.snr):.1f} dB"
+    rows = min(found, key=lambda count: found[count])
+    return (
+        f"target_nmse = {target_db:g} dB: out of reach at {kept}; the best of all bandwidths, "
+        f"s = {rows} of N = {link.size}, reaches only {found[rows]:.1f} dB, so raise the power"
+    )
+
+
+def solve_power(
+    plan: Plan, link: Link, target_db: float, told: Callable[[str], None] = lambda _: None
+) -> Link:
+    """Return the link with the least power whose steady-state NMSE reaches the target."""
+    _check_target(target_db)
+    best = plan.steady_db(link.with_snr(LOUDEST))
+    if best > target_db:
+        raise ValueError(
+            f"target_nmse = {target_db:g} dB: out of reach at s/N = {link.ratio:.3g}; "
+            f"even without noise the error stays at {best:.1f} dB, so use more rows"
+        )
+
+    def reaches(snr: float) -> bool:
+        trial = link.with_snr(snr)
+        found = plan.steady_db(trial)
+        told(f"P = {trial.power:.4g}: {found:.2f} dB")
+        return found <= target_db
+
+    return link.with_snr(_smallest(reaches, QUIETEST, LOUDEST))
+
+
+def _smallest(reaches: Callable[[float], bool], low: float, high: float, whole: bool = False) -> float:
+    """Bisect on a logarithmic scale between ``low``, taken to miss, and ``high``, known to reach."""
+    while high > low * STEP and not (whole and high - low <= 1):
+        middle = math.sqrt(low * high)
+        if whole:
+            middle = min(max(round(middle), low + 1), high - 1)
+        low, high = (low, middle) if reaches(middle) else (middle, high)
+    return high
+
+
+def _check_target(target_db: float) -> None:
+    _checks.real("target_nmse", target_db, below=0)
+
+
+def _db(ratio: float) -> float:
+    return 10 * math.log10(ratio)

@@ -1,0 +1,108 @@
+"""``airfeel predict`` from flags, configurations and runs."""
+
+import json
+
+import pytest
+
+import airfeel as af
+import small
+from airfeel.cli import main
+from airfeel.experiments.planning import contour
+from airfeel.theory.planner import Link, Method, Plan
+
+QUICK = ["--samples", "4000", "--rounds", "8"]
+
+
+def predict(capsys, *arguments):
+    assert main(["--quiet", "predict", *QUICK, *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_text_holds_rounds_and_link_budget(capsys):
+    out = predict(capsys, "--activity", "0.05", "--ratio", "0.2", "--devices", "10")
+    for words in ("round   NMSE (dB)", "channel uses per round s", "1570", "receive SNR", "held fixed"):
+        assert words in out
+
+
+def test_json_is_for_scripts_and_repeats_itself(capsys):
+    first, second = (predict(capsys, "--json", "--activity", "0.05") for _ in range(2))
+    assert first == second
+    answer = json.loads(first)
+    assert len(answer["nmse_db"]) == len(answer["nmse_db_error"]) == 8
+    assert answer["chain"]["activity"] == 0.05
+    assert answer["link"]["held"] == "energy"
+    assert answer["nmse_db"][-1] < answer["nmse_db"][0]
+
+
+@pytest.mark.parametrize("solve", ["rows", "power"])
+def test_target_is_solved(capsys, solve):
+    answer = json.loads(
+        predict(capsys, "--json", "--activity", "0.05", "--target-nmse", "-12", "--solve", solve)
+    )
+    assert -13.5 < answer["steady_nmse_db"] <= -12
+
+
+def test_snr_is_held_when_given(capsys):
+    options = ["--json", "--activity", "0.05", "--snr-db", "20", "--target-nmse", "-12"]
+    answer = json.loads(predict(capsys, *options))
+    assert answer["link"]["held"] == "snr"
+    assert answer["link"]["snr_db"] == pytest.approx(20)
+
+
+@pytest.mark.parametrize(
+    "scheme", ["turbo_cs", "tsa_ga_no_support", "tsa_ga_no_amplitude", "a_dsgd", "a_dsgd_mmse"]
+)
+def test_schemes_are_those_of_a_configuration(capsys, scheme):
+    answer = json.loads(predict(capsys, "--json", "--set", f"scheme={scheme}", "--activity", "0.05"))
+    method = answer["method"]
+    assert (method["denoiser"] is not None) == scheme.startswith("a_dsgd")
+    assert method["support_chain"] == scheme.startswith(("tsa_ga_no_amplitude", "a_dsgd"))
+
+
+def test_a_run_lends_its_chain_and_its_noise(capsys, tmp_path):
+    folder = small.write_folder(tmp_path / "data")
+    done = small.run(small.command(folder, tmp_path / "out", rounds=14))
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(predict(capsys, "--json", done.stdout.strip()))
+    last = json.loads((next((tmp_path / "out/runs").iterdir()) / "rounds.jsonl").read_text().splitlines()[-1])
+    assert answer["link"]["size"] == 260 and answer["link"]["rows"] == 78
+    assert answer["chain"]["activity"] == pytest.approx(last["activity"], rel=0.5)
+    assert answer["link"]["excess"] > 1  # real devices are not equal
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--ratio", "1.5"], ["ratio = 1.5"]),
+        (["--activity", "0"], ["activity = 0"]),
+        (["--p01", "2"], ["p01 = 2"]),
+        (["--power", "-3"], ["power = -3"]),
+        (["--devices", "0"], ["devices = 0"]),
+        (["--size", "0"], ["size = 0"]),
+        (["--rounds", "0"], ["rounds = 0"]),
+        (["--samples", "3"], ["samples = 3"]),
+        (["--power", "1", "--snr-db", "3"], ["--power", "--snr-db"]),
+        (["--target-nmse", "4"], ["target_nmse = 4"]),
+        (["--samples", "4000", "--target-nmse", "-90"], ["target_nmse = -90", "out of reach"]),
+        (["--set", "scheme=common_k"], ["scheme = 'common_k'"]),
+        (["--set", "scheme=tsaga"], ["scheme", "tsa_ga"]),
+        (["no/such.toml"], ["no/such.toml"]),
+        (["."], ["'.'"]),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, words, capsys):
+    assert main(["--quiet", "predict", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("airfeel: ") and len(err.splitlines()) == 1
+    assert all(word.strip("'") in err for word in words)
+
+
+def test_map_is_drawn_and_does_not_depend_on_the_processes(tmp_path):
+    charts = pytest.importorskip("airfeel.experiments.theory_charts")
+    plan = Plan(af.ChainParams(0.1, 0.02, 0.05), Method(), rounds=4, samples=1600)
+    heard = []
+    field = contour(plan, Link(), cells=3, told=lambda done, of: heard.append((done, of)))
+    assert heard[-1] == (9, 9) and field.nmse_db.shape == (3, 3)
+    assert field.nmse_db[1, 1] == plan.steady_db(Link(rows=round(field.ratios[1] * 7850), power=500.0))
+    png, svg = charts.draw_map(field, Link()).save(tmp_path / "map")
+    assert png.read_bytes()[:4] == b"\x89PNG" and "<svg" in svg.read_text()
