@@ -170,7 +170,10 @@ def _locked(folder: Path) -> Iterator[None]:
     with lock:
         if _flock(lock.fileno()):
             for leftover in [*folder.glob(".part-*"), *folder.glob(".incoming-*")]:
-                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+                if leftover.is_dir():
+                    shutil.rmtree(leftover)
+                else:
+                    leftover.unlink()
         yield
 
 
