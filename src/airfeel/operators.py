@@ -35,8 +35,9 @@ class PartialDCT(LinearOperator):
     fast
         Use the next transform length with small prime factors (7850 -> 8000) by appending known zeros.
     block
-        Cut the coefficients into blocks of at most this length (rounded to a fast length), each with its own
-        transform and share of the rows: for very large N, where one long transform leaves the caches.
+        Cut the coefficients into blocks of at most this length (rounded to a fast length), each with its
+        own transform and share of the rows: for very large N, where one long transform leaves the caches.
+        Receivers decode blocks independently, and under ``scipy.fft.set_workers(n)`` on n threads.
 
     Notes
     -----

@@ -1,17 +1,28 @@
-"""Many independent receptions: a few at a time, so that they share transforms and stay in the cache."""
+"""Many lanes and many receptions: a few at a time, so that they share transforms and stay in the cache."""
 
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft
+from scipy.sparse.linalg import LinearOperator
 
 from airfeel import _checks
+from airfeel.beliefs.spike_slab import SpikeSlab
 from airfeel.receivers.base import Estimate, Reception
+from airfeel.receivers.lanes import Layout, arrange
+from airfeel.receivers.turbo import Decoded, decode
 
+Array = NDArray[Any]
 State = TypeVar("State")
 Results = list[tuple[Estimate, State]]
 
 TOGETHER = 1 << 16  # coefficients decoded together; more of them leave the second-level cache
+STATUS = ("converged", "iteration limit", "diverged")  # from good to bad
 
 
 def in_groups(
@@ -36,6 +47,83 @@ def in_groups(
     with ThreadPoolExecutor(workers or _cores()) as pool:
         results = list(pool.map(lambda part: receive(*part), parts))
     return [result for part in results for result in part]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """One reception decoded: (z, tau) for its coefficients, one tau for each where there are blocks."""
+
+    z: Array
+    tau: Array
+    iterations: int
+    status: str
+
+
+def decode_batch(
+    priors: Sequence[SpikeSlab],
+    operators: Sequence[LinearOperator],
+    observations: Sequence[Array],
+    noise_vars: Sequence[float],
+    *,
+    max_iterations: int,
+    tolerance: float,
+) -> list[Summary]:
+    """Decode independent receptions of one size together.
+
+    Lanes are decoded a few at a time, so that blocks of a large problem are worked on in the cache.
+    """
+    layout, lanes = arrange(operators, observations)
+    prior = SpikeSlab(
+        layout.spread([p.support for p in priors]),
+        layout.spread([p.mean for p in priors]),
+        layout.spread([p.variance for p in priors]),
+    )
+    noise = np.repeat(noise_vars, layout.blocks)
+
+    def decode_group(group: slice) -> Decoded:
+        part = SpikeSlab(prior.support[group], prior.mean[group], prior.variance[group])
+        return decode(part, lanes.select(group), noise[group], max_iterations, tolerance)
+
+    decoded = _join(_map(decode_group, _groups(*prior.mean.shape)))
+    return [_summary(decoded, layout, item) for item in range(len(priors))]
+
+
+def _groups(lanes: int, length: int) -> list[slice]:
+    """Cut the lanes into groups whose whole iteration stays in the second-level cache."""
+    height = max(1, TOGETHER // length)
+    return [slice(top, min(top + height, lanes)) for top in range(0, lanes, height)]
+
+
+def _map(decode_group: Callable[[slice], Decoded], groups: Sequence[slice]) -> list[Decoded]:
+    """Decode the groups on as many threads as ``scipy.fft.set_workers`` allows, by default on this one."""
+    if fft.get_workers() == 1 or len(groups) == 1:
+        return [decode_group(group) for group in groups]
+    with ThreadPoolExecutor(fft.get_workers()) as pool:
+        return list(pool.map(decode_group, groups))
+
+
+def _join(parts: Sequence[Decoded]) -> Decoded:
+    if len(parts) == 1:
+        return parts[0]
+    return Decoded(
+        np.concatenate([p.z for p in parts]),
+        np.concatenate([p.tau for p in parts]),
+        np.concatenate([p.iterations for p in parts]),
+        np.concatenate([p.status for p in parts]),
+    )
+
+
+def _summary(decoded: Decoded, layout: Layout, item: int) -> Summary:
+    lanes = slice(item * layout.blocks, (item + 1) * layout.blocks)
+    tau = decoded.tau[lanes, 0]
+    if layout.blocks > 1:
+        tau = np.repeat(tau, layout.length)[: layout.size]
+    return Summary(
+        z=layout.gather(decoded.z[lanes])[0],
+        tau=tau,
+        iterations=int(decoded.iterations[lanes].max()),
+        status=max(decoded.status[lanes], key=STATUS.index),
+    )
 
 
 def _cores() -> int:

@@ -32,8 +32,8 @@ class Lanes(Protocol):
         """Return A^T (y - A x), shape (lanes, length), and |y - A x|^2 / rows, shape (lanes,)."""
         ...
 
-    def select(self, keep: Array) -> "Lanes":
-        """Return the lanes chosen by a boolean mask."""
+    def select(self, keep: Array | slice) -> "Lanes":
+        """Return the lanes chosen by a boolean mask or a slice."""
         ...
 
 
@@ -71,8 +71,8 @@ class DctLanes:
             back *= self.sign
         return back, power
 
-    def select(self, keep: Array) -> "DctLanes":
-        """Return the lanes chosen by a boolean mask."""
+    def select(self, keep: Array | slice) -> "DctLanes":
+        """Return the chosen lanes."""
         sign = None if self.sign is None else self.sign[keep]
         return DctLanes(self.rows[keep], self.spectrum[keep], self.mask[keep], sign)
 
@@ -98,9 +98,9 @@ class OperatorLanes:
             power[i] = gap @ gap / gap.size
         return back, power
 
-    def select(self, keep: Array) -> "OperatorLanes":
-        """Return the lanes chosen by a boolean mask."""
-        chosen = np.flatnonzero(keep)
+    def select(self, keep: Array | slice) -> "OperatorLanes":
+        """Return the chosen lanes."""
+        chosen = np.arange(len(self.operators))[keep]
         return OperatorLanes(
             tuple(self.operators[i] for i in chosen), tuple(self.observations[i] for i in chosen)
         )

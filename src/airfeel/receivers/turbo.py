@@ -1,20 +1,17 @@
 """The turbo decoder: one round, any prior per coefficient; it does not know that time exists."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator
 
 from airfeel.beliefs.gaussian import divide
 from airfeel.beliefs.spike_slab import SpikeSlab, denoise, log_odds
-from airfeel.receivers.lanes import Lanes, Layout, arrange
+from airfeel.receivers.lanes import Lanes
 
 Array = NDArray[Any]
 
-STATUS = ("converged", "iteration limit", "diverged")  # from good to bad
 DIVERGENCE = 2.0  # a lane is given up when its residual grows to this multiple of its smallest one
 
 
@@ -71,7 +68,7 @@ class _Working:
 
 
 def decode(
-    prior: SpikeSlab, lanes: Lanes, noise_var: Array, *, max_iterations: int = 25, tolerance: float = 1e-2
+    prior: SpikeSlab, lanes: Lanes, noise_var: Array, max_iterations: int = 25, tolerance: float = 1e-2
 ) -> Decoded:
     """Iterate linear step, denoising step and extrinsic step in every lane until its estimate stands still.
 
@@ -161,47 +158,3 @@ def _remember_best(work: _Working, power: Array) -> Array:
 
 def _square(x: Array) -> Array:
     return np.asarray(np.einsum("ij,ij->i", x, x))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Summary:
-    """One reception decoded: (z, tau) for its coefficients, one tau for each where there are blocks."""
-
-    z: Array
-    tau: Array
-    iterations: int
-    status: str
-
-
-def decode_batch(
-    priors: Sequence[SpikeSlab],
-    operators: Sequence[LinearOperator],
-    observations: Sequence[Array],
-    noise_vars: Sequence[float],
-    *,
-    max_iterations: int,
-    tolerance: float,
-) -> list[Summary]:
-    """Decode independent receptions of one size together."""
-    layout, lanes = arrange(operators, observations)
-    prior = SpikeSlab(
-        layout.spread([p.support for p in priors]),
-        layout.spread([p.mean for p in priors]),
-        layout.spread([p.variance for p in priors]),
-    )
-    noise = np.repeat(noise_vars, layout.blocks)
-    decoded = decode(prior, lanes, noise, max_iterations=max_iterations, tolerance=tolerance)
-    return [_summary(decoded, layout, item) for item in range(len(priors))]
-
-
-def _summary(decoded: Decoded, layout: Layout, item: int) -> Summary:
-    lanes = slice(item * layout.blocks, (item + 1) * layout.blocks)
-    tau = decoded.tau[lanes, 0]
-    if layout.blocks > 1:
-        tau = np.repeat(tau, layout.length)[: layout.size]
-    return Summary(
-        z=layout.gather(decoded.z[lanes])[0],
-        tau=tau,
-        iterations=int(decoded.iterations[lanes].max()),
-        status=max(decoded.status[lanes], key=STATUS.index),
-    )

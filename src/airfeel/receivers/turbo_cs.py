@@ -11,9 +11,8 @@ from airfeel import _checks
 from airfeel.beliefs.spike_slab import SpikeSlab, log_odds, posterior
 from airfeel.receivers import scale
 from airfeel.receivers.base import Estimate, Info, Reception, Size, require_size, working_dtype
-from airfeel.receivers.batch import in_groups
+from airfeel.receivers.batch import Summary, decode_batch, in_groups
 from airfeel.receivers.scale import Scaled
-from airfeel.receivers.turbo import Summary, decode_batch
 
 Array = NDArray[Any]
 
