@@ -57,8 +57,8 @@ class ChainParams:
         return self.beta * (2 - self.beta) * self.variance
 
     def scaled(self, factor: float) -> "ChainParams":
-        """Return the same chains for a signal multiplied by sqrt(factor)."""
-        return replace(self, variance=self.variance * factor)
+        """Return the chains of ``factor`` times the signal."""
+        return replace(self, variance=self.variance * factor**2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +67,10 @@ class Amplitude:
 
     mean: Array
     variance: Array
+
+    def scaled(self, factor: float, dtype: Any) -> "Amplitude":
+        """Return the belief about ``factor`` times the amplitude, in another precision."""
+        return Amplitude((self.mean * factor).astype(dtype), (self.variance * factor**2).astype(dtype))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +82,10 @@ class Message:
 
     precision: Array
     shift: Array
+
+    def scaled(self, factor: float, dtype: Any) -> "Message":
+        """Return the message about ``factor`` times the amplitude, in another precision."""
+        return Message((self.precision / factor**2).astype(dtype), (self.shift / factor).astype(dtype))
 
 
 def stationary(chain: ChainParams, size: int, dtype: Any = np.float64) -> SpikeSlab:

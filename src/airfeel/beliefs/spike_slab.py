@@ -29,6 +29,11 @@ class SpikeSlab:
         mean = self.support * self.mean
         return mean, self.support * self.variance + mean * (self.mean - mean)
 
+    def scaled(self, factor: float, dtype: Any) -> "SpikeSlab":
+        """Return the belief about ``factor`` times the signal, in another precision."""
+        mean, variance = (self.mean * factor).astype(dtype), (self.variance * factor**2).astype(dtype)
+        return SpikeSlab(self.support.astype(dtype), mean, variance)
+
 
 def log_odds(probability: Array) -> Array:
     """Return log(p / (1 - p)), infinite at 0 and 1."""

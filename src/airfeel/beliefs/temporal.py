@@ -26,6 +26,11 @@ class Belief:
     prior: SpikeSlab
     idle: Amplitude | None = None
 
+    def scaled(self, factor: float, dtype: Any) -> "Belief":
+        """Return the belief about ``factor`` times the signal, in another precision."""
+        idle = None if self.idle is None else self.idle.scaled(factor, dtype)
+        return Belief(self.prior.scaled(factor, dtype), idle)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
@@ -41,6 +46,16 @@ class Evidence:
     amplitude: Amplitude
     message: Message
     square: Array
+
+    def scaled(self, factor: float, dtype: Any) -> "Evidence":
+        """Return the evidence about ``factor`` times the signal, in another precision."""
+        return Evidence(
+            self.support.astype(dtype),
+            self.likelihood.astype(dtype),
+            self.amplitude.scaled(factor, dtype),
+            self.message.scaled(factor, dtype),
+            (self.square * factor**2).astype(dtype),
+        )
 
 
 def gather_evidence(

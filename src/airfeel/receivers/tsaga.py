@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.beliefs import temporal
-from airfeel.beliefs.chains import Amplitude, ChainParams, Message, stationary
+from airfeel.beliefs.chains import ChainParams, stationary
 from airfeel.beliefs.spike_slab import SpikeSlab, log_odds, posterior
 from airfeel.beliefs.temporal import Belief, Evidence
 from airfeel.receivers import em, scale
@@ -36,6 +36,21 @@ class TSAGAState:
     chain: ChainParams | None = None
     belief: Belief | None = None
     window: tuple[Evidence, ...] = ()
+
+    def scaled(self, unit: float, dtype: Any) -> "TSAGAState":
+        """Return the state in units of ``unit`` and another precision."""
+        if self.chain is None or self.belief is None:
+            return self
+        factor = self.scale / unit
+        if factor == 1 and self.belief.prior.mean.dtype == dtype:
+            return self
+        return replace(
+            self,
+            scale=unit,
+            chain=self.chain.scaled(factor),
+            belief=self.belief.scaled(factor, dtype),
+            window=tuple(evidence.scaled(factor, dtype) for evidence in self.window),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,13 +180,12 @@ class TSAGA:
         unit = scale.follow(state.scale, loudness or math.sqrt(self.activity * (self.variance or 0.0)))
         restarted = state.scale > 0 and not 1 / scale.BREAK < unit / state.scale < scale.BREAK
         heard = scale.apply(reception, unit, dtype)
-        if state.chain is None or state.belief is None or restarted:
-            fresh = TSAGAState(state.size, state.round, unit)
-            chain = self._initial_chain(heard)
-            return _Open(fresh, chain, Belief(stationary(chain, state.size, dtype)), heard, restarted)
-        state = _to_scale(state, unit, dtype)
-        assert state.chain is not None and state.belief is not None
-        return _Open(state, state.chain, state.belief, heard, restarted)
+        if restarted:
+            state = TSAGAState(state.size, state.round)
+        state = state.scaled(unit, dtype)
+        chain = state.chain or self._initial_chain(heard)
+        belief = state.belief or Belief(stationary(chain, state.size, dtype))
+        return _Open(replace(state, scale=unit), chain, belief, heard, restarted)
 
     def _initial_chain(self, heard: Scaled) -> ChainParams:
         """Take gamma from the power received above the noise (Section VII)."""
@@ -218,45 +232,3 @@ def _nothing_heard(state: TSAGAState, reception: Reception) -> tuple[Estimate, T
     """Answer a reception of zeros before anything else was received: there is no level to think in yet."""
     zero = np.zeros(state.size, reception.observation.dtype)
     return Estimate(zero, zero.copy(), Info(0, "silent", 0.0)), replace(state, round=state.round + 1)
-
-
-def _to_scale(state: TSAGAState, unit: float, dtype: Any) -> TSAGAState:
-    """Return the state in other units and precision."""
-    factor = state.scale / unit
-    belief, chain = state.belief, state.chain
-    assert belief is not None and chain is not None
-    if factor == 1 and belief.prior.mean.dtype == dtype:
-        return state
-    change = _Change(factor, dtype)
-    idle = None if belief.idle is None else change.amplitude(belief.idle)
-    prior = SpikeSlab(
-        belief.prior.support.astype(dtype), *change.moments(belief.prior.mean, belief.prior.variance)
-    )
-    return replace(
-        state,
-        scale=unit,
-        chain=replace(chain, variance=chain.variance * factor**2),
-        belief=Belief(prior, idle),
-        window=tuple(change.evidence(e) for e in state.window),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """A change of units by ``factor`` and of precision to ``dtype``."""
-
-    factor: float
-    dtype: Any
-
-    def moments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
-        return (mean * self.factor).astype(self.dtype), (variance * self.factor**2).astype(self.dtype)
-
-    def amplitude(self, amplitude: Amplitude) -> Amplitude:
-        return Amplitude(*self.moments(amplitude.mean, amplitude.variance))
-
-    def evidence(self, e: Evidence) -> Evidence:
-        shift = (e.message.shift / self.factor).astype(self.dtype)
-        precision = (e.message.precision / self.factor**2).astype(self.dtype)
-        support, likelihood = e.support.astype(self.dtype), e.likelihood.astype(self.dtype)
-        square = (e.square * self.factor**2).astype(self.dtype)
-        return Evidence(support, likelihood, self.amplitude(e.amplitude), Message(precision, shift), square)
