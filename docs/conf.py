@@ -1,5 +1,7 @@
 """Settings of the documentation."""
 
+import inspect
+
 import airfeel
 
 project = "airfeel"
@@ -29,3 +31,16 @@ html_title = "airfeel"
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
 html_theme_options = {"source_edit_link": "", "top_of_page_buttons": []}
+
+
+def setup(app):
+    """Show the operators' own parameters, which scipy's ``LinearOperator.__new__`` hides."""
+    app.connect("autodoc-process-signature", _own_parameters)
+
+
+def _own_parameters(app, what, name, item, options, signature, returns):
+    if what == "class" and signature == "(*args, **kwargs)":
+        _, *parameters = inspect.signature(item.__init__).parameters.values()
+        plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
+        return str(inspect.Signature(plain)), returns
+    return None
