@@ -7,6 +7,7 @@ import hashlib
 import http.server
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import threading
@@ -195,7 +196,7 @@ def test_next_source_is_asked_for_what_the_first_did_not_have(mirror, tmp_path, 
     assert mirror.asked == ["/tiny/t10k-labels-idx1-ubyte.gz"]
 
 
-def start_fetch(cache, mirror, **options):
+def start_fetch(cache, mirror, prefix=(), **options):
     """A separate Python that fetches the tiny data set through the command line."""
     code = (
         "import sys; sys.path.insert(0, 'tests'); import test_data; from airfeel.learning import sources;"
@@ -203,7 +204,7 @@ def start_fetch(cache, mirror, **options):
     )
     environment = {**os.environ, "AIRFEEL_DATA": str(cache)}
     return subprocess.Popen(
-        [sys.executable, "-c", code],
+        [*prefix, sys.executable, "-c", code],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -255,19 +256,38 @@ def test_a_killed_fetch_leaves_no_half_file_and_the_next_one_cleans_up(mirror, t
     assert names_in(cache / "tiny") == sorted(CONTENT)
 
 
-def test_a_disk_that_takes_no_more_is_one_sentence(mirror, tmp_path):
-    """The process may write no file beyond 20,000 bytes: the images fail half-way, as on a full disk."""
-    limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (20_000, 20_000))
-    process = start_fetch(tmp_path / "cache", mirror, preexec_fn=limit)
-    _, stderr = process.communicate(timeout=60)
+def check_storing_failed(process, folder, trouble):
+    stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "Traceback" not in stderr
     sentence = stderr.strip().splitlines()[-1]
-    assert sentence.startswith(f"airfeel: cannot store data in {tmp_path / 'cache' / 'tiny'}: ")
-    assert os.strerror(errno.EFBIG) in sentence
+    assert sentence.startswith(f"airfeel: cannot store data in {folder}: {os.strerror(trouble)}. ")
     assert "AIRFEEL_DATA" in sentence
-    assert "train-images-idx3-ubyte" not in names_in(tmp_path / "cache" / "tiny")
-    assert not [n for n in names_in(tmp_path / "cache" / "tiny") if n.startswith(".")]
+    return stdout
+
+
+def test_a_file_that_may_not_grow_is_one_sentence(mirror, tmp_path):
+    """The process may write no file beyond 20,000 bytes: the images fail half-way."""
+    limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (20_000, 20_000))
+    folder = tmp_path / "cache" / "tiny"
+    check_storing_failed(start_fetch(folder.parent, mirror, preexec_fn=limit), folder, errno.EFBIG)
+    assert "train-images-idx3-ubyte" not in names_in(folder)
+    assert not [n for n in names_in(folder) if n.startswith(".")]
+
+
+def test_a_full_disk_is_one_sentence(mirror, tmp_path):
+    """A file system of 40 kB, mounted for this process alone; what did not fit is not there."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    space = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    script = 'mount -t tmpfs -o size=40k tmpfs "$0" || exit 77; "$@"; code=$?; ls -A "$0/tiny"; exit $code'
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*space, script, cache, "mkdir", cache / "tiny"]).returncode
+    ):
+        pytest.skip("an unprivileged mount is not possible here")
+    process = start_fetch(cache, mirror, prefix=[*space, script, str(cache)])
+    assert check_storing_failed(process, cache / "tiny", errno.ENOSPC).split() == [".lock"]
 
 
 def test_a_read_only_cache_is_used_when_complete(mirror, shared_folder, ordinary_user):
