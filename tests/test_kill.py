@@ -42,9 +42,9 @@ def survive(data, tmp_path, kills, rounds, settings):
             "the run must be long enough to be killed"
         )
     assert lines(tmp_path / "killed") < rounds
-    end = small.run(words)
+    end = small.call(words)
     assert end.returncode == 0, end.stderr
-    small.run(small.command(data, tmp_path / "whole", rounds=rounds, **settings))
+    small.call(small.command(data, tmp_path / "whole", rounds=rounds, **settings))
     (killed,), (whole,) = ((tmp_path / name / "runs").iterdir() for name in ("killed", "whole"))
     for name in ("rounds.jsonl", "summary.json"):
         assert (killed / name).read_bytes() == (whole / name).read_bytes()

@@ -85,13 +85,13 @@ def test_a_finished_run_is_not_repeated_unless_forced(finished, data):
     out, first = finished
     folder = next((out / "runs").iterdir())
     before = (folder / "timings.jsonl").read_bytes()
-    again = small.run(small.command(data, out, rounds=20, scheme="tsa_ga"))
+    again = small.call(small.command(data, out, rounds=20, scheme="tsa_ga"))
     assert again.returncode == 0
     assert again.stdout == first.stdout
     assert "not repeated" in again.stderr
     assert (folder / "timings.jsonl").read_bytes() == before
     content = records(folder)
-    forced = small.run([*small.command(data, out, rounds=20, scheme="tsa_ga"), "--force", "--quiet"])
+    forced = small.call([*small.command(data, out, rounds=20, scheme="tsa_ga"), "--force", "--quiet"])
     assert forced.returncode == 0
     assert (folder / "timings.jsonl").read_bytes() != before
     assert records(folder) == content
@@ -102,7 +102,7 @@ def test_the_saved_configuration_reproduces_the_run(finished, tmp_path):
     out, _ = finished
     folder = next((out / "runs").iterdir())
     words = [sys.executable, "-m", "airfeel", "run", str(folder / "config.toml"), "--out", str(tmp_path)]
-    process = small.run(words)
+    process = small.call(words)
     assert process.returncode == 0, process.stderr
     assert records(tmp_path / "runs" / folder.name) == records(folder)
 
@@ -111,35 +111,42 @@ def test_threads_and_checkpoints_change_neither_folder_nor_bytes(finished, data,
     out, _ = finished
     folder = next((out / "runs").iterdir())
     options = {"run__threads": 3, "run__checkpoint_every": 3}
-    small.run(small.command(data, tmp_path, rounds=20, scheme="tsa_ga", **options))
+    small.call(small.command(data, tmp_path, rounds=20, scheme="tsa_ga", **options))
     assert records(tmp_path / "runs" / folder.name) == records(folder)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_go_on(data, tmp_path, number):
-    settings = {
-        "rounds": 400,
-        "scheme": "common_k",
-        "devices__local_steps": 5,
-        "run__checkpoint_every": 1000,
-    }
-    words = small.command(data, tmp_path / "stopped", **settings)
+LONG = {"rounds": 300, "scheme": "common_k", "devices__local_steps": 5, "run__checkpoint_every": 1000}
+
+
+def interrupt(data, out, number):
+    """Start a long run and send it a signal after a few rounds; return its exit code and last words."""
+    words = small.command(data, out, **LONG)
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_for_rounds(tmp_path / "stopped", process, 3)
+    wait_for_rounds(out, process, 3)
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
     assert "Traceback" not in errors
-    last = errors.splitlines()[-1]
-    assert last.startswith("airfeel: stopped after round ")
-    assert "of 400; to continue: airfeel run --set " in last
-    stopped = int(last.split()[4])
-    resumed = small.run(words)
+    return process.returncode, errors.splitlines()[-1]
+
+
+def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_go_on(data, tmp_path):
+    code, sentence = interrupt(data, tmp_path / "stopped", signal.SIGINT)
+    assert code == 130
+    assert sentence.startswith("airfeel: stopped after round ")
+    assert "of 300; to continue: airfeel run --set " in sentence
+    resumed = small.call(small.command(data, tmp_path / "stopped", **LONG))
     assert resumed.returncode == 0
-    assert f"continuing after round {stopped}" in resumed.stderr
-    small.run(small.command(data, tmp_path / "whole", **settings))
+    assert f"continuing after round {sentence.split()[4]}\n" in resumed.stderr
+    small.call(small.command(data, tmp_path / "whole", **LONG))
     (left,), (right,) = ((tmp_path / name / "runs").iterdir() for name in ("stopped", "whole"))
     assert records(left) == records(right)
+
+
+def test_a_request_to_terminate_leaves_a_checkpoint_too(data, tmp_path):
+    code, sentence = interrupt(data, tmp_path, signal.SIGTERM)
+    assert code == 130
+    assert sentence.startswith("airfeel: stopped after round ")
+    assert list(tmp_path.glob("runs/*/checkpoint.npz"))
 
 
 def test_a_second_process_on_the_same_run_is_refused(data, tmp_path):
@@ -147,7 +154,7 @@ def test_a_second_process_on_the_same_run_is_refused(data, tmp_path):
     first = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_for_rounds(tmp_path, first, 1)
-        second = small.run(words)
+        second = small.call(words)
     finally:
         first.kill()
         first.wait()
@@ -188,7 +195,7 @@ def test_a_disk_that_fills_up_keeps_the_last_good_checkpoint(data, tmp_path):
     assert "cannot write to" in process.stderr.splitlines()[-1]
     assert "what was saved before is kept" in process.stderr.splitlines()[-1]
     assert "Traceback" not in process.stderr
-    again = small.run(words)
+    again = small.call(words)
     assert again.returncode == 0
     assert "continuing after round" in again.stderr
 
@@ -248,7 +255,7 @@ def test_config_prints_toml_on_stdout_and_the_classes_on_stderr(data, tmp_path):
         "--set",
         "partition.classes=2",
     ]
-    process = small.run(words)
+    process = small.call(words)
     assert process.returncode == 0, process.stderr
     assert tomllib.loads(process.stdout)["partition"] == {"kind": "classes", "classes": 2}
     path = tmp_path / "printed.toml"
@@ -257,12 +264,12 @@ def test_config_prints_toml_on_stdout_and_the_classes_on_stderr(data, tmp_path):
     table = process.stderr.splitlines()
     assert table[-4].split()[:2] == ["device", "K_m"]
     assert [line.count(".") for line in table[-3:]] == [small.CLASSES - 2] * 3
-    quiet = small.run([*words, "--quiet"])
+    quiet = small.call([*words, "--quiet"])
     assert (quiet.stdout, quiet.stderr) == (process.stdout, "")
 
 
 def test_aggregates_are_kept_on_request(data, tmp_path):
-    small.run(small.command(data, tmp_path, rounds=3, scheme="common_k", run__record_aggregates="true"))
+    small.call(small.command(data, tmp_path, rounds=3, scheme="common_k", run__record_aggregates="true"))
     (folder,) = (tmp_path / "runs").iterdir()
     names = sorted(path.name for path in (folder / "aggregates").iterdir())
     assert names == ["round-000001.npz", "round-000002.npz", "round-000003.npz"]
