@@ -25,7 +25,9 @@ def test_linear_step_is_dense_lmmse_made_extrinsic(operator, noise_var):
     rng = stream(1, "linear step")
     matrix = dense_partial_dct(operator) if isinstance(operator, af.PartialDCT) else dense(operator)
     size = matrix.shape[1]
-    y, m, v = rng.standard_normal(ROWS), rng.standard_normal(size), 0.7
+    m, v = rng.standard_normal(size), 0.7
+    x = m + np.sqrt(v) * rng.standard_normal(size)
+    y = matrix @ x + np.sqrt(noise_var) * rng.standard_normal(ROWS)
     # (22)(23): posterior mean, and variance averaged over the coefficients.
     mean, covariance = lmmse(matrix, y, noise_var, m, v)
     posterior_var = np.trace(covariance) / size
@@ -43,10 +45,11 @@ def test_linear_step_is_dense_lmmse_made_extrinsic(operator, noise_var):
 def test_every_block_is_a_problem_of_its_own():
     operator = af.PartialDCT(100, 40, seed=2, block=25, signs=True)
     rng = stream(2, "blocks")
-    y = rng.standard_normal(40)
+    y = 0.5 * rng.standard_normal(40)
     layout, lanes = arrange([operator], [y])
     matrix = dense_partial_dct(operator)
-    m, v = rng.standard_normal((layout.blocks, layout.length)), rng.random((layout.blocks, 1)) + 0.1
+    m = 0.2 * rng.standard_normal((layout.blocks, layout.length))
+    v = rng.random((layout.blocks, 1)) + 0.1
     z, tau, _ = linear_step(m, v, lanes, np.full((layout.blocks, 1), 0.2))
     start = 0
     for b in range(layout.blocks):
@@ -164,3 +167,16 @@ def test_known_zeros_are_treated_exactly():
     assert np.allclose(outside.mean[47:], 0, atol=0) and np.allclose(outside.variance[47:], 0, atol=0)
     assert np.allclose(outside.mean[:47], inside.mean, atol=1e-10)
     assert outside.info.tau == pytest.approx(inside.info.tau, rel=1e-9)
+
+
+def test_a_surprise_is_read_off_the_residual():
+    """Where the residual contradicts the prior's variance, tau describes the error of z all the same."""
+    size, rows = 4000, 800
+    rng = stream(6, "surprise")
+    x = np.where(rng.random(size) < 0.1, rng.standard_normal(size), 0.0)
+    operator = af.PartialDCT(size, rows, seed=1)
+    y = operator @ x + 0.01 * rng.standard_normal(rows)
+    _, lanes = arrange([operator], [y])
+    for believed in (1e-4, 1e-2, np.mean(x**2)):
+        z, tau, _ = linear_step(np.zeros((1, size)), np.array([[believed]]), lanes, np.array([[1e-4]]))
+        assert tau[0, 0] == pytest.approx(np.mean((z - x) ** 2), rel=5 * np.sqrt(2 / rows))

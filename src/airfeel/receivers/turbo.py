@@ -132,6 +132,8 @@ def _iterate(work: _Working, tolerance: float) -> tuple[Array, Array]:
 def linear_step(m: Array, v: Array, lanes: Lanes, noise: Array) -> tuple[Array, Array, Array]:
     """Return z, its variance tau, and the residual power: (22)(23)(25)(26) reduced by A A^T = I.
 
+    If ``m`` errs by ``v``, the residual has the power v + sigma^2. Where it is far larger the prior did not
+    see this round coming, and ``v`` is read off the residual: a surprise is believed, not fitted by force.
     ``tau`` is kept above the rounding error of the unit signal scale, so that s = N without noise needs no
     case of its own.
     """
@@ -139,8 +141,15 @@ def linear_step(m: Array, v: Array, lanes: Lanes, noise: Array) -> tuple[Array, 
     z, power = lanes.backproject(m)
     z *= ratio
     z += m
+    left = power[:, None].astype(m.dtype)
+    v = np.where(left > _surprising(lanes.rows)[:, None] * (v + noise), left - noise, v)
     tau = (ratio - 1) * v + ratio * noise
     return z, np.maximum(tau, np.finfo(m.dtype).eps ** 2), power
+
+
+def _surprising(rows: Array) -> Array:
+    """Return the multiple of its expectation that a mean of ``rows`` squares does not reach by chance."""
+    return 1 + np.maximum(1, 5 * np.sqrt(2 / rows))
 
 
 def _remember_best(work: _Working, power: Array) -> Array:
