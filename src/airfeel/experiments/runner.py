@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import airfeel
 from airfeel.config import Config
 from airfeel.experiments.progress import Progress, Silent
 from airfeel.experiments.rundir import RunFolder, finished, open_run, read_records, run_path
@@ -98,6 +99,7 @@ def summarise(config: Config, records: list[Record]) -> dict[str, Any]:
     errors = [10 ** (record.nmse_db / 10) for record in records if record.nmse_db is not None]
     accuracies = [record.accuracy for record in records if record.accuracy is not None]
     return {
+        "airfeel": airfeel.__version__,
         "scheme": config.scheme,
         "seed": config.seed,
         "rounds": last.round,
