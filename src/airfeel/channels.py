@@ -24,7 +24,7 @@ class Link:
     """One round's state of the channel, one entry for each device.
 
     ``active``: the device can send. ``cost``: energy it must spend for each unit of signal energy, which is
-    1/|h^|^2 when it inverts the gain h^ it knows. ``gain``: the real factor at which the inverted signal
+    ``1/|h^|^2`` when it inverts the gain h^ it knows. ``gain``: the real factor at which the inverted signal
     arrives, 1 when the device knew its gain exactly.
     """
 
@@ -78,9 +78,9 @@ class GaussianMAC:
 class FadingMAC:
     """Independent flat fading per device and round, with truncated channel inversion.
 
-    The gain h_m is complex with E|h|^2 = 1. A device knows h^_m = h_m + e and sends its signal divided by
-    h^_m if |h^_m| >= ``threshold``, else nothing. The data is real and in phase, so the server keeps the real
-    part: the signal of device m arrives times Re(e^{j phi} h_m / h^_m).
+    The gain h is complex with unit mean power. A device knows ``h^ = h + e`` and sends its signal divided by
+    h^ if ``|h^| >= threshold``, else nothing. The data is real and in phase, so the server keeps the real
+    part: the signal of a device arrives times ``Re(e^{j phi} h / h^)``.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class FadingMAC:
     rician
         Power of the line of sight over the scattered power; 0 is Rayleigh fading.
     csi_error
-        Variance E|e|^2 of the error in what a device knows of its gain.
+        Mean power of the error e in what a device knows of its gain.
     phase_error
         Standard deviation of the residual phase phi, in radians.
     """
