@@ -149,7 +149,7 @@ def linear_step(m: Array, v: Array, lanes: Lanes, noise: Array) -> tuple[Array, 
 
 def _surprising(rows: Array) -> Array:
     """Return the multiple of its expectation that a mean of ``rows`` squares does not reach by chance."""
-    return 1 + np.maximum(1, 5 * np.sqrt(2 / rows))
+    return np.asarray(1 + np.maximum(1, 5 * np.sqrt(2 / rows)))
 
 
 def _remember_best(work: _Working, power: Array) -> Array:
