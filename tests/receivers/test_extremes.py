@@ -135,6 +135,17 @@ def test_a_jump_in_level_is_told():
     assert [e.info.restarted for e in found] == [False, False, True, False]
 
 
+@pytest.mark.parametrize("factor", [1e-5, 0.01, 100.0, 1e5])
+@pytest.mark.parametrize("learn", [False, True])
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_levels_that_run_away(factor, learn, precision):
+    # Each step is small enough to keep the memory; together they leave any floating-point range behind.
+    receiver = af.TSAGA(activity=0.1, learn=learn, learn_from=2, precision=precision)
+    y = DCT @ sparse()
+    # The amplitudes change by orders of magnitude where the chain allows percents: only finite is asked for.
+    go(receiver, [af.Reception(factor**t * y, DCT, 0.0) for t in range(40)])
+
+
 def test_one_coefficient_a_million_times_the_others(pair):
     receiver, operator = pair
     x = sparse()

@@ -178,7 +178,7 @@ class TSAGA:
         if state.chain is None and loudness == 0 and self.variance is None:
             return None
         unit = scale.follow(state.scale, loudness or math.sqrt(self.activity * (self.variance or 0.0)))
-        restarted = state.scale > 0 and not 1 / scale.BREAK < unit / state.scale < scale.BREAK
+        restarted = _out_of_proportion(state, unit)
         heard = scale.apply(reception, unit, dtype)
         if restarted:
             state = TSAGAState(state.size, state.round)
@@ -226,6 +226,15 @@ def _estimate(r: _Open, reception: Reception, post: SpikeSlab, summary: Summary)
     chain = replace(r.chain, variance=scale.restore_variance(r.chain.variance, unit))
     tau = scale.restore_variance(float(np.mean(summary.tau)), unit)
     return Estimate(mean, variance, Info(summary.iterations, summary.status, tau, chain, r.restarted))
+
+
+def _out_of_proportion(state: TSAGAState, unit: float) -> bool:
+    """Whether the level changed so much, at once or in steps, that the memory says nothing about it."""
+    if state.chain is None or state.scale in (0.0, unit):
+        return False
+    factor = state.scale / unit
+    near = 1 / scale.BREAK < factor < scale.BREAK
+    return not (near and 1 / scale.WIDEST < state.chain.variance * factor**2 < scale.WIDEST)
 
 
 def _nothing_heard(state: TSAGAState, reception: Reception) -> tuple[Estimate, TSAGAState]:
