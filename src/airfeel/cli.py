@@ -15,6 +15,7 @@ from cyclopts import App, CycloptsError, Parameter
 from airfeel import __version__
 from airfeel.commands.config import config
 from airfeel.commands.data import data
+from airfeel.commands.inspect import inspect
 from airfeel.commands.listing import listing
 from airfeel.commands.predict import predict
 from airfeel.commands.report import report
@@ -35,6 +36,7 @@ app.command(data, name="data")
 app.command(listing, name="list")
 app.command(report, name="report")
 app.command(predict, name="predict")
+app.command(inspect, name="inspect")
 app.register_install_completion_command(help="Install completion for your shell, then exit.")
 
 
