@@ -78,6 +78,17 @@ def test_wrong_parameters_do_no_harm_before_anything_is_learned():
     assert (default.nmse_db < memoryless.nmse_db + 1).all()
 
 
+def test_amplitudes_sixty_times_as_fast_as_assumed_are_followed_and_learned():
+    """Without doubting the prior, every round confirms the wrong one and the error stays near 0 dB."""
+    model = Model(ratio=0.2, activity=0.1, p01=0.01, beta=0.3)
+    heard, signals, _, _ = stream_of(model, seed=1, rounds=30)
+    default = run(af.TSAGA(activity=0.1), heard, signals)
+    known = run(model.known(learn=False), heard, signals)
+    assert any(info.surprised for info in default.infos[:10])
+    assert not any(info.surprised for info in known.infos)
+    assert np.mean(default.nmse_db[20:]) < np.mean(known.nmse_db[20:]) + 0.3
+
+
 def test_dense_operator_of_a_user():
     operator = orthonormal_rows(100, 200, stream(0, "own"))
     x = np.sin(np.arange(200) / 10)

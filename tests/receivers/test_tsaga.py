@@ -68,7 +68,8 @@ def algorithm_1(model, heard, message):
 @pytest.mark.parametrize("message", MESSAGES)
 def test_every_round_is_algorithm_1(message):
     heard, _, _, _ = stream_of(SMALL, seed=3, rounds=6)
-    receiver = SMALL.known(learn=False, amplitude_message=message, tolerance=1e-13, max_iterations=300)
+    exactly = {"doubt": False, "tolerance": 1e-13, "max_iterations": 300}
+    receiver = SMALL.known(learn=False, amplitude_message=message, **exactly)
     state, found = receiver.init(SMALL.size), []
     for reception in heard:
         estimate, state = receiver.receive(state, reception)

@@ -5,8 +5,9 @@ import pytest
 from scipy.special import expit
 
 import airfeel as af
+from airfeel.beliefs.spike_slab import SpikeSlab
 from airfeel.receivers.lanes import arrange
-from airfeel.receivers.turbo import linear_step
+from airfeel.receivers.turbo import decode, linear_step
 from airfeel.streams import stream
 from oracles import dense, dense_partial_dct, exact_mmse, lmmse, orthonormal_rows
 
@@ -177,6 +178,11 @@ def test_a_surprise_is_read_off_the_residual():
     operator = af.PartialDCT(size, rows, seed=1)
     y = operator @ x + 0.01 * rng.standard_normal(rows)
     _, lanes = arrange([operator], [y])
-    for believed in (1e-4, 1e-2, np.mean(x**2)):
-        z, tau, _ = linear_step(np.zeros((1, size)), np.array([[believed]]), lanes, np.array([[1e-4]]))
-        assert tau[0, 0] == pytest.approx(np.mean((z - x) ** 2), rel=5 * np.sqrt(2 / rows))
+    stationary = np.array([0.1]), np.array([1.0])
+    for believed in (1e-3, 1e-1, 1.0):
+        prior = SpikeSlab(*(np.full((1, size), value) for value in (0.1, 0.0, believed)))
+        found = decode(prior, lanes, np.array([1e-4]), stationary, max_iterations=1)
+        assert found.tau[0, 0] == pytest.approx(np.mean((found.z - x) ** 2), rel=5 * np.sqrt(2 / rows))
+        assert (found.surprise[0, 0] > 0) == (believed < 1)
+        paper = decode(prior, lanes, np.array([1e-4]), max_iterations=1)
+        assert paper.tau[0, 0] == pytest.approx(4 * 0.1 * believed + 5 * 1e-4)

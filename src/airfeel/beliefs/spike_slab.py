@@ -29,6 +29,17 @@ class SpikeSlab:
         mean = self.support * self.mean
         return mean, self.support * self.variance + mean * (self.mean - mean)
 
+    def doubted(self, surprise: Array, activity: float | Array, variance: float | Array) -> "SpikeSlab":
+        """Return the belief where a reception contradicts it by ``surprise``, extra amplitude variance or 0.
+
+        It goes half the way back to the stationary support ``activity`` and widens the amplitudes, though not
+        beyond their stationary ``variance``. What is known to be zero stays so.
+        """
+        touched = (surprise > 0) & (self.support > 0)
+        support = np.where(touched, (self.support + activity) / 2, self.support)
+        widened = np.maximum(self.variance, np.minimum(self.variance + surprise, variance))
+        return SpikeSlab(support, self.mean, widened)
+
     def scaled(self, factor: float, dtype: Any) -> "SpikeSlab":
         """Return the belief about ``factor`` times the signal, in another precision."""
         mean, variance = (self.mean * factor).astype(dtype), (self.variance * factor**2).astype(dtype)

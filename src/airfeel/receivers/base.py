@@ -40,7 +40,8 @@ class Info:
     ``status`` is ``"converged"``, ``"iteration limit"``, ``"diverged"`` (the best iterate was returned) or
     ``"silent"`` (only zeros were received so far). ``tau`` is the variance of the pseudo-observation z = x
     + N(0, tau) that the estimate rests on, averaged over blocks. ``chain`` holds the parameters in force
-    during this round. ``restarted`` says that the level changed so abruptly that the memory was dropped.
+    during this round. ``restarted`` says that the level changed so abruptly that the memory was dropped,
+    ``surprised`` that the round contradicted the prior, which was then doubted.
     """
 
     iterations: int
@@ -48,6 +49,7 @@ class Info:
     tau: float
     chain: ChainParams | None = None
     restarted: bool = False
+    surprised: bool = False
 
     @property
     def converged(self) -> bool:

@@ -51,12 +51,13 @@ def in_groups(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary:
-    """One reception decoded: (z, tau) for its coefficients, one tau for each where there are blocks."""
+    """One reception decoded; ``tau`` and ``surprise`` are one number, or one per coefficient with blocks."""
 
     z: Array
     tau: Array
     iterations: int
     status: str
+    surprise: Array
 
 
 def decode_batch(
@@ -64,6 +65,7 @@ def decode_batch(
     operators: Sequence[LinearOperator],
     observations: Sequence[Array],
     noise_vars: Sequence[float],
+    stationary: Sequence[tuple[float, float]] | None,
     *,
     max_iterations: int,
     tolerance: float,
@@ -79,10 +81,12 @@ def decode_batch(
         layout.spread([p.variance for p in priors]),
     )
     noise = np.repeat(noise_vars, layout.blocks)
+    fallback = None if stationary is None else np.repeat(stationary, layout.blocks, axis=0)
 
     def decode_group(group: slice) -> Decoded:
         part = SpikeSlab(prior.support[group], prior.mean[group], prior.variance[group])
-        return decode(part, lanes.select(group), noise[group], max_iterations, tolerance)
+        model = None if fallback is None else (fallback[group, 0], fallback[group, 1])
+        return decode(part, lanes.select(group), noise[group], model, max_iterations, tolerance)
 
     decoded = _join(_map(decode_group, _groups(*prior.mean.shape)))
     return [_summary(decoded, layout, item) for item in range(len(priors))]
@@ -110,19 +114,18 @@ def _join(parts: Sequence[Decoded]) -> Decoded:
         np.concatenate([p.tau for p in parts]),
         np.concatenate([p.iterations for p in parts]),
         np.concatenate([p.status for p in parts]),
+        np.concatenate([p.surprise for p in parts]),
     )
 
 
 def _summary(decoded: Decoded, layout: Layout, item: int) -> Summary:
     lanes = slice(item * layout.blocks, (item + 1) * layout.blocks)
-    tau = decoded.tau[lanes, 0]
-    if layout.blocks > 1:
-        tau = np.repeat(tau, layout.length)[: layout.size]
     return Summary(
         z=layout.gather(decoded.z[lanes])[0],
-        tau=tau,
+        tau=layout.repeat(decoded.tau[lanes, 0]),
         iterations=int(decoded.iterations[lanes].max()),
         status=max(decoded.status[lanes], key=STATUS.index),
+        surprise=layout.repeat(decoded.surprise[lanes, 0]),
     )
 
 

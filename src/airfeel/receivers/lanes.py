@@ -124,6 +124,10 @@ class Layout:
                 row[: self.size] = value
         return stacked.reshape(-1, self.length)
 
+    def repeat(self, values: Array) -> Array:
+        """Give every coefficient of a reception the value of its block; one number is left as it is."""
+        return values if self.blocks == 1 else np.repeat(values, self.length)[: self.size]
+
     def gather(self, lanes: Array) -> Array:
         """Undo :meth:`spread`: one row of ``size`` coefficients per reception."""
         return lanes.reshape(-1, self.blocks * self.length)[:, : self.size]

@@ -88,6 +88,9 @@ class TSAGA:
         paper's (34)-(37).
     precision
         ``"float32"`` or ``"float64"`` for the work inside; None follows the observation.
+    doubt
+        Doubt a prior that a reception contradicts. The paper does not; then chains that move many times as
+        fast as the initial parameters say are lost for good.
 
     Examples
     --------
@@ -114,6 +117,7 @@ class TSAGA:
     window: int = 5
     learn_from: int = 10
     precision: str | None = None
+    doubt: bool = True
 
     def __post_init__(self) -> None:
         """Refuse parameters outside their range."""
@@ -166,6 +170,7 @@ class TSAGA:
             [reception.operator for reception in receptions],
             [r.heard.observation for r in rounds],
             [r.heard.noise_var for r in rounds],
+            [(r.chain.activity, r.chain.variance) for r in rounds] if self.doubt else None,
             max_iterations=self.max_iterations,
             tolerance=self.tolerance,
         )
@@ -197,6 +202,8 @@ class TSAGA:
     def _close(self, r: _Open, reception: Reception, summary: Summary) -> tuple[Estimate, TSAGAState]:
         """Form the estimate, learn, and carry the round over."""
         prior, (z, tau) = r.belief.prior, (summary.z, summary.tau)
+        if summary.surprise.any():
+            prior = prior.doubted(summary.surprise, r.chain.activity, r.chain.variance)
         post, ratio = posterior(prior, log_odds(prior.support), z, tau)
         apart = self.amplitude_message == "joint" and self.support_chain and self.amplitude_chain
         chain, window = r.chain, r.state.window
@@ -207,7 +214,7 @@ class TSAGA:
             window = (*window, evidence)[-self.window :]
             chain = self._learn(window, chain, r.state.round + 1)
         if evidence is None or apart:
-            belief = temporal.carry_apart(r.belief, post, chain)
+            belief = temporal.carry_apart(Belief(prior, r.belief.idle), post, chain)
         else:
             belief = temporal.carry(evidence, chain, self.support_chain, self.amplitude_chain)
         state = replace(r.state, round=r.state.round + 1, chain=chain, belief=belief, window=window)
@@ -225,7 +232,9 @@ def _estimate(r: _Open, reception: Reception, post: SpikeSlab, summary: Summary)
     mean, variance = scale.restore(*post.moments(), unit, reception.observation.dtype)
     chain = replace(r.chain, variance=scale.restore_variance(r.chain.variance, unit))
     tau = scale.restore_variance(float(np.mean(summary.tau)), unit)
-    return Estimate(mean, variance, Info(summary.iterations, summary.status, tau, chain, r.restarted))
+    surprised = bool(summary.surprise.any())
+    info = Info(summary.iterations, summary.status, tau, chain, r.restarted, surprised)
+    return Estimate(mean, variance, info)
 
 
 def _out_of_proportion(state: TSAGAState, unit: float) -> bool:

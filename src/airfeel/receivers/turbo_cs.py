@@ -80,6 +80,7 @@ class TurboCS:
             [r.operator for r in receptions],
             [h.observation for h in heard],
             [h.noise_var for h in heard],
+            [(float(p.support.mean()), float(p.variance.max())) for p in priors],
             max_iterations=self.max_iterations,
             tolerance=self.tolerance,
         )
@@ -112,10 +113,13 @@ class TurboCS:
 
 
 def _estimate(prior: SpikeSlab, heard: Scaled, reception: Reception, summary: Summary) -> Estimate:
+    if summary.surprise.any():
+        prior = prior.doubted(summary.surprise, float(prior.support.mean()), float(prior.variance.max()))
     post, _ = posterior(prior, log_odds(prior.support), summary.z, summary.tau)
     mean, variance = scale.restore(*post.moments(), heard.scale, reception.observation.dtype)
     tau = scale.restore_variance(float(np.mean(summary.tau)), heard.scale)
-    return Estimate(mean, variance, Info(summary.iterations, summary.status, tau))
+    surprised = bool(summary.surprise.any())
+    return Estimate(mean, variance, Info(summary.iterations, summary.status, tau, surprised=surprised))
 
 
 def _fill(name: str, value: ArrayLike, size: int, dtype: Any) -> Array:
