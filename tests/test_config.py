@@ -143,7 +143,8 @@ def test_schemes_bring_the_paper_s_settings():
     config = load_config(None, {"uplink.sparsity": 0.1, "devices.learning_rate": 0.05})
     assert (config.receiver.activity, config.receiver.p01, config.receiver.beta) == (0.1, 0.005, 0.005)
     assert config.server.learning_rate == 0.05
-    assert load_config(None, {"scheme": "tsa_ga_tuned"}).uplink.signs
+    tuned = load_config(None, {"scheme": "tsa_ga_tuned"})
+    assert (tuned.uplink.signs, tuned.uplink.sparsity, tuned.receiver.activity) == (True, 0.9, 0.9)
 
 
 def test_the_hash_depends_on_what_determines_the_result_and_on_nothing_else():

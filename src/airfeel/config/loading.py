@@ -181,7 +181,6 @@ def _fill(data: Mapping[str, Any]) -> dict[str, Any]:
         default("uplink", "sparsity", scheme.sparsity)
         default("uplink", "signs", scheme.signs)
         default("receiver", "max_iterations", scheme.max_iterations)
-        default("receiver", "amplitude_message", scheme.amplitude_message)
     sparsity, rate = given("uplink", "sparsity"), given("devices", "learning_rate")
     if isinstance(sparsity, int | float) and 0 < sparsity <= 1:
         default("receiver", "activity", min(float(sparsity), 0.99))

@@ -20,7 +20,7 @@ _CHAINS = (
 class Scheme:
     """Which parts a scheme is made of.
 
-    ``sparsity`` to ``amplitude_message`` are defaults that a configuration may change; the fields before are
+    ``sparsity`` to ``max_iterations`` are defaults that a configuration may change; the fields before are
     what the name stands for. ``ignores`` lists the configuration keys (or whole sections) that cannot change
     its result, so that two runs that differ only there are one run.
     """
@@ -35,7 +35,6 @@ class Scheme:
     sparsity: float = 0.2
     signs: bool = False
     max_iterations: int = 25
-    amplitude_message: str = "expansion"
     ignores: tuple[str, ...] = ()
 
 
@@ -62,10 +61,7 @@ SCHEMES: MappingProxyType[str, Scheme] = MappingProxyType(
             ignores=("receiver.beta", "receiver.amplitude_message"),
         ),
         "tsa_ga_tuned": Scheme(
-            "TSA-GA with random signs in the DCT and far less sparsification",
-            sparsity=0.5,
-            signs=True,
-            amplitude_message="joint",
+            "TSA-GA with random signs in the DCT and hardly any sparsification", sparsity=0.9, signs=True
         ),
         "turbo_cs": Scheme(
             "an independent Turbo-CS decoder in every round", receiver="turbo_cs", ignores=_CHAINS
