@@ -161,7 +161,7 @@ AMP_SETTINGS = [(0.05, 0.4, 1e-3), (0.02, 0.2, 1e-3), (0.1, 0.6, 1e-2)]  # lambd
 @pytest.mark.parametrize("denoiser", ["soft", "mmse"])
 @pytest.mark.parametrize("setting", AMP_SETTINGS, ids=str)
 def test_amp_meets_its_state_evolution(denoiser, setting):
-    found = amp_error(*setting, denoiser, size=3000, seeds=8)
+    found = amp_error(*setting, denoiser, size=2000, seeds=24)
     predicted = amp_evolution(af.ChainParams(setting[0], 0.01, 0.01), *setting[1:], denoiser=denoiser)
     assert abs(decibel(found / predicted.mse[0])) < 0.5
 
@@ -170,7 +170,7 @@ def test_amp_meets_its_state_evolution(denoiser, setting):
 @pytest.mark.parametrize("denoiser", ["soft", "mmse"])
 @pytest.mark.parametrize("setting", AMP_SETTINGS, ids=str)
 def test_amp_meets_its_state_evolution_closely(denoiser, setting, record_property):
-    found = amp_error(*setting, denoiser, size=10_000, seeds=6)
+    found = amp_error(*setting, denoiser, size=4000, seeds=60)
     predicted = amp_evolution(af.ChainParams(setting[0], 0.01, 0.01), *setting[1:], denoiser=denoiser)
     record_property("gap", f"{decibel(found / predicted.mse[0]):.2f} dB")
     assert abs(decibel(found / predicted.mse[0])) < 0.3

@@ -33,7 +33,7 @@ def predict(
     snr_db: float | None = None,
     devices: int | None = None,
     size: int | None = None,
-    rounds: int = 40,
+    rounds: int = 60,
     target_nmse: float | None = None,
     solve: Literal["rows", "power"] = "rows",
     figure: Path | None = None,
@@ -68,7 +68,7 @@ def predict(
     size
         N, the number of parameters.
     rounds
-        How many rounds to follow; steady state is the mean over the last quarter.
+        How many rounds to follow; steady state is the mean over the last quarter, so slow chains need more.
     target_nmse
         In dB: find the smallest link that reaches it in steady state.
     solve

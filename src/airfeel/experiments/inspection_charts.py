@@ -1,14 +1,14 @@
 """Figures of an inspection. Needs the extra ``report``."""
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import altair
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel.experiments.charts import DASHES, PALETTE, Drawing, Figure
+from airfeel.experiments.charts import Drawing, Figure
 from airfeel.experiments.inspection import Recorded, Recovery, Statistics
+from airfeel.experiments.theory_charts import curves
 from airfeel.experiments.verdict import model_correlation, model_persistence
 
 Array = NDArray[np.floating[Any]]
@@ -58,39 +58,6 @@ def draw_inspection(recorded: Recorded, found: Statistics, recovery: Recovery) -
             },
         ),
     ]
-
-
-def curves(
-    figure: Figure, data: Mapping[str, tuple[Iterable[Any], Iterable[Any]]], log: bool = False
-) -> Drawing:
-    """Draw named curves, each given by its x and y."""
-    rows = [
-        {"curve": name, "x": float(x), "y": float(f"{y:.6g}")}
-        for name, (xs, ys) in data.items()
-        for x, y in zip(xs, ys, strict=False)
-    ]
-    names = list(data)
-    legend = altair.Legend(
-        title=None, orient="bottom", columns=2, symbolType="stroke", symbolSize=500, labelLimit=320
-    )
-    axis = altair.Scale(type="log") if log else altair.Scale(zero=False)
-    chart = (
-        altair.Chart(altair.InlineData(values=rows))
-        .mark_line(strokeWidth=2.2)
-        .encode(
-            x=altair.X("x:Q", title=figure.x_title, scale=altair.Scale(nice=False)),
-            y=altair.Y("y:Q", title=figure.y_title, scale=axis),
-            color=altair.Color(
-                "curve:N", scale=altair.Scale(domain=names, range=PALETTE[: len(names)]), legend=legend
-            ),
-            strokeDash=altair.StrokeDash(
-                "curve:N", scale=altair.Scale(domain=names, range=DASHES[: len(names)]), legend=legend
-            ),
-        )
-    )
-    return Drawing(
-        figure, chart.configure_axis(labelFontSize=12, titleFontSize=13).configure_legend(labelFontSize=13)
-    )
 
 
 def magnitude_map(recorded: Recorded) -> Drawing:

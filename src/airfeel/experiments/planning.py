@@ -23,7 +23,7 @@ from airfeel.theory.prediction import Prediction
 Array = NDArray[np.floating[Any]]
 
 IMAGE_PARAMETERS = 7850  # softmax regression on 28 x 28 pixels and 10 classes
-MAP_SAMPLES = 24_000  # per cell of a map: 144 cells have to fit into a coffee break
+MAP_SAMPLES, MAP_ROUNDS = 16_000, 40  # at most, per cell of a map: 144 cells should take about a minute
 
 
 def from_config(config: Config) -> tuple[Plan, Link]:
@@ -107,7 +107,7 @@ def contour(
     """
     ratios = np.geomspace(max(link.ratio / 5, 1 / link.size), min(1.0, 5 * link.ratio), cells)
     powers = np.geomspace(link.power / 100, link.power * 100, cells)
-    plan = replace(plan, samples=min(plan.samples, MAP_SAMPLES))
+    plan = replace(plan, samples=min(plan.samples, MAP_SAMPLES), rounds=min(plan.rounds, MAP_ROUNDS))
     links = [
         replace(link, rows=max(1, round(ratio * link.size)), power=float(power))
         for ratio in ratios

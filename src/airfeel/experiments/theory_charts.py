@@ -1,5 +1,6 @@
-"""Figures of the theory: the course of a prediction, and maps of the error over many links."""
+"""Figures of the theory: curves, the bounds of Theorem 3, and maps of the error over many links."""
 
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -7,12 +8,58 @@ import altair
 import numpy as np
 from scipy.interpolate import RegularGridInterpolator
 
-from airfeel.experiments.charts import Drawing, Figure
+from airfeel.experiments.charts import DASHES, PALETTE, Drawing, Figure
+from airfeel.experiments.convergence import Convergence
 from airfeel.experiments.planning import Map
 from airfeel.theory.planner import Link
 
 FINE = 60  # cells per side into which a map is interpolated for drawing
 SHADES = 12  # at most, of 1, 2.5, 5, 10 or 20 dB each
+
+
+def curves(
+    figure: Figure, data: Mapping[str, tuple[Iterable[Any], Iterable[Any]]], log: bool = False
+) -> Drawing:
+    """Draw named curves, each given by its x and y."""
+    rows = [
+        {"curve": name, "x": float(x), "y": float(f"{y:.6g}")}
+        for name, (xs, ys) in data.items()
+        for x, y in zip(xs, ys, strict=False)
+    ]
+    names = list(data)
+    legend = altair.Legend(
+        title=None, orient="bottom", columns=2, symbolType="stroke", symbolSize=500, labelLimit=320
+    )
+    axis = altair.Scale(type="log") if log else altair.Scale(zero=False)
+    chart = (
+        altair.Chart(altair.InlineData(values=rows))
+        .mark_line(strokeWidth=2.2)
+        .encode(
+            x=altair.X("x:Q", title=figure.x_title, scale=altair.Scale(nice=False)),
+            y=altair.Y("y:Q", title=figure.y_title, scale=axis),
+            color=altair.Color(
+                "curve:N", scale=altair.Scale(domain=names, range=PALETTE[: len(names)]), legend=legend
+            ),
+            strokeDash=altair.StrokeDash(
+                "curve:N", scale=altair.Scale(domain=names, range=DASHES[: len(names)]), legend=legend
+            ),
+        )
+    )
+    return Drawing(
+        figure, chart.configure_axis(labelFontSize=12, titleFontSize=13).configure_legend(labelFontSize=13)
+    )
+
+
+def draw_bounds(course: Convergence) -> Drawing:
+    """Draw the loss gap of a real run below the bound from measured errors and the printed one."""
+    figure = Figure("bounds", "Theorem 3 on a real run", "", "loss - smallest loss")
+    rounds = np.arange(1, len(course.gap) + 1)
+    data = {
+        "measured gap": (rounds, course.gap),
+        "bound from measured errors (83)": (rounds, course.measured),
+        "printed bound (61)": (rounds, course.printed),
+    }
+    return curves(figure, data, log=True)
 
 
 def draw_map(field: Map, link: Link) -> Drawing:

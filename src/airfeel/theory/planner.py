@@ -92,7 +92,7 @@ class Plan:
 
     chain: ChainParams
     method: Method = Method()
-    rounds: int = 40
+    rounds: int = 60
     samples: int = 80_000
     seed: int = 0
 
