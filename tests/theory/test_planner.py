@@ -118,7 +118,7 @@ CASES = [
 @pytest.mark.parametrize("solve", [solve_rows, solve_power])
 @pytest.mark.parametrize(("chain", "link", "target"), CASES)
 def test_simulation_confirms_many_answers(chain, link, target, solve, record_property):
-    plan = Plan(chain, rounds=60, samples=80_000)
+    plan = Plan(chain, rounds=60, samples=40_000)
     found = solve(plan, link, target)
     reached = simulated_db(chain, found, rounds=60, seeds=5)
     less = (

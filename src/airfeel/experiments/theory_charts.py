@@ -30,13 +30,14 @@ def curves(
     legend = altair.Legend(
         title=None, orient="bottom", columns=2, symbolType="stroke", symbolSize=500, labelLimit=320
     )
-    axis = altair.Scale(type="log") if log else altair.Scale(zero=False)
+    scale = altair.Scale(type="log") if log else altair.Scale(zero=False)
+    axis = altair.Axis(tickCount=6) if log else altair.Axis()
     chart = (
         altair.Chart(altair.InlineData(values=rows))
         .mark_line(strokeWidth=2.2)
         .encode(
             x=altair.X("x:Q", title=figure.x_title, scale=altair.Scale(nice=False)),
-            y=altair.Y("y:Q", title=figure.y_title, scale=axis),
+            y=altair.Y("y:Q", title=figure.y_title, scale=scale, axis=axis),
             color=altair.Color(
                 "curve:N", scale=altair.Scale(domain=names, range=PALETTE[: len(names)]), legend=legend
             ),
