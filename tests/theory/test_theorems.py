@@ -54,7 +54,7 @@ def test_theorems_with_exact_posteriors(ratio, chain, noise_var):
 @pytest.mark.slow
 @pytest.mark.parametrize(("ratio", "chain", "noise_var"), GRID)
 def test_theorems_with_exact_posteriors_on_the_whole_grid(ratio, chain, noise_var):
-    check_exact(ratio, chain, noise_var, rounds=6, samples=40_000, seed=2)
+    check_exact(ratio, chain, noise_var, rounds=6, samples=16_000, seed=2)
 
 
 @pytest.mark.parametrize("tau", [1e-3, 0.1, 2.0])

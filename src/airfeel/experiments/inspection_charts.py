@@ -84,7 +84,7 @@ def magnitude_map(recorded: Recorded) -> Drawing:
             ),
             y=altair.Y("place:O", title=f"{len(places)} of {size} coefficients", axis=bare),
             color=altair.Color("level:Q", title="|x| (dB)", scale=shade),
-            stroke=altair.Stroke("level:Q", scale=shade, legend=None),
+            stroke=altair.Stroke("level:Q", scale=shade, title="|x| (dB)"),
         )
     )
     figure = Figure("magnitude", "magnitude of the aggregates", "", "coefficient")

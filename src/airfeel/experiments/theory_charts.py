@@ -75,7 +75,7 @@ def draw_map(field: Map, link: Link) -> Drawing:
         y=y,
         y2="power2:Q",
         color=altair.Color("nmse:Q", scale=shades, title="NMSE (dB)"),
-        stroke=altair.Stroke("nmse:Q", scale=shades, legend=None),
+        stroke=altair.Stroke("nmse:Q", scale=shades, title="NMSE (dB)"),
     )
     dots = altair.Chart(altair.InlineData(values=_computed(field)))
     dots = dots.mark_circle(size=9, color="black", opacity=0.5)
