@@ -66,7 +66,7 @@ def predict(
     devices
         M.
     size
-        N, the number of parameters.
+        N, the number of parameters; 7850 where no run says otherwise.
     rounds
         How many rounds to follow; steady state is the mean over the last quarter, so slow chains need more.
     target_nmse

@@ -1,11 +1,13 @@
 """Does the Markov model fit a run's gradients? Statistics of its recorded aggregates, and two receivers."""
 
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +15,9 @@ from numpy.typing import NDArray
 from airfeel.aggregators.base import count
 from airfeel.aggregators.over_the_air import shared_seed
 from airfeel.beliefs.chains import ChainParams
-from airfeel.config import Config, load_config
+from airfeel.config import SCHEMES, Config, load_config
 from airfeel.experiments.files import RunError
-from airfeel.experiments.rundir import read_aggregate, read_records
+from airfeel.experiments.rundir import aggregate_file, read_aggregate, read_records
 from airfeel.operators import PartialDCT
 from airfeel.receivers.base import Reception
 from airfeel.receivers.tsaga import TSAGA
@@ -28,6 +30,7 @@ Array = NDArray[np.floating[Any]]
 LAGS = 30  # rounds over which persistence and correlation are followed
 FEWEST = 12  # rounds without which there is nothing to say
 LEAST = 1e-4  # lower limit of fitted p01 and beta
+QUIET = 1e-12  # noise relative to the signal that stands for none
 LONGEST, SAMPLES = 150, 24_000  # rounds and chains of a prediction
 
 
@@ -109,20 +112,31 @@ def read_recorded(folder: Path) -> Recorded:
     if not (folder / "config.toml").exists():
         raise RunError(f"{folder} is not the folder of a run: airfeel run prints it as its last line")
     config = load_config(folder / "config.toml")
-    records = [r for r in read_records(folder) if (folder / f"aggregates/round-{r.round:06d}.npz").exists()]
+    records = [r for r in read_records(folder) if aggregate_file(folder, r.round).exists()]
     if not records:
         raise RunError(f"{folder} holds no aggregates: repeat the run with --set run.record_aggregates=true")
     if len(records) < FEWEST:
         raise RunError(f"{folder} holds {len(records)} aggregates: must be at least {FEWEST}")
-    aggregates = np.array([read_aggregate(folder, record.round) for record in records])
-    power = np.mean(aggregates**2, axis=1)
+    aggregates = np.array([_read(folder, record.round) for record in records])
+    power = np.mean(aggregates**2, axis=1)  # of a measurement as well, as the rows of A have unit norm
     if not np.all(power > 0):
         silent = records[int(np.argmin(power))].round
         raise RunError(f"{folder} has nothing but zeros in round {silent}: the model cannot be judged")
     rows = count(config.uplink.ratio, aggregates.shape[1])
     equal = config.channel.noise_var * rows / (config.devices.count**2 * config.uplink.power)
-    noise = [equal if r.noise_var is None else r.noise_var / p for r, p in zip(records, power, strict=True)]
-    return Recorded(config, records[0].round, aggregates, np.array(noise))
+    noise = np.array([r.noise_var or 0.0 for r in records]) / power
+    if SCHEMES[config.scheme].matrix == "gaussian":
+        noise *= rows / aggregates.shape[1]  # its columns have unit norm, so that its rows are longer
+    noise = np.where(noise > 0, noise, equal)
+    return Recorded(config, records[0].round, aggregates, np.maximum(noise, QUIET))
+
+
+def _read(folder: Path, round: int) -> Array:
+    try:
+        return read_aggregate(folder, round)
+    except (OSError, ValueError, KeyError, IndexError, EOFError, BadZipFile, zlib.error) as error:
+        file = aggregate_file(folder, round)
+        raise RunError(f"{file} is damaged ({error}): repeat the run with --force") from None
 
 
 def statistics(aggregates: Array) -> Statistics:

@@ -28,6 +28,13 @@ MAP_SAMPLES, MAP_ROUNDS = 16_000, 40  # at most, per cell of a map: 144 cells sh
 
 def from_config(config: Config) -> tuple[Plan, Link]:
     """Return plan and link of a configuration, in the reference model of equal devices."""
+    if config.channel.kind != "gaussian":
+        rule = "what it costs is only known from a run: give the folder of one"
+        raise ValueError(f"channel.kind = {config.channel.kind!r}: {rule}")
+    return _plan(config)
+
+
+def _plan(config: Config) -> tuple[Plan, Link]:
     receiver, uplink = config.receiver, config.uplink
     chain = ChainParams(receiver.activity, receiver.p01, receiver.beta)
     size = IMAGE_PARAMETERS
@@ -43,7 +50,7 @@ def from_run(folder: Path, settings: dict[str, Any]) -> tuple[Plan, Link]:
     Chain and noise are medians over the second half of the rounds.
     """
     config = load_config(folder / "config.toml", settings)
-    plan, reference = from_config(config)
+    plan, reference = _plan(config)
     rounds = [r for r in read_records(folder) if r.noise_var]
     late = [r for r in rounds[len(rounds) // 2 :] if r.activity and r.variance]
     if not late:
