@@ -1,5 +1,6 @@
 """State evolution against quadrature, its own limits, and the real receivers."""
 
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -76,6 +77,13 @@ def test_memoryless_rounds_are_all_like_the_first():
     prediction = af.state_evolution(CHAIN, rounds=3, support_chain=False, amplitude_chain=False, **QUICK)
     spread = np.hypot(prediction.mse_error[1:], prediction.mse_error[0])
     assert np.all(np.abs(prediction.mse[1:] - prediction.mse[0]) < 3 * spread)
+
+
+def test_one_prediction_takes_under_five_seconds():
+    """Processor time, so that a busy machine does not matter."""
+    began = time.process_time()
+    af.state_evolution(CHAIN)
+    assert time.process_time() - began < 5
 
 
 def test_scale_does_not_matter():
