@@ -114,8 +114,8 @@ def test_default_settings_are_safe_on_fast_supports_over_seeds():
 
 
 def test_the_papers_message_is_not_safe_there():
-    # Why it is not the default: an inactive amplitude is pulled towards zero and never recovers. Only doubting
-    # the prior again and again keeps the error down.
+    # Why it is not the default: an inactive amplitude is pulled towards zero and never recovers. Only
+    # doubting the prior again and again keeps the error down.
     heard, signals, _, _ = stream_of(FAST_SUPPORT, 3, rounds=30)
     paper = {"learn": False, "amplitude_message": "expansion"}
     expansion = run(FAST_SUPPORT.known(**paper, doubt=False), heard, signals)
