@@ -37,7 +37,7 @@ class PartialDCT(LinearOperator):
     block
         Cut the coefficients into blocks of at most this length (rounded to a fast length), each with its
         own transform and share of the rows: for very large N, where one long transform leaves the caches.
-        Receivers decode blocks independently, and under ``scipy.fft.set_workers(n)`` on n threads.
+        Receivers decode blocks independently, each with a variance of its own.
 
     Notes
     -----

@@ -1,17 +1,13 @@
 """Many lanes and many receptions: a few at a time, so that they share transforms and stay in the cache."""
 
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import fft
 from scipy.sparse.linalg import LinearOperator
 
-from airfeel import _checks
 from airfeel.beliefs.spike_slab import SpikeSlab
 from airfeel.receivers.base import Estimate, Reception
 from airfeel.receivers.lanes import Layout, arrange
@@ -29,24 +25,20 @@ def in_groups(
     receive: Callable[[Sequence[State], Sequence[Reception]], Results[State]],
     states: Sequence[State],
     receptions: Sequence[Reception],
-    workers: int | None,
 ) -> Results[State]:
-    """Apply ``receive`` to groups of receptions on ``workers`` threads; the result does not depend on either.
+    """Apply ``receive`` to a few receptions at a time; the result does not depend on how many.
 
-    None means one thread for each core this process may use.
+    On one thread: with arrays of this size a second one mostly waits for the interpreter's lock.
     """
     if len(states) != len(receptions):
         raise ValueError(f"got {len(states)} states and {len(receptions)} receptions: must be as many")
-    if workers is not None:
-        _checks.integer("workers", workers, at_least=1)
     if not receptions:
         return []
     group = max(1, TOGETHER // int(receptions[0].operator.shape[1]))
-    starts = range(0, len(states), group)
-    parts = [(states[i : i + group], receptions[i : i + group]) for i in starts]
-    with ThreadPoolExecutor(workers or _cores()) as pool:
-        results = list(pool.map(lambda part: receive(*part), parts))
-    return [result for part in results for result in part]
+    results: Results[State] = []
+    for i in range(0, len(states), group):
+        results += receive(states[i : i + group], receptions[i : i + group])
+    return results
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +80,7 @@ def decode_batch(
         model = None if fallback is None else (fallback[group, 0], fallback[group, 1])
         return decode(part, lanes.select(group), noise[group], model, max_iterations, tolerance)
 
-    decoded = _join(_map(decode_group, _groups(*prior.mean.shape)))
+    decoded = _join([decode_group(group) for group in _groups(*prior.mean.shape)])
     return [_summary(decoded, layout, item) for item in range(len(priors))]
 
 
@@ -96,14 +88,6 @@ def _groups(lanes: int, length: int) -> list[slice]:
     """Cut the lanes into groups whose whole iteration stays in the second-level cache."""
     height = max(1, TOGETHER // length)
     return [slice(top, min(top + height, lanes)) for top in range(0, lanes, height)]
-
-
-def _map(decode_group: Callable[[slice], Decoded], groups: Sequence[slice]) -> list[Decoded]:
-    """Decode the groups on as many threads as ``scipy.fft.set_workers`` allows, by default on this one."""
-    if fft.get_workers() == 1 or len(groups) == 1:
-        return [decode_group(group) for group in groups]
-    with ThreadPoolExecutor(fft.get_workers()) as pool:
-        return list(pool.map(decode_group, groups))
 
 
 def _join(parts: Sequence[Decoded]) -> Decoded:
@@ -127,7 +111,3 @@ def _summary(decoded: Decoded, layout: Layout, item: int) -> Summary:
         status=max(decoded.status[lanes], key=STATUS.index),
         surprise=layout.repeat(decoded.surprise[lanes, 0]),
     )
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

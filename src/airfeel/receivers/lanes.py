@@ -28,6 +28,11 @@ class Lanes(Protocol):
         """Number of measurements of each lane, shape (lanes,)."""
         ...
 
+    @property
+    def ratio(self) -> Array:
+        """N/s of each lane, shape (lanes, 1)."""
+        ...
+
     def backproject(self, x: Array) -> tuple[Array, Array]:
         """Return A^T (y - A x), shape (lanes, length), and |y - A x|^2 / rows, shape (lanes,)."""
         ...
@@ -42,6 +47,7 @@ class DctLanes:
     """Lanes of partial DCTs, kept in the transform domain where choosing rows is a mask."""
 
     rows: Array
+    ratio: Array
     spectrum: Array
     mask: Array
     sign: Array | None
@@ -58,7 +64,8 @@ class DctLanes:
             shape = (operators[0].blocks, operators[0].length)
             plain = np.ones(shape, dtype)
             sign = np.concatenate([plain if a.sign is None else a.sign.astype(dtype) for a in operators])
-        return DctLanes(rows, spectrum, mask, sign)
+        ratio = (operators[0].length / rows).astype(dtype)[:, None]
+        return DctLanes(rows, ratio, spectrum, mask, sign)
 
     def backproject(self, x: Array) -> tuple[Array, Array]:
         """Transform, compare where something was measured, transform back."""
@@ -74,7 +81,7 @@ class DctLanes:
     def select(self, keep: Array | slice) -> "DctLanes":
         """Return the chosen lanes."""
         sign = None if self.sign is None else self.sign[keep]
-        return DctLanes(self.rows[keep], self.spectrum[keep], self.mask[keep], sign)
+        return DctLanes(self.rows[keep], self.ratio[keep], self.spectrum[keep], self.mask[keep], sign)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,6 +95,11 @@ class OperatorLanes:
     def rows(self) -> Array:
         """Number of measurements of each lane."""
         return np.array([y.size for y in self.observations])
+
+    @property
+    def ratio(self) -> Array:
+        """N/s of each lane."""
+        return (self.operators[0].shape[1] / self.rows).astype(self.observations[0].dtype)[:, None]
 
     def backproject(self, x: Array) -> tuple[Array, Array]:
         """Apply every operator to its lane."""

@@ -17,6 +17,7 @@ Array = NDArray[Any]
 
 DRIFT = 2.0**8  # a change of level by less than this keeps the scale
 BREAK = 2.0**20  # a change by more than this (120 dB) has nothing to do with the rounds before
+MODEST = 1e9  # between its inverse and itself, no square of a scale leaves even single precision
 TINY = 1e-30  # stands for a power of zero
 WIDEST = 1e12  # a prior this much wider than the received power says nothing; more would only overflow
 LOUDEST = 1e24  # noise this far above the signal drowns everything; more would only overflow
@@ -83,6 +84,8 @@ def prior_centre(mean: Any, scale: float) -> Any:
 
 def restore(mean: Array, variance: Array, scale: float, dtype: Any) -> tuple[Array, Array]:
     """Return mean and variance in the user's units; what overflows there becomes the largest number."""
+    if 1 / MODEST < scale < MODEST:
+        return mean.astype(dtype, copy=False) * scale, variance.astype(dtype, copy=False) * scale**2
     limit = np.finfo(dtype).max
     with np.errstate(over="ignore", under="ignore"):
         mean = mean.astype(dtype, copy=False) * scale

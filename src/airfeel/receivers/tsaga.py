@@ -142,14 +142,13 @@ class TSAGA:
         return self._receive([state], [reception])[0]
 
     def receive_batch(
-        self, states: Sequence[TSAGAState], receptions: Sequence[Reception], workers: int | None = None
+        self, states: Sequence[TSAGAState], receptions: Sequence[Reception]
     ) -> list[tuple[Estimate, TSAGAState]]:
         """Recover one round of many independent streams of one size (seeds of a sweep, layers of a model).
 
-        Gives what :meth:`receive` gives for each, in less time, on ``workers`` threads (default: one per
-        core).
+        Gives what :meth:`receive` gives for each, bit for bit, in less time.
         """
-        return in_groups(self._receive, states, receptions, workers)
+        return in_groups(self._receive, states, receptions)
 
     def _receive(
         self, states: Sequence[TSAGAState], receptions: Sequence[Reception]

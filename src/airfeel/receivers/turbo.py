@@ -54,6 +54,7 @@ class _Working:
     odds: Array
     lanes: Lanes
     doubts: bool
+    chance: Array
     noise: Array
     m: Array
     v: Array
@@ -69,7 +70,7 @@ class _Working:
 
     def select(self, keep: Array) -> "_Working":
         prior = SpikeSlab(self.prior.support[keep], self.prior.mean[keep], self.prior.variance[keep])
-        rest = (self.noise, self.m, self.v, self.previous, self.z, self.tau)
+        rest = (self.chance, self.noise, self.m, self.v, self.previous, self.z, self.tau)
         best = (self.best_z, self.best_tau, self.best_power)
         model = (self.activity, self.variance, self.surprise)
         kept = (a[keep] for a in rest + best + model)
@@ -129,6 +130,7 @@ def _start(
         best_tau=np.ones((count, 1), m.dtype),
         best_power=np.full(count, np.inf),
         doubts=stationary is not None,
+        chance=(1 + np.maximum(1, 5 * np.sqrt(2 / lanes.rows)))[:, None],
         activity=activity.astype(m.dtype)[:, None],
         variance=variance.astype(m.dtype)[:, None],
         surprise=np.zeros((count, 1), m.dtype),
@@ -159,7 +161,7 @@ def linear_step(m: Array, v: Array, lanes: Lanes, noise: Array) -> tuple[Array, 
     ``tau`` is kept above the rounding error of the unit signal scale, so that s = N without noise needs no
     case of its own.
     """
-    ratio = (m.shape[1] / lanes.rows).astype(m.dtype)[:, None]
+    ratio = lanes.ratio
     z, power = lanes.backproject(m)
     z *= ratio
     z += m
@@ -175,9 +177,8 @@ def _heed_surprise(work: _Working, tau: Array, power: Array, first: bool) -> Arr
     error is read off the residual. Without this, chains that move much faster than the parameters in force
     say are never followed, and EM has nothing to learn from.
     """
-    rows = work.lanes.rows[:, None]
     left, expected = power[:, None], work.v + work.noise
-    surprising = left > (1 + np.maximum(1, 5 * np.sqrt(2 / rows))) * expected
+    surprising = left > work.chance * expected
     if not surprising.any():
         return tau
     excess = np.where(surprising, left - expected, 0).astype(tau.dtype)
@@ -186,7 +187,7 @@ def _heed_surprise(work: _Working, tau: Array, power: Array, first: bool) -> Arr
         work.surprise[:] = excess / np.maximum(activity, np.finfo(tau.dtype).tiny)
         work.prior = work.prior.doubted(work.surprise, work.activity, work.variance)
         work.odds = log_odds(work.prior.support)
-    tau += ((work.m.shape[1] / rows - 1) * excess).astype(tau.dtype)
+    tau += (work.lanes.ratio - 1) * excess
     return tau
 
 

@@ -65,10 +65,10 @@ class TurboCS:
         return self._receive([state], [reception])[0]
 
     def receive_batch(
-        self, states: Sequence[Size], receptions: Sequence[Reception], workers: int | None = None
+        self, states: Sequence[Size], receptions: Sequence[Reception]
     ) -> list[tuple[Estimate, Size]]:
         """Recover many independent receptions of one size, as :meth:`TSAGA.receive_batch` does."""
-        return in_groups(self._receive, states, receptions, workers)
+        return in_groups(self._receive, states, receptions)
 
     def _receive(
         self, states: Sequence[Size], receptions: Sequence[Reception]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import fft
 
 from airfeel.aggregators import Aggregate
 from airfeel.aggregators.base import AirState
@@ -109,9 +110,10 @@ def advance(parts: Parts, state: RunState, workers: Workers) -> Step:
         selected=computing,
         workers=workers,
     )
-    aggregate, air = parts.aggregator.aggregate(
-        state.air, gradients, parts.weights, seed=seed, round=round, sending=sending
-    )
+    with fft.set_workers(workers.threads):  # every device transforms its own gradient
+        aggregate, air = parts.aggregator.aggregate(
+            state.air, gradients, parts.weights, seed=seed, round=round, sending=sending
+        )
     rate = parts.server_rate(round)
     theta, server = parts.optimizer.update(state.server, state.theta, aggregate.mean, rate)
     after = RunState(
