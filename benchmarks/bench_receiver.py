@@ -107,40 +107,39 @@ def speed() -> None:
 
 
 def batch(count: int = 32, size: int = 7850) -> None:
-    print(f"{count} receptions of N = {size}: time one by one / time in one call, median of rounds 12 to 15")
+    print(f"{count} receptions of N = {size}: time one by one / time in one call")
+    print("precision operator   EM  round 1  round 2  rounds 12-15  largest difference")
     for dtype in (np.float32, np.float64):
         for option in ("plain", "fast"):
-            for workers in (1, None):
-                ratio, worst = _batch_ratio(count, size, dtype, option, workers)
-                name = "one thread" if workers == 1 else "all cores"
-                text = f"{ratio:.2f} times as fast, largest difference {worst:.1g}"
-                print(f"{np.dtype(dtype).name:>8} {option:>6} {name:>10}: {text}", flush=True)
+            for learn in (False, True):
+                ratios, worst = _batch_ratios(count, size, dtype, option, learn)
+                what = f"{np.dtype(dtype).name:>9} {option:>8} {'on' if learn else 'off':>4}"
+                steady = np.median(ratios[12:])
+                print(f"{what} {ratios[0]:8.2f} {ratios[1]:8.2f} {steady:13.2f} {worst:19.1g}", flush=True)
 
 
-def _batch_ratio(count: int, size: int, dtype: Any, option: str, workers: int | None) -> tuple[float, float]:
-    receiver = af.TSAGA(CHAIN.activity)
+def _batch_ratios(count: int, size: int, dtype: Any, option: str, learn: bool) -> tuple[list[float], float]:
+    receiver = af.TSAGA(CHAIN.activity, learn=learn)
     states = [receiver.init(size)] * count
     streams = [receptions(size, 16, dtype, option, seed) for seed in range(count)]
     ratios, worst = [], 0.0
-    for t in range(16):
+    for _ in range(16):
         heard = [next(s)[1] for s in streams]
         pairs = list(zip(states, heard, strict=True))
-        single, one = timed(lambda p=pairs: [receiver.receive(*pair) for pair in p], time.perf_counter)
-        together, many = timed(
-            lambda s=states, h=heard: receiver.receive_batch(s, h, workers), time.perf_counter
-        )
+        single, one = timed(lambda p=pairs: [receiver.receive(*pair) for pair in p])
+        together, many = timed(lambda s=states, h=heard: receiver.receive_batch(s, h))
         states = [state for _, state in many]
-        if t >= 12:
-            ratios.append(single / together)
+        ratios.append(single / together)
         gaps = [np.abs(a[0].mean - b[0].mean).max() for a, b in zip(one, many, strict=True)]
         worst = max(worst, float(max(gaps)))
-    return float(np.median(ratios)), worst
+    return ratios, worst
 
 
-def growth() -> None:
+def growth(figure: str | None) -> None:
     """One process per size, so that the peak memory is its own."""
     print(f"{'N':>10} {'operator':>8} {'s/round':>9} {'/ D(N)':>7} {'peak MB':>8} {'NMSE dB':>8}")
     found: dict[str, list[tuple[int, float]]] = {}
+    rows = []
     for size in (10**3, 10**4, 10**5, 10**6, 10**7):
         for option in ("plain", "block"):
             if option == "block" and size < 10**5:
@@ -148,6 +147,7 @@ def growth() -> None:
             call = [sys.executable, __file__, "one", "--size", str(size), "--option", option]
             r = json.loads(subprocess.run(call, check=True, capture_output=True, text=True).stdout)
             found.setdefault(option, []).append((size, r["seconds"]))
+            rows.append({"N": size, "operator": option, "seconds": r["seconds"], "megabytes": r["peak_mb"]})
             cost = f"{r['seconds']:9.4f} {r['ratio']:7.1f} {r['peak_mb']:8.0f}"
             print(f"{size:10d} {option:>8} {cost} {r['nmse_db']:8.2f}", flush=True)
     for option, points in found.items():
@@ -156,9 +156,35 @@ def growth() -> None:
         theory = np.polyfit(logs[:, 0], np.log(np.exp(logs[:, 0]) * logs[:, 0]), 1)[0]
         print(f"{option}: time grows as N^{slope:.2f} from N = 1e4 on (N log N would be {theory:.2f})")
 
+    y = stream(0, "blocks").standard_normal(10**6, dtype=np.float32)
+    for option in ("plain", "block"):
+        operator = af.PartialDCT(10**7, 10**6, seed=0, **OPTIONS[option])
+        taken = min(timed(lambda o=operator: o.matvec(o.rmatvec(y)))[0] for _ in range(3))
+        print(f"operator and adjoint at N = 1e7, {option}: {taken:.3f} s")
+    if figure is not None:
+        _draw_growth(rows, figure)
+
+
+def _draw_growth(rows: list[dict[str, Any]], path: str) -> None:
+    """Draw time and memory over N, both axes logarithmic."""
+    import altair as alt
+
+    base = alt.Chart(alt.Data(values=rows)).mark_line(point=True).properties(width=300, height=240)
+    x = alt.X(
+        "N:Q", scale=alt.Scale(type="log"), axis=alt.Axis(format=".0e", values=[10**e for e in range(3, 8)])
+    )
+    colour = alt.Color("operator:N", scale=alt.Scale(scheme="tableau10"))
+    panels = [
+        base.encode(x, alt.Y(f"{name}:Q", scale=alt.Scale(type="log"), title=title), colour)
+        for name, title in (("seconds", "seconds per round"), ("megabytes", "peak memory, MB"))
+    ]
+    alt.hconcat(*panels).save(path, scale_factor=2)
+    print(f"figure: {path}")
+
 
 def one(size: int, option: str) -> None:
-    rounds, first = (14, 12) if size > 10**6 else (24, 20)
+    """Large sizes are timed earlier, to end in time; from round 10 on the work no longer changes much."""
+    rounds, first = (12, 10) if size > 10**6 else (24, 20)
     result = receive_all(size, np.float32, option, False, rounds, first)
     result["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps(result))
@@ -234,11 +260,14 @@ def main() -> None:
     parser.add_argument("what", choices=["speed", "batch", "growth", "rivals", "one"])
     parser.add_argument("--size", type=int, default=7850)
     parser.add_argument("--option", choices=list(OPTIONS), default="plain")
+    parser.add_argument("--figure", help="with growth: where to draw it, a .png or .svg file")
     arguments = parser.parse_args()
     if arguments.what == "one":
         one(arguments.size, arguments.option)
+    elif arguments.what == "growth":
+        growth(arguments.figure)
     else:
-        {"speed": speed, "batch": batch, "growth": growth, "rivals": rivals}[arguments.what]()
+        {"speed": speed, "batch": batch, "rivals": rivals}[arguments.what]()
 
 
 if __name__ == "__main__":
