@@ -89,7 +89,7 @@ def _support(window: Sequence[Evidence], chain: ChainParams, linked: bool) -> Su
 
 
 def _amplitude(
-    window: Sequence[Evidence], where: Array, chain: ChainParams, linked: bool
+    window: Sequence[Evidence], where: Array | slice, chain: ChainParams, linked: bool
 ) -> AmplitudeMoments:
     if linked:
         filtered = [Amplitude(e.amplitude.mean[where], e.amplitude.variance[where]) for e in window]
@@ -98,14 +98,15 @@ def _amplitude(
     return AmplitudeMoments([], [])
 
 
-def _worth_smoothing(smoothed: Sequence[Array]) -> Array:
+def _worth_smoothing(smoothed: Sequence[Array]) -> Array | slice:
     """Choose the coefficients whose amplitude counts: all but those with next to no weight.
 
     They hold at most 1 % of the total weight, and where few coefficients are active they are most of the
-    work.
+    work. Where they are not, all are taken: picking out the others would cost more than it saves.
     """
     weight = sum(smoothed[1:], start=smoothed[0])
-    return np.flatnonzero(weight > NEGLIGIBLE * float(weight.mean()))
+    chosen = np.flatnonzero(weight > NEGLIGIBLE * float(weight.mean()))
+    return chosen if 2 * len(chosen) < len(weight) else slice(None)
 
 
 def _total(arrays: Iterable[Array]) -> float:
