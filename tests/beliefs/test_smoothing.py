@@ -90,3 +90,13 @@ def test_nothing_is_changed():
     assert all((a == 0.4).all() for a in filtered) and all((a == 0.7).all() for a in evidence)
     assert all((a.mean == 1).all() and (a.variance == 1).all() for a in amplitudes)
     assert all((m.precision == 1).all() and (m.shift == 1).all() for m in messages)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("p01", [1e-6, 0.3, 1.0])
+def test_rounds_that_exclude_one_another_leave_no_nan(dtype, p01):
+    corners = np.meshgrid([0, 1e-9, 0.5, 1], [0, 0.5, 1], [0, 0.3, 1], [0, 0.5, 1])
+    first, second, seen, then = np.reshape(corners, (4, -1)).astype(dtype)
+    moments = smooth_support([first, second, first], [seen, then, seen], ChainParams(0.25, p01, 0.5))
+    for array in moments.smoothed + moments.both:
+        assert ((array >= 0) & (array <= 1 + 1e-6)).all()

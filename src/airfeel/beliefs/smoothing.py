@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from airfeel.beliefs.chains import Amplitude, ChainParams, Message
@@ -38,6 +39,7 @@ def smooth_support(
     ``filtered`` is P(s_i = 1) given the rounds up to i; ``likelihood`` is the evidence pd of round i alone.
     """
     stay, enter = 1 - chain.p01, chain.p10
+    tiny = np.finfo(filtered[0].dtype).tiny  # for rounds that exclude one another, possible only with p01 = 1
     smoothed, both = [filtered[-1]], []
     on, off = likelihood[-1], 1 - likelihood[-1]  # lb(last) = 1/2, and factors common to on and off cancel
     for i in range(len(filtered) - 1, 0, -1):
@@ -48,12 +50,13 @@ def smooth_support(
         from_idle += (1 - enter) * off
         active = filtered[i - 1] * from_active
         weight = active + (1 - filtered[i - 1]) * from_idle
+        np.maximum(weight, tiny, out=weight)
         joint /= weight
         active /= weight
         both.append(joint)
         smoothed.append(active)
         from_idle += from_active  # now the normaliser of the backward message
-        from_active /= from_idle
+        from_active /= np.maximum(from_idle, tiny, out=from_idle)
         on = likelihood[i - 1] * from_active
         off = (1 - likelihood[i - 1]) * (1 - from_active)
     return SupportMoments(smoothed[::-1], both[::-1])
