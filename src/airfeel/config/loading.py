@@ -78,13 +78,6 @@ class Config(Section):
         flat = mistakes.flatten(self.model_dump(mode="json", exclude_none=True))
         return {key: value for key, value in flat.items() if not _covered(key, ignored)}
 
-    def value(self, key: str) -> Any:
-        """Return the value of a dotted key, None where it is not set."""
-        flat = mistakes.flatten(self.model_dump(mode="json"))
-        if key not in flat:
-            raise ValueError(f"{key}: {mistakes.unknown_rule(key, mistakes.fields(Config))}")
-        return flat[key]
-
     def digest(self) -> str:
         """Return a short hash of :meth:`identity`; it names the run's folder."""
         text = json.dumps(self.identity(), sort_keys=True, separators=(",", ":"))
@@ -118,13 +111,22 @@ def load_config(path: str | Path | None = None, overrides: Mapping[str, Any] | N
         With one sentence per mistake: file, key, value, rule and, for an unknown key, the nearest valid one.
     """
     tree = {} if path is None else _read(Path(path))
-    overrides = dict(overrides or {})
+    source = "default configuration" if path is None else str(path)
+    return build_config(tree, overrides, source)
+
+
+def build_config(
+    tree: Mapping[str, Any],
+    overrides: Mapping[str, Any] | None = None,
+    source: str = "configuration",
+) -> Config:
+    """Complete and check a configuration given as nested dictionaries; ``source`` names it in errors."""
+    tree, overrides = dict(tree), dict(overrides or {})
     for key, value in overrides.items():
         _put(tree, key, value)
     try:
         return Config.model_validate(tree)
     except ValidationError as error:
-        source = "default configuration" if path is None else str(path)
         raise ValueError(mistakes.sentences(error, Config, tree, source, overrides)) from None
 
 

@@ -1,4 +1,4 @@
-"""Write a configuration as TOML; reading is in the standard library, writing is not."""
+"""Tables of TOML: written as text (reading is in the standard library) and put over one another."""
 
 import json
 from collections.abc import Mapping
@@ -41,3 +41,16 @@ def value(item: Any) -> str:
     if isinstance(item, list | tuple):
         return "[" + ", ".join(value(entry) for entry in item) + "]"
     return repr(item)
+
+
+def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``first`` with the keys of ``second`` put over it, table by table.
+
+    >>> merge({"uplink": {"ratio": 0.1, "power": 500}}, {"uplink": {"ratio": 0.04}})
+    {'uplink': {'ratio': 0.04, 'power': 500}}
+    """
+    merged = dict(first)
+    for key, value in second.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = merge(merged[key], value) if both else value
+    return merged

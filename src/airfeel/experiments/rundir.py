@@ -171,6 +171,11 @@ def finished(path: Path) -> dict[str, Any] | None:
     return summary if intact else None
 
 
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of ``rounds.jsonl`` in ``path`` as dictionaries, whatever kind of run it was."""
+    return [json.loads(line) for line in (path / "rounds.jsonl").read_text().splitlines()]
+
+
 def read_records(path: Path) -> list[Record]:
     """Return the records of the run in ``path``."""
     return [Record.from_json(line) for line in (path / "rounds.jsonl").read_text().splitlines()]
