@@ -1,7 +1,7 @@
 """The command ``airfeel``: parse, call one subcommand, turn a user's mistake into one sentence.
 
-Data goes to stdout, log and progress to stderr. Exit code 0 on success, 2 on a mistake or when something
-needed is not there, 130 when interrupted.
+Data goes to stdout, log and progress to stderr. Exit code 0 on success, 1 when some runs of many failed, 2
+on a mistake or when something needed is not there, 130 when interrupted.
 """
 
 import logging
@@ -19,7 +19,9 @@ from airfeel.commands.inspect import inspect
 from airfeel.commands.listing import listing
 from airfeel.commands.predict import predict
 from airfeel.commands.report import report
+from airfeel.commands.reproduce import reproduce, sweep
 from airfeel.commands.run import run
+from airfeel.experiments.campaign import FailedRuns
 from airfeel.experiments.files import RunError
 from airfeel.learning.fetch import DataError
 
@@ -34,6 +36,8 @@ app.command(run, name="run")
 app.command(config, name="config")
 app.command(data, name="data")
 app.command(listing, name="list")
+app.command(reproduce, name="reproduce")
+app.command(sweep, name="sweep")
 app.command(report, name="report")
 app.command(predict, name="predict")
 app.command(inspect, name="inspect")
@@ -75,6 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as interrupt:
         print(f"airfeel: {interrupt}" if interrupt.args else "airfeel: interrupted", file=sys.stderr)
         return 130
+    except FailedRuns as error:
+        print(f"airfeel: {error}", file=sys.stderr)
+        return 1
     except (CycloptsError, ValueError, OSError, ImportError, DataError, RunError) as error:
         if os.environ.get("AIRFEEL_DEBUG"):
             raise

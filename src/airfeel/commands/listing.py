@@ -1,8 +1,9 @@
-"""``airfeel list``: the words a configuration may use."""
+"""``airfeel list``: the words that commands and configurations use."""
 
 from collections.abc import Mapping
 
 from airfeel.config.schemes import SCHEMES
+from airfeel.experiments.plan import BEYOND, PAPER, shipped
 from airfeel.learning.sources import CATALOGUE
 
 CHANNELS = {
@@ -12,11 +13,13 @@ CHANNELS = {
 
 
 def listing() -> None:
-    """Show schemes, data sets and channels by the names a configuration uses.
+    """Show schemes, figures, data sets and channels by the names that commands and configurations use.
 
     Example: airfeel list
     """
     _print("schemes (scheme = ...)", {name: scheme.summary for name, scheme in SCHEMES.items()})
+    _print("figures of the paper (airfeel reproduce ...)", {name: shipped(name).title for name in PAPER})
+    _print("beyond the paper (airfeel reproduce ...)", {name: shipped(name).title for name in BEYOND})
     _print(
         "data sets (dataset = ..., or a folder of idx files)",
         {d.name: d.description for d in CATALOGUE.values()},

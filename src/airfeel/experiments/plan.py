@@ -18,7 +18,7 @@ from airfeel.config import mistakes, toml
 from airfeel.config.sections import Count, Section
 from airfeel.experiments.kinds import KINDS, Work
 
-PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "bound")
+PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8")
 BEYOND = ("tuned", "fading", "fashion")
 SHIPPED = (*PAPER, *BEYOND)
 QUICK_ROUNDS, QUICK_SEEDS = 50, 2

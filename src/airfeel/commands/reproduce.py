@@ -1,0 +1,131 @@
+"""``airfeel reproduce`` and ``airfeel sweep``: many runs, each computed at most once."""
+
+import logging
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from airfeel.experiments import overview
+from airfeel.experiments.campaign import FailedRuns, carry_out, jobs_of
+from airfeel.experiments.collect import remember_experiment
+from airfeel.experiments.engines import check_engine
+from airfeel.experiments.plan import (
+    QUICK_ROUNDS,
+    QUICK_SEEDS,
+    Experiment,
+    read_experiment,
+    select,
+)
+from airfeel.experiments.results import write_results
+
+_log = logging.getLogger("airfeel")
+
+Flag = Annotated[bool, Parameter(negative=())]
+
+
+def reproduce(
+    names: Annotated[list[str], Parameter(negative=())],
+    /,
+    *,
+    quick: Flag = False,
+    rounds: int | None = None,
+    seeds: int | None = None,
+    engine: str | None = None,
+    workers: int | None = None,
+    out: Path = Path("results"),
+    force: Flag = False,
+) -> None:
+    """Compute figures of the paper, and some beyond it, and print the table with the results.
+
+    Killed or interrupted, the same command computes only what is missing; runs that several figures share
+    are computed once. Then make a page with: airfeel report.
+
+    Example: airfeel reproduce fig5a --quick
+
+    Parameters
+    ----------
+    names
+        Which ones; airfeel list shows them. all stands for every figure of the paper.
+    quick
+        A first look: 50 rounds and 2 seeds.
+    rounds
+        Rounds of every run.
+    seeds
+        Number of seeds.
+    engine
+        Address of a Dask scheduler, such as tcp://host:8786; unset: processes on this machine.
+    workers
+        Number of processes; unset: one for each core.
+    out
+        Folder for runs and tables.
+    force
+        Compute finished runs again.
+    """
+    _at_least_one(rounds=rounds, seeds=seeds, workers=workers)
+    if quick:
+        rounds, seeds = rounds or QUICK_ROUNDS, seeds or QUICK_SEEDS
+    experiments = [experiment.shortened(rounds, seeds) for experiment in select(names)]
+    _compute(experiments, out, engine, workers, force)
+
+
+def sweep(
+    file: Path,
+    /,
+    *,
+    engine: str | None = None,
+    workers: int | None = None,
+    out: Path = Path("results"),
+    force: Flag = False,
+) -> None:
+    """Compute every combination of configuration keys and seeds in an experiment file.
+
+    Killed or interrupted, the same command computes only what is missing. A failing run does not stop the
+    others; it is reported, and the exit code is 1.
+
+    Example: airfeel sweep power.toml
+
+    Parameters
+    ----------
+    file
+        A TOML file with base, grid and seeds; the guide explains it.
+    engine
+        Address of a Dask scheduler, such as tcp://host:8786; unset: processes on this machine.
+    workers
+        Number of processes; unset: one for each core.
+    out
+        Folder for runs and tables; workers on other machines must see it too.
+    force
+        Compute finished runs again.
+    """
+    _at_least_one(workers=workers)
+    _compute([read_experiment(file)], out, engine, workers, force)
+
+
+def _compute(
+    experiments: Sequence[Experiment], out: Path, engine: str | None, workers: int | None, force: bool
+) -> None:
+    """Carry out the experiments, write the table over all runs and say what came of it."""
+    jobs = jobs_of(experiments)  # every mistake in a configuration is found here, before anything is computed
+    check_engine(engine)
+    for experiment in experiments:
+        remember_experiment(experiment, out)
+    _log.info(f"{', '.join(experiment.name for experiment in experiments)}: {len(jobs)} runs in {out}")
+    outcome = carry_out(jobs, out, engine=engine, workers=workers, force=force, overview=overview.choose())
+    table = write_results(out)
+    if outcome.stopped:
+        raise KeyboardInterrupt("stopped; what was computed is kept, and the same command goes on from there")
+    if outcome.failures:
+        lines = [f"{label}: {error}" for label, error in outcome.failures.items()]
+        raise FailedRuns("\n".join([f"{len(lines)} of {len(jobs)} runs failed", *lines]))
+    _log.info(f"{outcome.computed} runs computed, {outcome.skipped} were finished before")
+    _log.info(f"as a page: {shlex.join(['airfeel', 'report', str(out)])}")
+    print(table)
+
+
+def _at_least_one(**counts: int | None) -> None:
+    for name, count in counts.items():
+        if count is not None and count < 1:
+            raise ValueError(f"--{name} {count}: must be a whole number >= 1")
