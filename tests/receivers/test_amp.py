@@ -77,19 +77,21 @@ def scalar_error(eta, tau, rng, draws=400_000):
 @pytest.mark.parametrize("kind", ["soft", "mmse"])
 def test_amp_follows_its_state_evolution(kind):
     eta, rng = denoiser(kind), stream(0, "state evolution")
-    seeds = range(3)
-    data = [draw(seed) for seed in seeds]
+    data = [draw(seed) for seed in range(32)]
     tau = NOISE_VAR + SIZE / ROWS * ACTIVITY
     for iteration in range(1, 9):
         amp = receiver(kind, max_iterations=iteration)
         found = [amp.receive(amp.init(SIZE), reception)[0] for _, reception in data]
         error = scalar_error(eta, tau, rng)
-        seen_tau = np.mean([e.info.tau for e in found])
-        seen_error = np.mean([np.mean((e.mean - x) ** 2) for e, (x, _) in zip(found, data, strict=True)])
-        print(f"{kind} {iteration}: tau {seen_tau:.5f} ({tau:.5f}), MSE {seen_error:.6f} ({error:.6f})")
-        # A sum of k active squares has relative spread sqrt(2/k); three seeds of 320, and four sigma: 18 %.
-        assert seen_tau == pytest.approx(tau, rel=0.18)
-        assert seen_error == pytest.approx(error, rel=0.18)
+        seen_tau = np.array([e.info.tau for e in found])
+        seen_error = np.array([np.mean((e.mean - x) ** 2) for e, (x, _) in zip(found, data, strict=True)])
+        # The steep part of the recursion amplifies what a finite signal has too much or too little, to a
+        # spread of a quarter and more from seed to seed: the seeds say how far their mean may be off.
+        for seen, predicted in ((seen_tau, tau), (seen_error, error)):
+            spread = seen.std(ddof=1) / np.sqrt(len(seen))
+            print(f"{kind} {iteration}: {seen.mean():.6f} ± {spread:.6f} ({predicted:.6f})")
+            assert spread < 0.1 * predicted
+            assert abs(seen.mean() - predicted) < 4 * spread + 0.02 * predicted
         tau = NOISE_VAR + SIZE / ROWS * error
     assert tau < 0.1 * (NOISE_VAR + SIZE / ROWS * ACTIVITY)  # it went somewhere
 
