@@ -1,0 +1,141 @@
+"""Few numbers that say how a run went, defined for any number of rounds, so that runs can be compared.
+
+Accuracies are in percent, so that their differences are points.
+"""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel.experiments import inspection
+from airfeel.experiments.collect import Line
+from airfeel.experiments.files import RunError
+
+Array = NDArray[np.floating[Any]]
+OfOne = Callable[[Line, int], float]
+OfSeveral = Callable[[Sequence[Line], int], list[float]]
+
+GRID = 400  # points at which curves over symbols are compared
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A number per line and seed: its name, how it is made, its unit, and how several lines are measured.
+
+    Lines are measured together because a common budget depends on all of them; nan stands for no number.
+    """
+
+    name: str
+    how: str
+    unit: str
+    take: OfSeveral
+
+
+def final(line: Line, seed: int) -> float:
+    """Return the mean accuracy of the last tenth of the rounds."""
+    values = _column(line, seed, "accuracy")
+    return 100 * _mean(values[len(values) - _share(values, 10) :])
+
+
+def rate(line: Line, seed: int) -> float:
+    """Return the mean accuracy of the first third of the rounds: how fast a curve rises.
+
+    Unlike the number of rounds up to some accuracy, it exists where that accuracy is never reached.
+    """
+    values = _column(line, seed, "accuracy")
+    return 100 * _mean(values[: _share(values, 3)])
+
+
+def rate_per_symbol(lines: Sequence[Line], seed: int) -> list[float]:
+    """Return the mean accuracies over the channel uses that all lines have: up to the smallest total.
+
+    They begin where the last of the lines has its first accuracy.
+    """
+    curves = [(_column(line, seed, "symbols", "accuracy"), _column(line, seed, "accuracy")) for line in lines]
+    if not all(symbols.size for symbols, _ in curves):
+        return [math.nan] * len(lines)
+    start, stop = max(symbols[0] for symbols, _ in curves), min(symbols[-1] for symbols, _ in curves)
+    if stop < start:
+        return [math.nan] * len(lines)
+    grid = np.linspace(start, stop, GRID)
+    return [100 * _mean(np.interp(grid, symbols, accuracy)) for symbols, accuracy in curves]
+
+
+def nmse_db(line: Line, seed: int) -> float:
+    """Return the NMSE in dB, its mean (not that of the dB) over the second half of the rounds."""
+    values = _column(line, seed, "nmse_db")
+    return 10 * math.log10(_mean(10 ** (values[len(values) // 2 :] / 10))) if values.size else math.nan
+
+
+def log_seconds(line: Line, seed: int) -> float:
+    """Return the natural logarithm of the median seconds per round."""
+    path = line.folders[seed] / "timings.jsonl"
+    if not path.exists():
+        return math.nan
+    seconds = [json.loads(row)["seconds"] for row in path.read_text().splitlines()]
+    return math.log(float(np.median(seconds))) if seconds and min(seconds) > 0 else math.nan
+
+
+def _observed(name: str) -> OfOne:
+    """Return the measure that takes a number from the observations on a run's recorded aggregates."""
+
+    def take(line: Line, seed: int) -> float:
+        try:
+            return float(getattr(_observations(line.folders[seed]), name))
+        except RunError:  # too few rounds, or no aggregates
+            return math.nan
+
+    return take
+
+
+@lru_cache(maxsize=64)
+def _observations(folder: Path) -> Any:
+    return inspection.observations(folder)  # type: ignore[attr-defined]
+
+
+def _singly(take: OfOne) -> OfSeveral:
+    return lambda lines, seed: [take(line, seed) for line in lines]
+
+
+def _column(line: Line, seed: int, key: str, present: str = "") -> Array:
+    """Return one column of the records, of the rounds that have a value (in ``present``, where given)."""
+    return np.array([row[key] for row in line.rows[seed] if row.get(present or key) is not None], dtype=float)
+
+
+def _share(values: Array, parts: int) -> int:
+    """Return how many values make up one of so many parts, at least one."""
+    return math.ceil(len(values) / parts)
+
+
+def _mean(values: Array) -> float:
+    return float(values.mean()) if values.size else math.nan
+
+
+MEASURES: dict[str, Measure] = {
+    "final": Measure("final accuracy", "mean of the last tenth of the rounds", "points", _singly(final)),
+    "rate": Measure("rate", "mean accuracy of the first third of the rounds", "points", _singly(rate)),
+    "rate_per_symbol": Measure(
+        "rate per symbol", "mean accuracy over the channel uses that both have", "points", rate_per_symbol
+    ),
+    "nmse_db": Measure("NMSE", "mean of the second half of the rounds", "dB", _singly(nmse_db)),
+    "log_seconds": Measure("time", "logarithm of the median seconds per round", "", _singly(log_seconds)),
+    "sparsity": Measure(
+        "sparsity", "share of coefficients that are not zero", "", _singly(_observed("sparsity"))
+    ),
+    "persistence": Measure(
+        "persistence",
+        "share of the support that is left one round later",
+        "",
+        _singly(_observed("persistence")),
+    ),
+    "correlation": Measure(
+        "correlation", "of amplitudes one round apart", "", _singly(_observed("correlation"))
+    ),
+}

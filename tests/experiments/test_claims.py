@@ -1,0 +1,277 @@
+"""The paper's claims: they refer to what is shipped, and clear results get the right verdict."""
+
+import json
+import math
+from types import SimpleNamespace
+
+import pytest
+from scipy import stats
+
+from airfeel.experiments import claims, inspection, measures
+from airfeel.experiments.claims import (
+    INCOMPLETE,
+    NOT_REPRODUCED,
+    NOT_RUN,
+    REPRODUCED,
+    SINGLE_SEED,
+    UNDECIDED,
+    Claim,
+    comparisons,
+    in_words,
+    judge,
+    judge_claim,
+    shipped_claims,
+    to_json,
+    verdict_table,
+)
+from airfeel.experiments.collect import Collected, Line
+from airfeel.experiments.plan import SHIPPED, Experiment, shipped
+
+ROUNDS = 30
+CLAIMS = {claim.number: claim for claim in shipped_claims()}
+
+
+def known_lines(name):
+    return {(run.curve, run.variant) for run in shipped(name).runs()}
+
+
+def available(name):
+    try:
+        return name in SHIPPED and bool(shipped(name))
+    except ValueError:
+        return False
+
+
+def course(level, per_round=785):
+    """A curve that stands at one accuracy, in percent, throughout."""
+    return [
+        {"round": t, "accuracy": level / 100, "symbols": per_round * t, "nmse_db": -level}
+        for t in range(1, ROUNDS + 1)
+    ]
+
+
+def results(experiment, levels, folder=None):
+    """Return an experiment with a list of accuracies, one per seed, by curve and variant."""
+    lines = [
+        Line(curve, variant, dict(enumerate(map(course, of_seeds))), dict.fromkeys(range(9), folder))
+        for (curve, variant), of_seeds in levels.items()
+    ]
+    return {experiment: Collected(Experiment(name=experiment, title="made up"), lines, 0)}
+
+
+def one_claim(**rule):
+    return Claim.model_validate(
+        {"number": 1, "claim": "a claim", "place": "nowhere", "rules": [{"measure": "final", **rule}]}
+    )
+
+
+def outcome(claim, experiment, levels):
+    return judge_claim(claim, results(experiment, levels)).outcome
+
+
+def test_numbers_are_unique_and_the_texts_complete():
+    numbers = [claim.number for claim in shipped_claims()]
+    assert numbers == sorted(set(numbers)) and set(range(1, 19)) <= set(numbers)
+    assert all(claim.claim and claim.place for claim in CLAIMS.values())
+    names = {place.experiment for place in all_places()}
+    assert names >= {"fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8"}
+
+
+def all_places():
+    for claim in CLAIMS.values():
+        for rule in (*claim.rules, *map(claims.against_strong_rival, claim.rules)):
+            yield from (place for c in comparisons(rule) for _, place in c.terms)
+
+
+@pytest.mark.parametrize("name", sorted({place.experiment for place in all_places()}))
+def test_every_curve_and_variant_exists_in_its_experiment(name):
+    if not available(name):
+        pytest.skip(f"{name} is not shipped")
+    wanted = {(place.curve, place.variant) for place in all_places() if place.experiment == name}
+    assert wanted <= known_lines(name)
+
+
+@pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: str(claim.number))
+def test_every_rule_says_what_it_computes(claim):
+    for rule in claim.rules:
+        found, (low, high) = comparisons(rule), claims.claimed_range(rule)
+        assert found and low < high and (math.isfinite(low) or math.isfinite(high))
+        text = in_words(rule)
+        for limit in (low, high):
+            assert not math.isfinite(limit) or limit == 0 or f"{abs(limit):g}" in text
+        for _, place in (term for c in found for term in c.terms):
+            assert all(label in text for label in place[:2])
+
+
+ABOVE = {"kind": "above", "each": {"experiment": "e"}, "a": {"curve": "A"}, "b": {"curve": "B"}}
+CLOSE = ABOVE | {"kind": "close", "margin": 2.0}
+VALUE = ABOVE | {"kind": "value"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "levels", "expected"),
+    [
+        (ABOVE, "A above B", ([90, 91, 92], [80, 81, 83]), REPRODUCED),
+        (ABOVE, "A above B", ([80, 81, 83], [90, 91, 92]), NOT_REPRODUCED),
+        (ABOVE, "A above B", ([80, 90, 85], [81, 80, 90]), UNDECIDED),
+        (ABOVE, "A above B", ([80, 80], [80, 80]), NOT_REPRODUCED),
+        (ABOVE | {"margin": 10.0}, "A more than 10 points above B", ([91, 92], [80, 81]), REPRODUCED),
+        (ABOVE | {"margin": 10.0}, "A more than 10 points above B", ([89, 90], [80, 81]), NOT_REPRODUCED),
+        (ABOVE | {"margin": -2.0}, "A less than 2 points below B", ([89, 90], [90, 91]), REPRODUCED),
+        (ABOVE | {"margin": -2.0}, "A less than 2 points below B", ([87, 88], [90, 91]), NOT_REPRODUCED),
+        (CLOSE, "A within 2 points of B", ([81, 82], [80, 81]), REPRODUCED),
+        (CLOSE, "A within 2 points of B", ([77, 78], [80, 81]), NOT_REPRODUCED),
+        (CLOSE, "A within 2 points of B", ([83, 84], [80, 81]), NOT_REPRODUCED),
+        (CLOSE, "A within 2 points of B", ([82, 81], [80, 80]), UNDECIDED),
+        (VALUE | {"low": 70.0}, "A above 70", ([80, 81], [0, 0]), REPRODUCED),
+        (VALUE | {"low": 70.0}, "A above 70", ([60, 61], [0, 0]), NOT_REPRODUCED),
+        (VALUE | {"high": 70.0}, "A below 70", ([60, 61], [0, 0]), REPRODUCED),
+        (VALUE | {"low": 60.0, "high": 70.0}, "between 60 and 70", ([60, 65], [0, 0]), UNDECIDED),
+    ],
+)  # fmt: skip
+def test_verdicts_on_two_curves(rule, text, levels, expected):
+    claim = one_claim(**rule)
+    assert outcome(claim, "e", {("A", ""): levels[0], ("B", ""): levels[1]}) == expected
+    assert text in in_words(claim.rules[0])
+
+
+@pytest.mark.parametrize(
+    ("lost_a", "lost_b", "expected"),
+    [((1, 2), (9, 11), REPRODUCED), ((9, 11), (1, 2), NOT_REPRODUCED), ((1, 6), (6, 2), UNDECIDED)],
+)
+def test_losing_less(lost_a, lost_b, expected):
+    claim = one_claim(**ABOVE | {"kind": "loses_less"} | {
+        "each": {"experiment": "e", "variant": "low"}, "start": {"variant": "high"}
+    })  # fmt: skip
+    levels = {("A", "high"): [90, 91], ("B", "high"): [80, 83]}
+    levels[("A", "low")] = [90 - lost_a[0], 91 - lost_a[1]]
+    levels[("B", "low")] = [80 - lost_b[0], 83 - lost_b[1]]
+    assert outcome(claim, "e", levels) == expected
+    assert "A loses less than B against high" in in_words(claim.rules[0])
+
+
+@pytest.mark.parametrize(
+    ("powers", "expected"),
+    [((1.05, 1.1, 1.15), REPRODUCED), ((2.0, 2.1, 1.9), NOT_REPRODUCED), ((0.7, 1.1, 1.5), UNDECIDED)],
+)
+def test_exponent_of_the_time(tmp_path, powers, expected):
+    sizes = {"N = 1000": 1000.0, "N = 10000": 10000.0, "N = 100000": 100000.0}
+    lines = []
+    for variant, size in sizes.items():
+        folders = {seed: tmp_path / f"{variant}-{seed}" for seed in range(3)}
+        for seed, folder in folders.items():
+            folder.mkdir()
+            seconds = 1e-6 * size ** powers[seed]
+            rows = [{"round": t, "seconds": seconds * (100 if t == 1 else 1)} for t in (1, 2, 3)]
+            (folder / "timings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        lines.append(Line("A", variant, {seed: [] for seed in folders}, folders))
+    collected = {"e": Collected(Experiment(name="e", title="e"), lines, 0)}
+    rule = {"kind": "exponent", "measure": "log_seconds", "low": 0.9, "high": 1.3, "sizes": sizes}
+    verdict = judge_claim(one_claim(each={"experiment": "e"}, a={"curve": "A"}, **rule), collected)
+    assert verdict.outcome == expected
+    assert verdict.parts[0].value == pytest.approx(sum(powers) / 3)
+    assert "exponent between 0.9 and 1.3" in verdict.rule
+
+
+def test_numbers_by_hand():
+    claim = one_claim(**ABOVE)
+    collected = results("e", {("A", ""): [85.0, 88.0, 90.0], ("B", ""): [84.0, 86.0, 87.0]})
+    (part,) = judge_claim(claim, collected).parts
+    low, high = stats.t.interval(0.95, 2, loc=2.0, scale=1 / math.sqrt(3))  # differences 1, 2 and 3
+    assert (part.value, part.low, part.high) == pytest.approx((2.0, low, high))
+    assert part.what == "final accuracy, e: A − B (points)" and part.outcome == UNDECIDED
+
+
+def test_seeds_are_paired_and_only_common_ones_count():
+    """A difference of one point is clear although seeds differ by ten; a seed that one lacks is left out."""
+    claim = one_claim(**ABOVE)
+    levels = {("A", ""): [61.0, 71.0, 81.0, 0.0], ("B", ""): [60.0, 70.0, 80.1]}
+    (part,) = judge_claim(claim, results("e", levels)).parts
+    assert part.outcome == REPRODUCED and part.value == pytest.approx(2.9 / 3)
+
+
+def test_a_single_seed_decides_nothing():
+    verdict = judge_claim(one_claim(**ABOVE), results("e", {("A", ""): [90], ("B", ""): [10]}))
+    assert verdict.outcome == verdict.parts[0].outcome == SINGLE_SEED
+    assert verdict.parts[0].value == pytest.approx(80) and math.isnan(verdict.parts[0].low)
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ({"B": [10, 11], "C": [20, 21]}, REPRODUCED),
+        ({"B": [10, 11], "C": [95, 96]}, NOT_REPRODUCED),
+        ({"B": [10, 80], "C": [20, 99]}, UNDECIDED),
+        ({"B": [99, 99], "C": [20, 99]}, NOT_REPRODUCED),
+        ({"B": [10, 11]}, INCOMPLETE),
+        ({"B": [99, 99]}, NOT_REPRODUCED),
+    ],
+)
+def test_all_parts_must_hold(others, expected):
+    claim = one_claim(**ABOVE | {"b": {"curve": ["B", "C"]}})
+    levels = {("A", ""): [90, 91]} | {(curve, ""): values for curve, values in others.items()}
+    verdict = judge_claim(claim, results("e", levels))
+    assert verdict.outcome == expected and len(verdict.parts) == 2
+
+
+def test_the_stronger_rival_stands_beside():
+    levels = {("TSA-GA", "s/N = 0.04"): [80, 81], ("error-free", "s/N = 0.04"): [82, 83]}
+    levels |= {("A-DSGD", "s/N = 0.04"): [40, 41], ("A-DSGD, MMSE", "s/N = 0.04"): [85, 86]}
+    verdict = judge_claim(CLAIMS[9], results("fig6", levels))
+    assert (verdict.outcome, verdict.against_mmse) == (REPRODUCED, NOT_REPRODUCED)
+    assert [part.outcome for part in verdict.mmse_parts] == [REPRODUCED, NOT_REPRODUCED]
+    assert "A-DSGD, MMSE" in verdict.mmse_parts[1].what
+    assert judge_claim(CLAIMS[4], {}).against_mmse is None
+
+
+def test_claims_without_results_are_left_out():
+    assert judge({}) == []
+    levels = {("TSA-GA", ""): [90, 91], ("error-free", ""): [91, 92], ("A-DSGD", ""): [50, 51]}
+    found = {verdict.number: verdict for verdict in judge(results("fig5a", levels))}
+    assert {1, 3, 4} <= set(found) and not {2, 5, 7, 18} & set(found)
+    assert found[4].outcome == INCOMPLETE  # E = 5 is missing
+    assert NOT_RUN in {part.outcome for part in found[4].parts}
+
+
+def test_table_and_json():
+    levels = {("A-DSGD", "s/N = 0.5"): [80, 81], ("A-DSGD", "s/N = 0.04"): [40, 41]}
+    verdicts = judge(results("fig6", levels))
+    heading, row = verdict_table(verdicts)
+    assert len(heading) == len(row) and row[0] == "10" and row[3:5] == [REPRODUCED, INCOMPLETE]
+    (entry,) = json.loads(to_json(verdicts))
+    assert entry["outcome"] == REPRODUCED and entry["parts"][0]["value"] == pytest.approx(40)
+    assert entry["mmse_parts"][0]["low"] is None and "nan" not in to_json(verdicts).lower()
+
+
+def test_measures_at_any_number_of_rounds():
+    rows = [{"round": t, "accuracy": t / 100, "symbols": 10 * t, "nmse_db": -10.0} for t in range(1, 31)]
+    line = Line("A", "", {0: rows, 1: rows[:1], 2: [row | {"accuracy": None} for row in rows]}, {})
+    assert measures.final(line, 0) == pytest.approx(29) and measures.rate(line, 0) == pytest.approx(5.5)
+    assert measures.final(line, 1) == measures.rate(line, 1) == pytest.approx(1)
+    assert math.isnan(measures.final(line, 2)) and math.isnan(measures.rate(line, 2))
+    rows[-1]["nmse_db"] = 0.0
+    assert measures.nmse_db(line, 0) == pytest.approx(10 * math.log10((14 * 0.1 + 1) / 15))
+
+
+def test_rate_per_symbol_ends_with_the_smaller_budget():
+    """One curve spends 10 symbols per round and rises by a point each, the other 50 and 10 points."""
+    slow = [{"round": t, "accuracy": t / 100, "symbols": 10 * t} for t in range(1, 21)]
+    fast = [{"round": t, "accuracy": t / 10, "symbols": 50 * t} for t in range(1, 21)]
+    lines = [Line("A", "", {0: slow}, {}), Line("B", "", {0: fast}, {})]
+    # From 50 to 200 symbols: 5 to 20 % against 10 to 40 %.
+    assert measures.rate_per_symbol(lines, 0) == pytest.approx([12.5, 25.0])
+    fast[:] = [row | {"accuracy": None} for row in fast]
+    assert all(map(math.isnan, measures.rate_per_symbol(lines, 0)))
+
+
+@pytest.mark.parametrize(
+    ("observed", "expected"),
+    [((0.3, 0.95, 0.9), REPRODUCED), ((0.3, 0.5, 0.9), NOT_REPRODUCED)],
+)
+def test_observations(tmp_path, monkeypatch, observed, expected):
+    found = SimpleNamespace(**dict(zip(("sparsity", "persistence", "correlation"), observed, strict=True)))
+    monkeypatch.setattr(inspection, "observations", lambda folder: found, raising=False)
+    collected = results("fig2", {("error_free", ""): [0, 0]}, tmp_path)
+    verdict = judge_claim(CLAIMS[18], collected)
+    assert verdict.outcome == expected
+    assert tuple(part.value for part in verdict.parts) == pytest.approx(observed)
