@@ -253,6 +253,19 @@ def test_measures_at_any_number_of_rounds():
     assert measures.nmse_db(line, 0) == pytest.approx(10 * math.log10((14 * 0.1 + 1) / 15))
 
 
+def test_measures_of_the_theory():
+    rows = [{"nmse_db": -9.0, "predicted_nmse_db": p} for p in (-3.0, -6.0, -5.5, -10.0, -10.0, -10.0)]
+    line = Line("A", "", {0: rows, 1: course(50)}, {})
+    assert measures.unpredicted_db(line, 0) == pytest.approx(1)
+    assert measures.predicted_rise_db(line, 0) == pytest.approx(0.5)
+    rows = [{"gap": 1.0, "printed_bound": 10.0}, {"gap": 0.5, "printed_bound": 0.05}]
+    line = Line("A", "", {0: rows[:1], 1: rows, 2: []}, {})
+    assert measures.bound_over_gap(line, 0) == pytest.approx(1)
+    assert measures.bound_over_gap(line, 1) == pytest.approx(-1)
+    for measure in (measures.bound_over_gap, measures.unpredicted_db, measures.predicted_rise_db):
+        assert math.isnan(measure(line, 2))
+
+
 def test_rate_per_symbol_ends_with_the_smaller_budget():
     """One curve spends 10 symbols per round and rises by a point each, the other 50 and 10 points."""
     slow = [{"round": t, "accuracy": t / 100, "symbols": 10 * t} for t in range(1, 21)]

@@ -50,8 +50,8 @@ class Rule(Section):
     """A comparison of a with b, or of a alone with limits, wherever ``each`` says."""
 
     kind: Literal["above", "close", "value", "loses_less", "exponent"]
-    """above: a - b > margin; close: |a - b| < margin; value: low < a < high; loses_less: what b has lost since
-    ``start`` minus what a has > margin; exponent: a grows as a power of ``sizes`` between low and high"""
+    """above: a - b > margin; close: |a - b| < margin; value: low < a < high; loses_less: what b has lost
+    since ``start`` minus what a has > margin; exponent: a grows as a power of ``sizes``, low to high"""
     measure: Literal[tuple(MEASURES)]  # type: ignore[valid-type]
     each: Places = Places()
     a: Places = Places()

@@ -23,6 +23,7 @@ OfOne = Callable[[Line, int], float]
 OfSeveral = Callable[[Sequence[Line], int], list[float]]
 
 GRID = 400  # points at which curves over symbols are compared
+_TINY = 1e-15  # a loss gap that is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +71,24 @@ def rate_per_symbol(lines: Sequence[Line], seed: int) -> list[float]:
 
 def nmse_db(line: Line, seed: int) -> float:
     """Return the NMSE in dB, its mean (not that of the dB) over the second half of the rounds."""
-    values = _column(line, seed, "nmse_db")
-    return 10 * math.log10(_mean(10 ** (values[len(values) // 2 :] / 10))) if values.size else math.nan
+    return _late_db(_column(line, seed, "nmse_db"))
+
+
+def unpredicted_db(line: Line, seed: int) -> float:
+    """Return by how many dB the NMSE is above what state evolution predicts, both as in :func:`nmse_db`."""
+    return nmse_db(line, seed) - _late_db(_column(line, seed, "predicted_nmse_db"))
+
+
+def predicted_rise_db(line: Line, seed: int) -> float:
+    """Return how far the predicted NMSE ever rises above an earlier round's: 0 where it only falls."""
+    values = _column(line, seed, "predicted_nmse_db")
+    return float(np.max(values - np.minimum.accumulate(values))) if values.size else math.nan
+
+
+def bound_over_gap(line: Line, seed: int) -> float:
+    """Return the smallest ratio in any round of the bound (61) to the loss gap, in decades."""
+    gap, bound = _column(line, seed, "gap"), _column(line, seed, "printed_bound")
+    return float(np.min(np.log10(bound / np.maximum(gap, _TINY)))) if gap.size else math.nan
 
 
 def log_seconds(line: Line, seed: int) -> float:
@@ -97,7 +114,10 @@ def _observed(name: str) -> OfOne:
 
 @lru_cache(maxsize=64)
 def _observations(folder: Path) -> Any:
-    return inspection.observations(folder)  # type: ignore[attr-defined]
+    observe = getattr(inspection, "observations", None)
+    if observe is None:
+        raise RunError(f"{folder}: observations are not available")
+    return observe(folder)
 
 
 def _singly(take: OfOne) -> OfSeveral:
@@ -114,6 +134,11 @@ def _share(values: Array, parts: int) -> int:
     return math.ceil(len(values) / parts)
 
 
+def _late_db(values: Array) -> float:
+    """Return the mean of the second half, taken of the ratios and not of their dB."""
+    return 10 * math.log10(_mean(10 ** (values[len(values) // 2 :] / 10))) if values.size else math.nan
+
+
 def _mean(values: Array) -> float:
     return float(values.mean()) if values.size else math.nan
 
@@ -125,6 +150,15 @@ MEASURES: dict[str, Measure] = {
         "rate per symbol", "mean accuracy over the channel uses that both have", "points", rate_per_symbol
     ),
     "nmse_db": Measure("NMSE", "mean of the second half of the rounds", "dB", _singly(nmse_db)),
+    "unpredicted_db": Measure(
+        "NMSE above state evolution", "mean of the second half of the rounds", "dB", _singly(unpredicted_db)
+    ),
+    "predicted_rise_db": Measure(
+        "rise of the predicted NMSE", "largest over an earlier round", "dB", _singly(predicted_rise_db)
+    ),
+    "bound_over_gap": Measure(
+        "bound over loss gap", "smallest ratio of any round", "decades", _singly(bound_over_gap)
+    ),
     "log_seconds": Measure("time", "logarithm of the median seconds per round", "", _singly(log_seconds)),
     "sparsity": Measure(
         "sparsity", "share of coefficients that are not zero", "", _singly(_observed("sparsity"))
