@@ -30,7 +30,11 @@ INCOMPLETE = "undecided: not all of it was run"
 ORDER = (NOT_REPRODUCED, UNDECIDED, SINGLE_SEED, NOT_RUN, REPRODUCED)
 """Of several parts, the first outcome in this order is that of the whole."""
 
-RIVAL, STRONG_RIVAL = "A-DSGD", "A-DSGD, MMSE"
+STRONGER = {
+    "A-DSGD": "A-DSGD, MMSE",
+    "AMP with soft threshold, Gaussian": "AMP with MMSE denoiser, Gaussian",
+}
+"""The rival of the paper and the same with a better receiver, in training and in recovery alone."""
 
 Labels = Annotated[
     tuple[str, ...],
@@ -157,7 +161,7 @@ def judge_claim(claim: Claim, collected: Mapping[str, Collected]) -> Verdict:
 def comparisons(rule: Rule) -> list[Comparison]:
     """Return every comparison that a rule makes."""
     measure, (low, high) = MEASURES[rule.measure], claimed_range(rule)
-    unit = f" ({measure.unit})" if measure.unit else ""
+    unit = f" ({_unit(rule)})" if _unit(rule) else ""
     found = (_terms(rule, a, b) for a, b in _pairs(rule))
     return [
         Comparison(f"{measure.name}, {what}{unit}", rule.measure, terms, low, high) for what, terms in found
@@ -175,10 +179,10 @@ def claimed_range(rule: Rule) -> tuple[float, float]:
 
 
 def against_strong_rival(rule: Rule) -> Rule:
-    """Return the rule with A-DSGD, MMSE in the place of A-DSGD."""
+    """Return the rule with the MMSE denoiser in the place of A-DSGD's soft threshold."""
 
     def replaced(places: Places) -> Places:
-        curve = tuple(STRONG_RIVAL if label == RIVAL else label for label in places.curve)
+        curve = tuple(STRONGER.get(label, label) for label in places.curve)
         return places.model_copy(update={"curve": curve})
 
     return rule.model_copy(
@@ -233,13 +237,14 @@ def _whole(parts: Sequence[Part]) -> str:
 
 
 def _values(comparison: Comparison, collected: Mapping[str, Collected]) -> list[float]:
-    """Return one number per seed that all lines of a comparison have finished."""
+    """Return one number per seed that all lines of a comparison have finished, with as many rounds."""
     lines = [_find(place, collected) for _, place in comparison.terms]
     known = [line for line in lines if line is not None]
     if len(known) < len(lines):
         return []
     take, weights = MEASURES[comparison.measure].take, [weight for weight, _ in comparison.terms]
-    seeds = sorted(set.intersection(*(set(line.rows) for line in known)))
+    common = sorted(set.intersection(*(set(line.rows) for line in known)))
+    seeds = [seed for seed in common if len({len(line.rows[seed]) for line in known}) == 1]
     sums = [math.fsum(w * m for w, m in zip(weights, take(known, seed), strict=True)) for seed in seeds]
     return [value for value in sums if math.isfinite(value)]
 
@@ -265,11 +270,7 @@ def _terms(rule: Rule, a: Place, b: Place) -> tuple[str, list[tuple[float, Place
     if rule.kind == "value":
         return _name(a), [(1.0, a)]
     if rule.kind == "exponent":
-        sizes = np.log(list(rule.sizes.values()))
-        slope = (sizes - sizes.mean()) / np.sum(
-            (sizes - sizes.mean()) ** 2
-        )  # of the straight line through all
-        weights = zip(slope.tolist(), rule.sizes, strict=True)
+        weights = zip(_slope(list(rule.sizes.values())), rule.sizes, strict=True)
         return f"{_name(a)}: exponent", [(w, a._replace(variant=variant)) for w, variant in weights]
     if rule.kind == "loses_less":
         changes = {name: getattr(rule.start, name)[0] for name in Place._fields if getattr(rule.start, name)}
@@ -277,6 +278,12 @@ def _terms(rule: Rule, a: Place, b: Place) -> tuple[str, list[tuple[float, Place
         what = f"{_difference(b, a)}, loss against {', '.join(changes.values())}"
         return what, [(1.0, before_b), (-1.0, b), (-1.0, before_a), (1.0, a)]
     return _difference(a, b), [(1.0, a), (-1.0, b)]
+
+
+def _slope(sizes: Sequence[float]) -> list[float]:
+    """Return the weights that make of logarithms the slope of a straight line over those of the sizes."""
+    centred = np.log10(sizes) - np.mean(np.log10(sizes))
+    return [float(weight) for weight in centred / np.sum(centred**2)]
 
 
 def _difference(a: Place, b: Place) -> str:
@@ -310,20 +317,27 @@ def _claimed(rule: Rule) -> str:
 def _listed(places: Places, several: str = "") -> str:
     """Return all labels of some places in words, with ``several`` before more than one."""
     found = [getattr(places, name) for name in Place._fields if getattr(places, name)]
-    return ", ".join((several if len(labels) > 1 else "") + _and(labels) for labels in found)
+    mark = "; " if any("," in label for labels in found for label in labels) else ", "
+    return mark.join((several if len(labels) > 1 else "") + _and(labels, mark) for labels in found)
 
 
-def _and(labels: Sequence[str]) -> str:
+def _and(labels: Sequence[str], mark: str) -> str:
     """Return "x", "x and y" or "x, y and z"."""
     *others, last = labels
-    return f"{', '.join(others)} and {last}" if others else last
+    return f"{mark.join(others)} and {last}" if others else last
+
+
+def _unit(rule: Rule) -> str:
+    return "" if rule.kind == "exponent" else MEASURES[rule.measure].unit
 
 
 def _limits(rule: Rule) -> str:
     """Return the limits of a rule in words."""
     if rule.low is not None and rule.high is not None:
-        return f"between {rule.low:g} and {rule.high:g}"
-    return f"above {rule.low:g}" if rule.low is not None else f"below {rule.high:g}"
+        words = f"between {rule.low:g} and {rule.high:g}"
+    else:
+        words = f"above {rule.low:g}" if rule.low is not None else f"below {rule.high:g}"
+    return f"{words} {_unit(rule)}".strip()
 
 
 def _plain(item: Any) -> Any:
