@@ -1,7 +1,7 @@
 """Learn the chain parameters from the last rounds while receiving (Algorithm 2)."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -44,13 +44,14 @@ def e_step(
 ) -> Statistics:
     """Smooth the window with the parameters in force and collect the statistics."""
     support = _support(window, chain, support_chain)
-    where = _worth_smoothing(support.smoothed)
+    weight = _added(support.smoothed)
+    where = _worth_smoothing(weight)
     amplitude = _amplitude(window, where, chain, amplitude_chain)
     weights, pairs = [s[where] for s in support.smoothed], [b[where] for b in support.both]
     return Statistics(
-        activity=_total(support.smoothed) / (len(window) * window[0].support.size),
-        before=_total(support.smoothed[:-1]),
-        both=_total(support.both),
+        activity=_sum(weight) / (len(window) * weight.size),
+        before=_sum(weight) - _sum(support.smoothed[-1]),
+        both=_sum(_added(support.both)),
         power=_weighted_mean(weights, [e.square[where] for e in window]),
         drift=_weighted_mean(pairs, amplitude.drift),
         jump=_weighted_mean(pairs, amplitude.jump),
@@ -98,24 +99,28 @@ def _amplitude(
     return AmplitudeMoments([], [])
 
 
-def _worth_smoothing(smoothed: Sequence[Array]) -> Array | slice:
-    """Choose the coefficients whose amplitude counts: all but those with next to no weight.
+def _worth_smoothing(weight: Array) -> Array | slice:
+    """Choose the coefficients whose amplitude counts: all but those with next to no weight in the window.
 
     They hold at most 1 % of the total weight, and where few coefficients are active they are most of the
     work. Where they are not, all are taken: picking out the others would cost more than it saves.
     """
-    weight = sum(smoothed[1:], start=smoothed[0])
     chosen = np.flatnonzero(weight > NEGLIGIBLE * float(weight.mean()))
     return chosen if 2 * len(chosen) < len(weight) else slice(None)
 
 
-def _total(arrays: Iterable[Array]) -> float:
-    return float(sum(a.sum(dtype=np.float64) for a in arrays))
-
-
 def _weighted_mean(weights: Sequence[Array], values: Sequence[Array]) -> float:
-    total = _total(weights)
-    if total == 0:
+    total = _sum(_added(weights))
+    if total == 0 or not values:
         return 0.0
+    return _sum(_added([w * v for w, v in zip(weights, values, strict=True)])) / total
+
+
+def _added(rounds: Sequence[Array]) -> Array:
+    """Add up over the rounds of a window, before the one sum over all coefficients that has to be exact."""
+    return sum(rounds[1:], start=rounds[0])
+
+
+def _sum(array: Array) -> float:
     # Not np.dot: a BLAS that splits long sums over threads would make the result depend on their number.
-    return _total(w * v for w, v in zip(weights, values, strict=False)) / total
+    return float(array.sum(dtype=np.float64))
