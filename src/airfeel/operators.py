@@ -139,7 +139,8 @@ class PartialDCT(LinearOperator):
         """Apply the operator to coefficients laid out as (..., blocks, length)."""
         signed = x if self.sign is None else x * self.sign
         spectrum = fft.dct(signed, norm="ortho", axis=-1)
-        return spectrum.reshape(*x.shape[:-2], self.extended_size)[..., self.index]
+        # take() lays the result out row by row, [..., index] column by column.
+        return spectrum.reshape(*x.shape[:-2], self.extended_size).take(self.index, axis=-1)
 
     def backproject(self, y: Array) -> Array:
         """Apply the adjoint to measurements (..., rows); the result is laid out as (..., blocks, length)."""

@@ -117,7 +117,7 @@ class SoftmaxRegression:
         return np.zeros(self.size)
 
     def prepare(self, images: NDArray[Any], labels: NDArray[Any]) -> Samples:
-        """Lay the images out as (pixels, n), the layout BLAS is fastest on, with a last row of ones.
+        """Lay the images out as (n, pixels), the layout BLAS is fastest on, with a last column of ones.
 
         Pixels that are dark in all of these images are left out (a quarter of MNIST's on a device with 1000
         of them); ``layout`` holds the rows of theta that are left.
@@ -139,11 +139,11 @@ class SoftmaxRegression:
                 f"images have {pixels.shape[1]} pixels: must be {self.features}, as many as features"
             )
         lit = np.flatnonzero(pixels.any(axis=0))
-        inputs = np.ones((len(lit) + 1, count), dtype=self.dtype)
+        inputs = np.ones((count, len(lit) + 1), dtype=self.dtype)
         # A table of the 256 levels converts uint8 pixels with one rounding, and without a float64 copy.
         levels = (np.arange(256) / 255).astype(self.dtype)
-        inputs[:-1] = (levels[pixels[:, lit]] if pixels.dtype == np.uint8 else pixels[:, lit]).T
-        return Samples(inputs, classes.astype(np.intp), axis=1, layout=np.append(lit, self.features))
+        inputs[:, :-1] = levels[pixels[:, lit]] if pixels.dtype == np.uint8 else pixels[:, lit]
+        return Samples(inputs, classes.astype(np.intp), layout=np.append(lit, self.features))
 
     def gradient(self, theta: Array, samples: Samples) -> Array:
         """Return the gradient of the mean cross-entropy (plus L2 term)."""
@@ -152,7 +152,7 @@ class SoftmaxRegression:
         residual.reshape(-1)[_entries(samples.labels)] -= 1
         residual *= 1 / len(samples)
         gradient = np.zeros_like(weights)
-        gradient[samples.layout] = samples.inputs @ residual.T
+        gradient[samples.layout] = samples.inputs.T @ residual.T
         if self.l2:
             gradient += self.l2 * weights
         return gradient.reshape(-1)
@@ -173,7 +173,7 @@ class SoftmaxRegression:
 def _logits(weights: Array, samples: Samples) -> Array:
     """Return the outputs of all classes as (classes, n): sums over classes then run along whole rows."""
     used = weights.take(samples.layout, axis=0)
-    return np.ascontiguousarray((samples.inputs.T @ used).T)
+    return np.ascontiguousarray((samples.inputs @ used).T)
 
 
 def _entries(labels: NDArray[np.intp]) -> NDArray[np.intp]:
