@@ -38,9 +38,9 @@ clock = CLOCKS["wall"]
 def take_turns(contenders, repeats):
     """Return each contender's best time in milliseconds, calling them in turn.
 
-    The first call of a turn is not timed: for some milliseconds after a contender that uses OpenMP its threads
-    spin on a core that the next one needs, and every contender is to find the caches as its own last round
-    left them.
+    The first call of a turn is not timed: after a contender that uses OpenMP its threads spin for some
+    milliseconds on a core that the next one needs, and every contender is to find the caches as its own last
+    round left them.
     """
     best = dict.fromkeys(contenders, np.inf)
     for _ in range(repeats):

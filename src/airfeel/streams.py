@@ -6,11 +6,8 @@ change a result.
 """
 
 import hashlib
-from typing import Any
 
 import numpy as np
-from numpy.random.bit_generator import ISeedSequence
-from numpy.typing import NDArray
 
 from airfeel import _checks
 
@@ -37,15 +34,4 @@ def bits(seed: int, purpose: str, round: int = 0, device: int = 0) -> np.random.
         _checks.integer(name, value, at_least=0)
     address = f"{int(seed)}/{purpose}/{int(round)}/{int(device)}".encode()
     key = hashlib.blake2b(address, digest_size=16).digest()
-    return np.random.Philox(_Key(np.frombuffer(key, dtype="<u8").astype(np.uint64)))
-
-
-class _Key(ISeedSequence):
-    """A key of Philox in place of a seed: ``Philox(key=...)`` first asks the system for entropy it drops."""
-
-    def __init__(self, key: NDArray[np.uint64]) -> None:
-        self.key = key
-
-    def generate_state(self, n_words: int, dtype: Any = np.uint64) -> NDArray[np.uint64]:
-        """Return the key, whatever is asked for: Philox asks for two words of 64 bits."""
-        return self.key
+    return np.random.Philox(key=np.frombuffer(key, dtype="<u8").astype(np.uint64))

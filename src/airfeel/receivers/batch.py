@@ -17,7 +17,8 @@ Array = NDArray[Any]
 State = TypeVar("State")
 Results = list[tuple[Estimate, State]]
 
-TOGETHER = 1 << 16  # coefficients decoded together; more of them leave the second-level cache
+TOGETHER = 1 << 16  # coefficients of the lanes decoded together; more of them leave the caches
+AT_ONCE = 1 << 15  # coefficients of the receptions taken up together, which hold more arrays than lanes do
 STATUS = ("converged", "iteration limit", "diverged")  # from good to bad
 
 
@@ -34,7 +35,7 @@ def in_groups(
         raise ValueError(f"got {len(states)} states and {len(receptions)} receptions: must be as many")
     if not receptions:
         return []
-    group = max(1, TOGETHER // int(receptions[0].operator.shape[1]))
+    group = max(1, AT_ONCE // int(receptions[0].operator.shape[1]))
     results: Results[State] = []
     for i in range(0, len(states), group):
         results += receive(states[i : i + group], receptions[i : i + group])

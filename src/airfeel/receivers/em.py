@@ -1,7 +1,7 @@
 """Learn the chain parameters from the last rounds while receiving (Algorithm 2)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -45,14 +45,14 @@ def e_step(
     """Smooth the window with the parameters in force and collect the statistics."""
     support = _support(window, chain, support_chain)
     weight = _added(support.smoothed)
-    where = _worth_smoothing(weight)
-    amplitude = _amplitude(window, where, chain, amplitude_chain)
-    weights, pairs = [s[where] for s in support.smoothed], [b[where] for b in support.both]
+    pick = _worth_smoothing(weight)
+    amplitude = _amplitude(window, pick, chain, amplitude_chain)
+    weights, pairs = [pick(s) for s in support.smoothed], [pick(b) for b in support.both]
     return Statistics(
         activity=_sum(weight) / (len(window) * weight.size),
         before=_sum(weight) - _sum(support.smoothed[-1]),
         both=_sum(_added(support.both)),
-        power=_weighted_mean(weights, [e.square[where] for e in window]),
+        power=_weighted_mean(weights, [pick(e.square) for e in window]),
         drift=_weighted_mean(pairs, amplitude.drift),
         jump=_weighted_mean(pairs, amplitude.jump),
     )
@@ -90,23 +90,25 @@ def _support(window: Sequence[Evidence], chain: ChainParams, linked: bool) -> Su
 
 
 def _amplitude(
-    window: Sequence[Evidence], where: Array | slice, chain: ChainParams, linked: bool
+    window: Sequence[Evidence], pick: Callable[[Array], Array], chain: ChainParams, linked: bool
 ) -> AmplitudeMoments:
     if linked:
-        filtered = [Amplitude(e.amplitude.mean[where], e.amplitude.variance[where]) for e in window]
-        messages = [Message(e.message.precision[where], e.message.shift[where]) for e in window]
+        filtered = [Amplitude(pick(e.amplitude.mean), pick(e.amplitude.variance)) for e in window]
+        messages = [Message(pick(e.message.precision), pick(e.message.shift)) for e in window]
         return smooth_amplitude(filtered, messages, chain)
     return AmplitudeMoments([], [])
 
 
-def _worth_smoothing(weight: Array) -> Array | slice:
-    """Choose the coefficients whose amplitude counts: all but those with next to no weight in the window.
+def _worth_smoothing(weight: Array) -> Callable[[Array], Array]:
+    """Pick the coefficients whose amplitude counts: all but those with next to no weight in the window.
 
     They hold at most 1 % of the total weight, and where few coefficients are active they are most of the
     work. Where they are not, all are taken: picking out the others would cost more than it saves.
     """
     chosen = np.flatnonzero(weight > NEGLIGIBLE * float(weight.mean()))
-    return chosen if 2 * len(chosen) < len(weight) else slice(None)
+    if 2 * len(chosen) >= len(weight):
+        return lambda array: array
+    return lambda array: array.take(chosen)  # half the time of array[chosen]
 
 
 def _weighted_mean(weights: Sequence[Array], values: Sequence[Array]) -> float:
