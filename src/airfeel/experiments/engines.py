@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-_LONGEST_WAIT = 20  # seconds for a scheduler to answer
+_LONGEST_WAIT = 10  # seconds for a scheduler to answer
 
 _stop: Any = None  # set in worker processes: whether this machine's campaign was asked to stop
 

@@ -1,0 +1,156 @@
+"""Many runs at once: skipped when complete, resumed when not, and the others go on when one fails."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import small
+from experiments.sweeps import finished, sweep, write_sweep
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A finished sweep, carried out by one worker."""
+    folder = tmp_path_factory.mktemp("sweep")
+    path = write_sweep(folder)
+    ended = sweep(path, folder / "one", "--workers", "1")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == f"{folder / 'one' / 'results.csv'}\n"
+    return path, folder / "one", (folder / "one/results.csv").read_bytes()
+
+
+def test_the_number_of_workers_changes_no_byte(done, tmp_path):
+    path, one, results = done
+    sweep(path, tmp_path, "--workers", "3")
+    assert (tmp_path / "results.csv").read_bytes() == results
+    for folder in (one / "runs").iterdir():
+        for name in ("config.toml", "rounds.jsonl", "summary.json"):
+            assert (tmp_path / "runs" / folder.name / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_the_table_has_the_swept_key(done):
+    _, out, _ = done
+    rows = [line.split(",") for line in (out / "results.csv").read_text().splitlines()]
+    assert rows[0][-1] == "uplink.ratio"
+    assert len(rows) == 1 + 12 * 60
+    assert {(row[0], row[1], row[2], row[-1]) for row in rows[1:]} == {
+        ("sweep", scheme, seed, ratio)
+        for scheme in ("tsa_ga", "a_dsgd", "common_k")
+        for seed in "01"
+        for ratio in ("0.3", "0.5")
+    }
+
+
+def test_a_finished_sweep_is_not_repeated(done):
+    path, out, _ = done
+    before = finished(out)
+    ended = sweep(path, out)
+    assert finished(out) == before
+    assert "12 of 12 runs are finished already" in ended.stderr
+    assert "0 runs computed, 12 were finished before" in ended.stderr
+
+
+def test_a_single_run_in_the_same_folder_keeps_the_table(done):
+    path, out, _ = done
+    table = (out / "results.csv").read_text()
+    small.call(small.command(path.parent / "data", out, rounds=2, name="extra"))
+    now = (out / "results.csv").read_text()
+    assert now.startswith(table)
+    assert [line.split(",")[0] for line in now[len(table) :].splitlines()] == ["extra"] * 2
+
+
+def test_a_failing_run_does_not_stop_the_others(tmp_path):
+    path = write_sweep(tmp_path, **{"devices.samples": 100})
+    text = path.read_text().replace("uplink.ratio = [0.3, 0.5]", "devices.samples = [100, 5000]")
+    path.write_text(text.replace("rounds = 60", "rounds = 2").replace("devices.samples = 100\n", ""))
+    ended = sweep(path, tmp_path / "out")
+    assert ended.returncode == 1
+    assert "6 of 12 runs failed" in ended.stderr
+    assert "devices.samples = 5000: must be at most 600" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert len(finished(tmp_path / "out")) == 6
+    assert (tmp_path / "out/results.csv").read_text().count("\n") == 1 + 6 * 2
+
+
+def start(path, out):
+    words = [sys.executable, "-m", "airfeel", "sweep", str(path), "--out", str(out), "--workers", "2"]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def until(condition, process, seconds=60):
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < limit
+        time.sleep(0.005)
+
+
+def workers_of(process):
+    """Return the process ids of a campaign's workers."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # ended meanwhile
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == process.pid and b"spawn_main" in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    return found
+
+
+def gone(pid):
+    return not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_a_killed_sweep_runs_only_what_is_missing(done, tmp_path):
+    path, _, results = done
+    process = start(path, tmp_path)
+    until(lambda: len(finished(tmp_path)) >= 3, process)
+    workers = workers_of(process)
+    assert len(workers) == 2
+    process.kill()
+    process.wait()
+    limit = time.monotonic() + 10
+    while not all(gone(pid) for pid in workers):  # no orphan that holds the lock of a run
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+    before = finished(tmp_path)
+    assert 3 <= len(before) < 12
+    assert sweep(path, tmp_path).returncode == 0
+    after = finished(tmp_path)
+    assert len(after) == 12
+    assert {name: after[name] for name in before} == before
+    assert (tmp_path / "results.csv").read_bytes() == results
+
+
+def test_control_c_stops_after_the_round_and_says_how_to_go_on(done, tmp_path):
+    path, *_ = done
+    process = start(path, tmp_path)
+    until(lambda: len(finished(tmp_path)) >= 1, process)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on from there" in errors
+    assert "Traceback" not in errors
+    assert 1 <= len(finished(tmp_path)) < 12
+
+
+def test_a_killed_worker_is_replaced(done, tmp_path):
+    path, _, results = done
+    process = start(path, tmp_path)
+    until(lambda: len(list(tmp_path.glob("runs/*/rounds.jsonl"))) >= 2, process)
+    os.kill(workers_of(process)[0], signal.SIGKILL)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert "a worker process was ended from outside" in errors
+    assert (tmp_path / "results.csv").read_bytes() == results
+
+
+def test_progress_is_silent_when_asked(done, tmp_path):
+    path, *_ = done
+    ended = sweep(path, tmp_path, "--quiet")
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -1,0 +1,169 @@
+"""Experiment files: the shipped ones are the paper's, all are checked before anything is computed."""
+
+import tomllib
+
+import pytest
+
+import small
+from airfeel.experiments.plan import (
+    BEYOND,
+    PAPER,
+    SHIPPED,
+    Experiment,
+    read_experiment,
+    select,
+    shipped,
+)
+
+TRAINING = [name for name in SHIPPED if shipped(name).kind == "training"]
+
+
+def settings(name):
+    """Return curve, variant and configuration of every run with the first seed."""
+    return {(run.curve, run.variant): run.work for run in shipped(name).runs() if run.seed == 0}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_file_is_read_and_written(name):
+    experiment = shipped(name)
+    assert experiment.name == name
+    assert Experiment.model_validate(tomllib.loads(experiment.to_toml())) == experiment
+    assert experiment.runs()
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_the_training_figures_have_the_papers_sizes(name):
+    experiment = shipped(name)
+    assert (experiment.rounds, experiment.seeds) == (300, (0, 1, 2))
+    for config in settings(name).values():
+        assert (config.devices.count, config.devices.samples, config.rounds) == (25, 1000, 300)
+        assert (config.devices.learning_rate, config.channel.noise_var) == (0.01, 1.0)
+        assert (config.receiver.p01, config.receiver.beta, config.receiver.learn_from) == (0.005, 0.005, 10)
+
+
+@pytest.mark.parametrize(("name", "steps"), [("fig5a", 1), ("fig5b", 5)])
+def test_fig5_compares_six_schemes(name, steps):
+    found = settings(name)
+    schemes = ("error_free", "tsa_ga", "tsa_ga_no_support", "tsa_ga_no_amplitude", "a_dsgd", "a_dsgd_mmse")
+    assert tuple(config.scheme for config in found.values()) == schemes
+    for config in found.values():
+        assert config.devices.local_steps == steps
+        assert (config.uplink.ratio, config.uplink.power) == (0.1, 500.0)
+        assert config.uplink.sparsity == (0.05 if config.scheme.startswith("a_dsgd") else 0.2)
+
+
+def test_fig6_ties_sparsity_to_the_ratio():
+    found = settings("fig6")
+    assert {config.uplink.ratio for config in found.values()} == {0.5, 0.2, 0.1, 0.04}
+    for config in found.values():
+        factor = 0.5 if config.scheme.startswith("a_dsgd") else 1.0
+        assert config.uplink.sparsity == pytest.approx(factor * config.uplink.ratio)
+        assert (config.devices.local_steps, config.uplink.power) == (5, 500.0)
+    assert {figure.x for figure in shipped("fig6").figures} == {"round", "symbols"}
+
+
+def test_fig7_varies_the_power_and_fig8_the_classes():
+    powers = settings("fig7").values()
+    assert {config.uplink.power for config in powers} == {50.0, 200.0, 500.0, 1000.0}
+    assert {(config.uplink.ratio, config.devices.local_steps) for config in powers} == {(0.1, 5)}
+    classes = settings("fig8").values()
+    assert {config.partition.classes for config in classes} == {None, 2, 5}
+    assert {(config.uplink.sparsity, config.devices.local_steps) for config in classes} == {(0.05, 1)}
+
+
+def test_figures_share_runs():
+    labels = {name: {run.work.label() for run in shipped(name).runs()} for name in TRAINING}
+    assert len(labels["fig6"] & labels["fig7"]) == 9  # P = 500: three schemes, three seeds
+    assert len(labels["fig5b"] & labels["fig6"]) == 9  # both A-DSGD, and error-free with k/N = 0.2
+    assert len(labels["fig5a"] & labels["fig8"]) == 6  # both A-DSGD, IID
+
+
+def test_all_is_the_paper_and_nothing_beyond():
+    assert tuple(experiment.name for experiment in select(["all", "fig5a"])) == PAPER
+    assert tuple(experiment.name for experiment in select(["tuned", "all"])) == ("tuned", *PAPER)
+    assert not set(PAPER) & set(BEYOND)
+    with pytest.raises(ValueError, match="NAME = 'fig9': must be one of fig2"):
+        select(["fig9"])
+
+
+def test_fewer_rounds_and_seeds():
+    short = shipped("fig5a").shortened(rounds=7, seeds=1)
+    assert [run.work.rounds for run in short.runs()] == [7] * 6
+    assert {run.seed for run in short.runs()} == {0}
+    assert shipped("fig5a").shortened() == shipped("fig5a")
+
+
+def write(folder, text):
+    path = folder / "mine.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_grid_is_every_combination(tmp_path):
+    text = "seeds = [3, 4]\n[grid]\nscheme = ['tsa_ga', 'common_k']\nuplink.ratio = [0.1, 0.2, 0.4]\n"
+    experiment = read_experiment(write(tmp_path, text))
+    runs = experiment.runs()
+    assert (experiment.name, len(runs), experiment.swept()) == ("mine", 12, ["uplink.ratio"])
+    assert [(run.curve, run.variant, run.seed) for run in runs[:3]] == [
+        ("tsa_ga", "uplink.ratio = 0.1", 3),
+        ("tsa_ga", "uplink.ratio = 0.1", 4),
+        ("tsa_ga", "uplink.ratio = 0.2", 3),
+    ]
+
+
+def test_curves_win_over_variants_and_those_over_the_base(tmp_path):
+    text = """
+    seeds = [0]
+    [base]
+    uplink = { ratio = 0.1, power = 1.0 }
+    rounds = 9
+    [[variants]]
+    label = "loud"
+    uplink.power = 2.0
+    [[curves]]
+    label = "short"
+    rounds = 3
+    uplink.sparsity = { of = "uplink.ratio", times = 0.5 }
+    """
+    (run,) = read_experiment(write(tmp_path, text)).runs()
+    uplink = run.work.uplink
+    assert (uplink.ratio, uplink.power, uplink.sparsity, run.work.rounds) == (0.1, 2.0, 0.05, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("seeds = 3", "seeds = 3: must be a list of whole numbers >= 0"),
+        ("seeds = []", "seeds = []: must be a list of whole numbers >= 0"),
+        ("sedes = [1]", "sedes = [1]: unknown key, the nearest valid key is 'seeds'"),
+        ("kind = 'trainin'", "did you mean 'training'?"),
+        ("base = 3", "base = 3: must be a table of configuration keys"),
+        ("grid.uplink.ratio = 0.1", "grid.uplink.ratio = 0.1: must be a list of values"),
+        (
+            "[grid]\nuplink.ratio = [0.1, 2]",
+            "mine / uplink.ratio = 2: uplink.ratio = 2: must be a finite number",
+        ),
+        (
+            "[base]\nuplink.rato = 1",
+            "mine: uplink.rato = 1: unknown key, the nearest valid key is 'uplink.ratio'",
+        ),
+        ("[[curves]]\nscheme = 'tsa_ga'", "every entry must have a label"),
+        ("[[curves]]\nlabel = 'a'\n[[curves]]\nlabel = 'a'", "no label may appear twice"),
+        ("[base]\nuplink.sparsity = { of = 'uplink.ratoi' }", "must name a key that has a number here"),
+        ("[[figures]]\nname = 'a b'\ntitle = 'x'", "must be a list of tables with name and title"),
+        ("[grid]\nrounds = [1]\n[[variants]]\nlabel = 'x'", "must be empty where variants are listed"),
+        ("rounds = ", "is not valid TOML"),
+    ],
+)
+def test_mistakes_in_a_file_are_one_sentence_and_exit_code_2(tmp_path, text, sentence):
+    ended = small.call(["airfeel", "sweep", str(write(tmp_path, text)), "--out", str(tmp_path / "out")])
+    assert ended.returncode == 2
+    assert sentence in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_file_is_one_sentence():
+    ended = small.call(["airfeel", "sweep", "nowhere.toml"])
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "nowhere.toml: cannot be read as an experiment file (No such file or directory)" in ended.stderr

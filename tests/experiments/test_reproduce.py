@@ -1,0 +1,43 @@
+"""``airfeel reproduce`` as a user calls it: every shipped experiment, on the real data."""
+
+import csv
+import json
+
+import pytest
+
+import small
+from airfeel.experiments.plan import PAPER, SHIPPED, select
+
+
+def reproduce(out, *words):
+    ended = small.call(["airfeel", "reproduce", *words, "--out", str(out)])
+    assert ended.returncode == 0, ended.stderr
+    with (out / "results.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_every_shipped_experiment_runs_two_rounds(tmp_path):
+    rows = reproduce(tmp_path, *SHIPPED, "--rounds", "2", "--seeds", "1")
+    assert {row["experiment"] for row in rows} == set(SHIPPED)
+    planned = {run.work.label() for e in select(SHIPPED) for run in e.shortened(2, 1).runs()}
+    assert {path.parent.name for path in tmp_path.glob("runs/*/summary.json")} == planned
+    assert json.loads((tmp_path / "campaign.json").read_text())["runs"] == len(planned)
+    assert {row["accuracy"] != "" for row in rows if row["experiment"] == "fig5a"} == {True}
+    assert {row["uplink.ratio"] for row in rows if row["experiment"] == "fig6"} == {
+        "0.5",
+        "0.2",
+        "0.1",
+        "0.04",
+    }
+
+
+@pytest.mark.slow
+def test_the_whole_paper_in_a_hurry(tmp_path):
+    rows = reproduce(tmp_path, "all", "--quick")
+    assert {row["experiment"] for row in rows} == set(PAPER)
+    ended = small.call(["airfeel", "report", str(tmp_path)])
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "report.html").stat().st_size > 1e6
+    assert {"fig5a.png", "fig6b.svg", "fig8.png"} <= {path.name for path in (tmp_path / "figures").iterdir()}
+    numbers = [verdict["number"] for verdict in json.loads((tmp_path / "claims.json").read_text())]
+    assert set(range(1, 21)) <= set(numbers)
