@@ -103,7 +103,7 @@ def largest_curvature(pooled: Samples) -> float:
     The Hessian is the mean over samples u of the Kronecker products of diag(p) - p p^T, which is at most 1/2,
     and u u^T.
     """
-    return CURVATURE * float(np.linalg.eigvalsh(pooled.inputs @ pooled.inputs.T / len(pooled))[-1])
+    return CURVATURE * float(np.linalg.eigvalsh(pooled.inputs.T @ pooled.inputs / len(pooled))[-1])
 
 
 def best_loss(task: SoftmaxRegression, pooled: Samples) -> float:
