@@ -1,21 +1,29 @@
 """The report: right averages, a page that draws itself without a network, figures one can look at."""
 
+import csv
 import dataclasses
 import re
-import subprocess
+import time
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 from scipy import stats
 
+import fakes
+from airfeel.cli import main
 from airfeel.config import load_config
+from airfeel.experiments.collect import collect
 from airfeel.experiments.groups import average, group_runs, interval, read_runs
+from airfeel.experiments.plan import Experiment, shipped
 from airfeel.experiments.rundir import open_run
 from airfeel.simulation.records import Record
+from browser import opened
 
 altair = pytest.importorskip("altair")
 
 from airfeel.experiments import page  # noqa: E402
+from airfeel.experiments.exhibits import Exhibit, Table, show_experiment  # noqa: E402
+from airfeel.experiments.finals import accuracy_table, gap_table, mean_gap_table  # noqa: E402
 from airfeel.experiments.report import summary_table, text_table, write_report  # noqa: E402
 
 ROUNDS = 12
@@ -57,10 +65,11 @@ def test_interval_is_students():
 def test_seeds_are_averaged_round_by_round(results):
     groups = group_runs(read_runs(results)[0])
     assert [(g.label, len(g.runs)) for g in groups] == [("error_free", 3), ("tsa_ga", 3)]
-    means = average(groups[0], "accuracy")
+    rows = [run.rows for run in groups[0].runs]
+    means = average(rows, "accuracy")
     assert [m.x for m in means] == [2, 4, 6, 8, 10, 12]
     assert [m.value for m in means] == pytest.approx([accuracy(1, r) for r in (2, 4, 6, 8, 10, 12)])
-    assert average(groups[0], "nmse_db") == []
+    assert average(rows, "nmse_db") == []
 
 
 def test_labels_name_what_differs(tmp_path):
@@ -78,7 +87,10 @@ def test_unfinished_and_damaged_runs_are_named_and_left_out(results):
     damaged.write_text(damaged.read_text().replace("0.5", "0.9", 1))
     report = write_report(results)
     assert len(report.left_out) == 2
-    assert {row[0]: row[1] for row in report.table[1:]} == {"error_free": "3", "tsa_ga": "2"}
+    assert {row[0]: row[1] for row in report.exhibits[0].headlines[0].rows[1:]} == {
+        "error_free": "3",
+        "tsa_ga": "2",
+    }
     html = report.page.read_text()
     assert all(note in html for note in report.left_out)
 
@@ -121,29 +133,250 @@ def test_the_page_needs_no_network(results):
 
 
 def test_text_cannot_break_out_of_the_page():
-    html = page.render("<b>title", [["a"], ["<script>alert(1)</script>"]], [], ["</p><i>"])
-    assert "<b>" not in html
-    assert "<script>alert" not in html
-    assert "<i>" not in html
+    exhibit = Exhibit(
+        "x", "<b>title", "<i>", headlines=[Table("<u>", [["a"], ["<script>alert(1)</script>"]])]
+    )
+    html = page.render(page.Content("<b>title", [exhibit], environment=[("<s>", "<s>")], notes=["</p><i>"]))
+    outside = re.sub(r"<script>(?!alert).*?</script>", "", html, flags=re.S)
+    assert not re.search(r"<(b|i|u|s)>|<script>alert", outside)
     assert page._inline('"</script>"') == '"<\\/script>"'
 
 
-@pytest.mark.browser
-@pytest.mark.parametrize("size", ["1100,900", "390,800"])
-def test_the_page_draws_in_a_browser_without_a_complaint(results, chromium, tmp_path, size):
-    report = write_report(results)
-    done = subprocess.run(
-        [
-            chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-            f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={size}", "--enable-logging=stderr",
-            "--virtual-time-budget=5000", "--dump-dom", report.page.as_uri(),
+# --- experiments -------------------------------------------------------------------------------------------
+
+
+def sweep(curves=("error_free", "tsa_ga", "a_dsgd"), ratios=(0.1, 0.04), **more):
+    """An experiment of a few curves under a few variants."""
+    return Experiment(
+        name="sweep",
+        title="A sweep",
+        rounds=ROUNDS,
+        seeds=[0, 1, 2],
+        curves=[{"label": curve.replace("_", "-"), "scheme": curve} for curve in curves],
+        variants=[{"label": f"s/N = {ratio}", "uplink": {"ratio": ratio}} for ratio in ratios],
+        figures=[
+            {"name": "sweep", "title": "Accuracy"},
+            {"name": "error", "title": "NMSE", "metric": "nmse_db"},
         ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )  # fmt: skip
-    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
-    drawn = re.findall(r'<div class="chart[^"]*" id="figure-(\w+)"[^>]*>.*?<svg', done.stdout, flags=re.S)
-    assert drawn == ["accuracy", "nmse", "loss"]
-    assert done.stdout.count('aria-roledescription="line mark"') == 3 + 2
+        **more,
+    )
+
+
+@pytest.fixture
+def campaign(tmp_path):
+    """Two experiments, one without a run, and runs of no experiment."""
+    fakes.write_experiment(sweep(), tmp_path, missing=1)
+    fakes.write_experiment(shipped("fig5a").shortened(ROUNDS, 2), tmp_path)
+    add_run(tmp_path, "tsa_ga", 7)
+    (tmp_path / "campaign.json").write_text('{"seconds": 4260.0, "workers": 2, "engine": "processes"}')
+    return tmp_path
+
+
+def test_final_accuracy_is_that_of_the_last_tenth_seed_by_seed(tmp_path):
+    experiment = sweep().shortened(rounds=30)
+    fakes.write_experiment(experiment, tmp_path)
+    collected = collect(experiment, tmp_path)
+
+    def late(curve, seed):
+        return sum(row["accuracy"] for row in collected.line(curve, "s/N = 0.1").rows[seed][-3:]) / 3
+
+    table = accuracy_table(collected)
+    assert table[0] == ["curve", "s/N = 0.1", "s/N = 0.04"]
+    values = [100 * late("tsa-ga", seed) for seed in range(3)]
+    mean, half = sum(values) / 3, stats.t.ppf(0.975, 2) * stats.sem(values)
+    assert table[2][:2] == ["tsa-ga", f"{mean:.2f} ± {half:.2f}"]
+    gaps = [100 * late("error-free", seed) - value for seed, value in enumerate(values)]
+    half = stats.t.ppf(0.975, 2) * stats.sem(gaps)
+    assert gap_table(collected)[1][:2] == ["tsa-ga", f"{sum(gaps) / 3:.2f} ± {half:.2f}"]
+    assert [row[0] for row in mean_gap_table(collected)[1:]] == ["tsa-ga", "a-dsgd"]
+
+
+def test_the_mean_gap_is_taken_over_the_variants_all_curves_share(tmp_path):
+    fakes.write_experiment(sweep(), tmp_path, missing=3)
+    assert mean_gap_table(collect(sweep(), tmp_path)) == []  # one curve has a single variant
+
+
+def test_many_variants_become_rows(tmp_path):
+    experiment = sweep(ratios=(0.05, 0.1, 0.2, 0.3, 0.4, 0.5))
+    fakes.write_experiment(experiment, tmp_path)
+    table = accuracy_table(collect(experiment, tmp_path))
+    assert table[0] == ["variant", "error-free", "tsa-ga", "a-dsgd"]
+    assert len(table) == 7
+
+
+@pytest.mark.parametrize(
+    ("curves", "ratios", "split", "dashed"),
+    [
+        (("error_free", "tsa_ga"), (0.1,), False, "error-free"),
+        (("error_free", "tsa_ga"), (0.1, 0.2), False, "s/N = 0.1"),
+        (("error_free", "tsa_ga"), (0.1, 0.2, 0.3, 0.4, 0.5), True, "error-free"),
+        (("tsa_ga",), (0.1, 0.2, 0.3, 0.4, 0.5), False, "s/N = 0.1"),
+    ],
+)
+def test_the_number_of_curves_decides_how_they_are_told_apart(tmp_path, curves, ratios, split, dashed):
+    experiment = sweep(curves, ratios)
+    fakes.write_experiment(experiment, tmp_path)
+    drawing = show_experiment(collect(experiment, tmp_path)).drawings[0]
+    assert drawing.split is split
+    assert dashed in drawing.dashes
+    _, svg = drawing.save(tmp_path / "figure")
+    text = " ".join(ElementTree.parse(svg).getroot().itertext())
+    assert all(f"s/N = {ratio}" in text for ratio in ratios if len(ratios) > 1)
+
+
+def test_a_curve_keeps_its_colour_where_another_has_nothing_to_show(campaign):
+    first, second = (drawing.payload() for drawing in show_experiment(collect(sweep(), campaign)).drawings)
+    colours = dict(zip(first["names"], first["colours"], strict=True))
+    assert "error-free" not in second["names"]
+    assert second["colours"] == [colours[name] for name in second["names"]]
+
+
+def test_the_page_has_everything_about_the_experiments(campaign):
+    report = write_report(campaign)
+    assert [exhibit.name for exhibit in report.exhibits] == ["fig5a", "sweep", "runs"]
+    assert report.exhibits[1].missing.startswith("1 of 18 runs")
+    html = re.sub(r"<script>.*?</script>", "", report.page.read_text(), flags=re.S)
+    for text in ("Computed in 71 min by 2 workers", "0.5 × uplink.ratio", "Python", "NumPy", "results.csv"):
+        assert (text in html) == (text != "0.5 × uplink.ratio")
+    assert str(campaign) not in html
+    assert {path.name for path in report.images if path.suffix == ".png"} == {
+        "fig5a.png", "sweep.png", "error.png", "accuracy.png", "nmse.png", "loss.png",
+    }  # fmt: skip
+    assert report.page.stat().st_size < 2e6
+
+
+def test_figures_of_the_same_name_get_files_of_their_own(tmp_path):
+    for name in ("one", "two"):
+        fakes.write_experiment(sweep().model_copy(update={"name": name}), tmp_path)
+    names = [d.figure.name for exhibit in write_report(tmp_path).exhibits for d in exhibit.drawings]
+    assert names == ["sweep", "error", "two-sweep", "two-error"]
+
+
+def test_settings_are_readable(tmp_path):
+    experiment = shipped("fig6").shortened(4, 1)
+    fakes.write_experiment(experiment, tmp_path)
+    tables = {table.title: table.rows for table in show_experiment(collect(experiment, tmp_path)).settings}
+    assert ["A-DSGD", "a_dsgd", "0.5 × uplink.ratio"] in tables["Curves"]
+    assert ["s/N = 0.04", "0.04"] in tables["Variants"]
+    assert ["uplink.power", "500.0"] in tables["All runs"]
+
+
+def test_the_command_prints_tables_and_files(campaign, capsys):
+    assert main(["report", str(campaign)]) == 0
+    printed = capsys.readouterr().out
+    assert "Mean gap to error-free" in printed
+    assert "1 of 18 runs are missing" in printed
+    assert printed.rstrip().endswith("loss.svg")
+
+
+# --- in a browser ------------------------------------------------------------------------------------------
+
+LINES = "document.querySelectorAll('#figure-{} .mark-line path').length"
+
+
+@pytest.fixture
+def shown(campaign, chromium, tmp_path_factory):
+    """The page of the two experiments, open in a browser."""
+    report = write_report(campaign)
+    with opened(chromium, report.page.as_uri(), tmp_path_factory.mktemp("profile")) as window:
+        window.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(campaign))
+        yield window
+
+
+@pytest.mark.browser
+def test_the_page_works_in_a_browser(shown, campaign):
+    counts = {name: shown.see(LINES.format(name)) for name in ("fig5a", "sweep", "error", "accuracy", "loss")}
+    assert counts == {"fig5a": 6, "sweep": 6, "error": 4, "accuracy": 1, "loss": 1}
+    legends_hide_and_show(shown)
+    the_axis_can_be_symbols(shown)
+    plots_can_be_zoomed_and_asked(shown)
+    numbers_can_be_saved(shown, campaign)
+    assert shown.said == []
+    assert len(shown.asked) == 1  # the page itself
+
+
+def legends_hide_and_show(shown):
+    button = "document.querySelectorAll('#figure-sweep .legend.{} button')[{}]"
+    curve, variant = button.format("name", 1), button.format("variant", 0)
+    shown.see(f"{curve}.click()")
+    shown.until(f"{LINES.format('sweep')} === 4")
+    assert shown.see(f"{curve}.getAttribute('aria-pressed')") == "false"
+    shown.see(f"{variant}.click()")
+    shown.until(f"{LINES.format('sweep')} === 2")
+    shown.see(f"{curve}.click()")
+    shown.see(f"{variant}.click()")
+    shown.until(f"{LINES.format('sweep')} === 6")
+    shown.see(f"{curve}.dispatchEvent(new MouseEvent('dblclick'))")
+    shown.until(f"{LINES.format('sweep')} === 2")
+    shown.see("document.querySelectorAll('#figure-sweep .legend.name button').forEach(b => b.click())")
+
+
+def the_axis_can_be_symbols(shown):
+    title = "document.querySelector('#figure-fig5a .role-axis-title text').textContent"
+    assert shown.see(title) == "communication round"
+    shown.see("document.querySelector('#figure-fig5a [data-x=symbols]').click()")
+    shown.until(f"document.querySelector('#figure-fig5a svg.marks') && {title} === 'channel uses (symbols)'")
+    shown.until(f"{LINES.format('fig5a')} === 5")  # error-free uses none
+    assert (
+        shown.see("document.querySelector('#figure-fig5a .note').textContent")
+        == "uses no channel: error-free"
+    )
+    shown.see("document.querySelector('#figure-fig5a [data-x=round]').click()")
+    shown.until(f"document.querySelector('#figure-fig5a svg.marks') && {title} === 'communication round'")
+
+
+def plots_can_be_zoomed_and_asked(shown):
+    ticks = "[...document.querySelectorAll('#figure-fig5a .role-axis-label text')].map(t => t.textContent).sort().join()"
+    before = shown.see(ticks)
+    shown.see("document.querySelector('#figure-fig5a [title=\"zoom in\"]').click()")
+    shown.until(f"{ticks} !== '{before}'")
+    shown.see("document.querySelector('#figure-fig5a [title=\"show everything\"]').click()")
+    shown.until(f"{ticks} === '{before}'")
+    shown.see("document.querySelector('#figure-fig5a').scrollIntoView()")
+    box = shown.see("document.querySelector('#figure-fig5a .chart').getBoundingClientRect().toJSON()")
+    middle = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+    shown.call("Input.dispatchMouseEvent", type="mouseMoved", **middle)
+    shown.until("getComputedStyle(document.querySelector('#figure-fig5a .tip')).display === 'block'")
+    assert shown.see("document.querySelectorAll('#figure-fig5a .tip tr').length") == 6
+
+
+def wait_for(path):
+    end = time.monotonic() + 20
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+
+
+def numbers_can_be_saved(shown, campaign):
+    shown.see("document.querySelector('#figure-sweep .csv').click()")
+    wait_for(campaign / "sweep.csv")
+    with (campaign / "sweep.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["curve", "variant", "round", "symbols", "mean", "low", "high", "seeds"]
+    assert len(rows) == 6 * ROUNDS
+    last = next(row for row in rows[::-1] if row["curve"] == "tsa-ga" and row["variant"] == "s/N = 0.1")
+    assert (last["round"], last["symbols"], last["seeds"]) == (str(ROUNDS), str(785 * ROUNDS), "3")
+    values = [row["accuracy"] for rows in collect(sweep(), campaign).line("tsa-ga", "s/N = 0.1").rows.values()
+              for row in rows if row["round"] == ROUNDS]  # fmt: skip
+    assert float(last["mean"]) == pytest.approx(sum(values) / 3, rel=1e-4)
+    assert float(last["low"]) == pytest.approx(interval(0, values).low, abs=1e-3)
+
+
+@pytest.mark.browser
+def test_the_page_fits_a_phone_and_paper(shown, campaign):
+    size = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    shown.call("Emulation.setDeviceMetricsOverride", **size)
+    shown.go((campaign / "report.html").as_uri())
+    assert shown.see("document.documentElement.scrollWidth") == 390
+    assert (
+        shown.see("Math.max(...[...document.querySelectorAll('.chart svg')].map(s => s.clientWidth))") <= 390
+    )
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    colour = "getComputedStyle(document.querySelector('.role-axis-label text')).fill"
+    shown.call("Emulation.setEmulatedMedia", features=dark)
+    assert shown.see(colour) == "rgb(232, 234, 237)"
+    shown.call("Emulation.setEmulatedMedia", media="print", features=dark)
+    assert shown.see(colour) == "rgb(0, 0, 0)"
+    assert shown.see("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert shown.see("[...document.querySelectorAll('.tools, nav')].every(e => e.offsetHeight === 0)")
+    assert shown.see("document.querySelector('.legend').offsetHeight") > 0
+    assert shown.said == []

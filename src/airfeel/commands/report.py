@@ -4,7 +4,7 @@ from pathlib import Path
 
 
 def report(folder: Path = Path("results"), /) -> None:
-    """Write an HTML page and PNG and SVG figures from the runs in a results folder.
+    """Write an HTML page, PNG and SVG figures and a table from the runs in a results folder.
 
     The page is one file that opens without a network. Runs that differ only in their seed become one curve
     with a 95 % confidence band. Needs the extra "report": pip install 'airfeel[report]'.
@@ -19,6 +19,10 @@ def report(folder: Path = Path("results"), /) -> None:
     from airfeel.experiments.report import text_table, write_report
 
     written = write_report(folder)
-    print(text_table(written.table))
-    for path in (written.page, *written.images):
+    for exhibit in written.exhibits:
+        print(exhibit.title, *([exhibit.missing] if exhibit.missing else []), sep="\n")
+        for table in (*exhibit.headlines, *exhibit.tables):
+            print(f"\n{table.title}\n{text_table(table.rows)}")
+        print()
+    for path in (written.page, written.table, *written.images):
         print(path)

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,16 +11,17 @@ from scipy.special import stdtrit
 
 from airfeel.config.schemes import SCHEMES
 from airfeel.experiments.results import finished_runs, read_config
-from airfeel.experiments.rundir import read_records
-from airfeel.simulation.records import Record
+from airfeel.experiments.rundir import read_rows
+
+Rows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """One finished run: the settings that determine its result, by dotted key, and one record per round."""
+    """One finished run: the settings that determine its result, by dotted key, and one row per round."""
 
     settings: Mapping[str, Any]
-    records: Sequence[Record]
+    rows: Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,16 +43,26 @@ class Mean:
     seeds: int
 
 
-def read_runs(folder: Path) -> tuple[list[Run], list[str]]:
-    """Return the finished runs below ``folder/runs`` and a sentence about each folder left out."""
+def read_runs(folder: Path, elsewhere: Collection[str] = ()) -> tuple[list[Run], list[str]]:
+    """Return the finished runs below ``folder/runs`` and a sentence about each folder left out.
+
+    Folders whose names are in ``elsewhere`` are passed over without a word.
+    """
     complete = finished_runs(folder)
     if not complete:
         raise ValueError(f"{folder}: has no finished run under {folder / 'runs'}")
-    left_out = sorted(
-        path.name for path in (folder / "runs").iterdir() if path.is_dir() and path not in complete
-    )
-    runs = [Run(read_config(path).identity(), read_records(path)) for path in complete]
-    return runs, [f"{name}: not finished or damaged, left out" for name in left_out]
+    runs, left_out = [], []
+    for path in sorted(path for path in (folder / "runs").iterdir() if path.is_dir()):
+        if path.name in elsewhere:
+            continue
+        if path not in complete:
+            left_out.append(f"{path.name}: not finished or damaged, left out")
+            continue
+        try:
+            runs.append(Run(read_config(path).identity(), read_rows(path)))
+        except ValueError:
+            left_out.append(f"{path.name}: not a training run and of no known experiment, left out")
+    return runs, left_out
 
 
 def group_runs(runs: Iterable[Run]) -> list[Group]:
@@ -65,13 +76,13 @@ def group_runs(runs: Iterable[Run]) -> list[Group]:
     return sorted(named, key=lambda group: (order.index(group.runs[0].settings["scheme"]), group.label))
 
 
-def average(group: Group, metric: str, x: str = "round") -> list[Mean]:
-    """Return the mean of ``metric`` over the group's seeds, wherever every one of them has a value."""
-    columns = zip(*(run.records for run in group.runs), strict=False)
+def average(runs: Iterable[Rows], metric: str, x: str = "round") -> list[Mean]:
+    """Return the mean of ``metric`` over the runs, wherever every one of them has a value."""
+    columns = zip(*runs, strict=False)
     return [
-        interval(getattr(at[0], x), [getattr(record, metric) for record in at])
+        interval(at[0][x], [row[metric] for row in at])
         for at in columns
-        if all(getattr(record, metric) is not None for record in at)
+        if all(row.get(metric) is not None for row in at)
     ]
 
 

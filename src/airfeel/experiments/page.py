@@ -1,58 +1,45 @@
-"""The report's HTML: one file, no network, light and dark, from phone to wide screen."""
+"""The report's HTML: one file, no network, light and dark, from phone to wide screen and paper."""
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from html import escape
+from importlib import resources
 
 from airfeel.experiments.charts import Drawing, javascript
-
-_STYLE = """
-:root { color-scheme: light dark; --text: #1b1f24; --soft: #5b6570; --line: #d7dce1; --back: #ffffff; }
-@media (prefers-color-scheme: dark) {
-  :root { --text: #e8eaed; --soft: #a4adb7; --line: #3a4149; --back: #15181c; }
-}
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 60rem; font: 16px/1.5 system-ui, sans-serif;
-  background: var(--back); color: var(--text); }
-h1 { font-size: 1.6rem; margin: 0 0 1rem; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .2rem; }
-p { margin: .2rem 0 .6rem; color: var(--soft); }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; min-width: 100%; font-variant-numeric: tabular-nums; }
-th, td { padding: .35rem .7rem;
-  border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-figure { margin: 0; } .chart { width: 100%; min-height: 380px; }
-"""
+from airfeel.experiments.curves import CurveDrawing
+from airfeel.experiments.exhibits import Exhibit, Table
 
 # The browser itself then refuses every request; Vega compiles its expressions, hence unsafe-eval.
 _POLICY = (
     "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline' 'unsafe-eval'"
 )
-
-# Drawn again when the colour scheme changes; the only menu entries are those that need no network.
-_SCRIPT = """
-const dark = matchMedia("(prefers-color-scheme: dark)");
-const read = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-function draw() {
-  const text = read("--text"), line = read("--line");
-  const config = { background: "transparent", view: { stroke: "transparent" },
-    axis: { labelColor: text, titleColor: text, gridColor: line, domainColor: line, tickColor: line },
-    legend: { labelColor: text }, font: "system-ui, sans-serif" };
-  const actions = { export: true, source: false, compiled: false, editor: false };
-  for (const [id, spec] of Object.entries(FIGURES))
-    vegaEmbed("#" + id, spec, { config, actions, renderer: "svg" });
-}
-dark.addEventListener("change", draw);
-draw();
-"""
+_HINT = (
+    "Click in a legend to hide or show, double click for one alone. Drag a plot to move it; zoom with Ctrl "
+    "and wheel, or with the buttons. Bands are 95 % confidence intervals over seeds."
+)
 
 
-def render(
-    title: str, table: Sequence[Sequence[str]], drawings: Sequence[Drawing], notes: Sequence[str]
-) -> str:
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Everything the page says."""
+
+    title: str
+    exhibits: Sequence[Exhibit]
+    costs: Sequence[Sequence[str]] = ()
+    campaign: str = ""
+    environment: Sequence[tuple[str, str]] = ()
+    notes: Sequence[str] = ()
+
+
+def render(content: Content) -> str:
     """Return the whole page as one string."""
-    specs = json.dumps({f"figure-{d.figure.name}": d.spec() for d in drawings}, separators=(",", ":"))
+    drawings = [drawing for exhibit in content.exhibits for drawing in exhibit.drawings]
+    data = json.dumps(
+        {d.figure.name: d.payload() for d in drawings}, separators=(",", ":"), ensure_ascii=False
+    )
     return "\n".join(
         [
             "<!doctype html>",
@@ -60,31 +47,88 @@ def render(
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
             '<link rel="icon" href="data:,">',
-            f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
-            f"<h1>{escape(title)}</h1>",
-            _table(table),
-            *(_figure(drawing) for drawing in drawings),
-            *(f"<p>{escape(note)}</p>" for note in notes),
+            f"<title>{escape(content.title)}</title><style>{_part('page.css')}</style></head><body>",
+            *_head(content),
+            *(_exhibit(exhibit) for exhibit in content.exhibits),
+            *_foot(content),
             f"<script>{_inline(javascript())}</script>",
-            f"<script>const FIGURES = {_inline(specs)};{_SCRIPT}</script>",
+            f"<script>const FIGURES = {_inline(data)};\n{_inline(_part('page.js'))}</script>",
             "</body></html>\n",
         ]
     )
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
+def _head(content: Content) -> list[str]:
+    parts = [f"<h1>{escape(content.title)}</h1>"]
+    if content.campaign:
+        parts.append(f"<p>{escape(content.campaign[0].upper() + content.campaign[1:])}.</p>")
+    if len(content.exhibits) > 1:
+        links = "".join(f'<li><a href="#{_id(e)}">{escape(e.title)}</a></li>' for e in content.exhibits)
+        parts.append(f'<nav aria-label="Contents"><ul>{links}</ul></nav>')
+    parts.append(f'<p class="hint">{escape(_HINT)}</p>')
+    return parts
+
+
+def _exhibit(exhibit: Exhibit) -> str:
+    parts = [f'<section id="{_id(exhibit)}"><h2>{escape(exhibit.title)}</h2>']
+    parts += [f"<p>{escape(exhibit.caption)}</p>"] if exhibit.caption else []
+    parts += [f'<p class="missing">{escape(exhibit.missing)}</p>'] if exhibit.missing else []
+    parts += [_titled(table) for table in exhibit.headlines]
+    parts += [_figure(drawing) for drawing in exhibit.drawings]
+    parts += [_titled(table) for table in exhibit.tables]
+    if exhibit.settings:
+        words = "".join(_titled(table, "words") for table in exhibit.settings)
+        source = f"<h3>As a file</h3><pre>{escape(exhibit.source)}</pre>"
+        parts.append(f"<details><summary>Settings</summary>{words}{source}</details>")
+    if exhibit.costs:
+        parts.append(f"<details><summary>Computing time</summary>{_table(exhibit.costs)}</details>")
+    return "\n".join([*parts, "</section>"])
+
+
+def _figure(drawing: Drawing | CurveDrawing) -> str:
+    figure = drawing.figure
+    return (
+        f'<figure id="figure-{escape(figure.name)}"><figcaption><h3>{escape(figure.title)}</h3>'
+        f"<p>{escape(figure.caption)}</p></figcaption></figure>"
+    )
+
+
+def _foot(content: Content) -> list[str]:
+    parts = []
+    if content.costs:
+        parts.append(f'<section id="costs"><h2>Computing time</h2>{_table(content.costs)}</section>')
+    if content.environment:
+        facts = "".join(
+            f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in content.environment
+        )
+        parts.append(f'<section id="environment"><h2>Environment</h2><dl>{facts}</dl></section>')
+    parts.append(
+        '<section id="data"><h2>Data</h2><p>Every round of every finished run: '
+        '<a href="results.csv">results.csv</a>, beside this page. Each figure has its own numbers as CSV.</p>'
+    )
+    parts += [f"<p>{escape(note)}</p>" for note in content.notes]
+    return [*parts, "</section>"]
+
+
+def _titled(table: Table, kind: str = "") -> str:
+    note = f"<p>{escape(table.note)}</p>" if table.note else ""
+    return f"<h3>{escape(table.title)}</h3>{note}{_table(table.rows, kind)}"
+
+
+def _table(rows: Sequence[Sequence[str]], kind: str = "") -> str:
     head = "".join(f"<th>{escape(cell)}</th>" for cell in rows[0])
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows[1:])
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    table = f'<table class="{kind}">' if kind else "<table>"
+    return f'<div class="wide">{table}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _figure(drawing: Drawing) -> str:
-    figure = drawing.figure
-    hint = "Choose curves in the legend (shift for several)."
-    return (
-        f"<h2>{escape(figure.title)}</h2><p>{escape(figure.caption)} {hint}</p>"
-        f'<figure><div class="chart" id="figure-{escape(figure.name)}"></div></figure>'
-    )
+def _id(exhibit: Exhibit) -> str:
+    return escape(f"experiment-{exhibit.name}")
+
+
+@cache
+def _part(name: str) -> str:
+    return (resources.files("airfeel.experiments") / "web" / name).read_text(encoding="utf-8")
 
 
 def _inline(code: str) -> str:

@@ -4,82 +4,81 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from airfeel.experiments import charts, page
-from airfeel.experiments.charts import Figure
+from airfeel.experiments import page
+from airfeel.experiments.collect import Collected, collect, known_experiments
+from airfeel.experiments.costs import campaign, cost_table
+from airfeel.experiments.environment import environment
+from airfeel.experiments.exhibits import Exhibit, show_experiment, show_loose
 from airfeel.experiments.files import explained, write_atomically
 from airfeel.experiments.groups import Group, average, group_runs, read_runs
-
-FIGURES = (
-    Figure(
-        name="accuracy",
-        title="Test accuracy",
-        metric="accuracy",
-        y_title="test accuracy",
-        y_format=".0%",
-        caption="Accuracy on the test images after each round.",
-    ),
-    Figure(
-        name="nmse",
-        title="Recovery error",
-        metric="nmse_db",
-        y_title="NMSE (dB)",
-        caption="Squared error of the recovered aggregate relative to its own energy; lower is better.",
-    ),
-    Figure(
-        name="loss",
-        title="Test loss",
-        metric="loss",
-        y_title="test loss",
-        caption="Cross-entropy on the test images after each round.",
-    ),
-)
+from airfeel.experiments.plan import SHIPPED, Experiment
+from airfeel.experiments.results import write_results
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was written, and the table that the page shows."""
+    """What was written, and what the page shows."""
 
     page: Path
+    table: Path
     images: Sequence[Path]
-    table: Sequence[Sequence[str]]
+    exhibits: Sequence[Exhibit]
     left_out: Sequence[str]
 
 
-def write_report(folder: Path, figures: Sequence[Figure] = FIGURES, title: str = "airfeel results") -> Report:
-    """Write ``report.html`` and ``figures/*.png`` and ``*.svg`` into a results folder.
+def write_report(folder: Path, title: str = "airfeel results") -> Report:
+    """Write ``report.html``, ``results.csv`` and ``figures/*.png`` and ``*.svg`` into a results folder.
 
     Parameters
     ----------
     folder
-        Holds ``runs/<name>-<hash>/`` as written by every command that trains. Runs that differ only in their
-        seed become one curve: their mean, with a 95 % confidence band.
-    figures
-        What to draw, in this order; a figure without data is left out.
+        Holds ``runs/<name>-<hash>/`` as written by every command that trains, and ``experiments/<name>.toml``
+        for the experiments that were begun. Runs that differ only in their seed become one curve: their mean,
+        with a 95 % confidence band.
     title
         The page's heading.
     """
-    runs, left_out = read_runs(folder)
-    groups = group_runs(runs)
-    drawings = [d for figure in figures if (d := charts.draw(figure, groups)) is not None]
-    table = summary_table(groups)
+    experiments = sorted(known_experiments(folder), key=_place)
+    members = {run.work.label() for experiment in experiments for run in experiment.runs()}
+    runs, left_out = read_runs(folder, members)
+    collected = [collect(experiment, folder) for experiment in experiments]
+    exhibits = show_all(collected, group_runs(runs))
     with explained(folder):
         (folder / "figures").mkdir(exist_ok=True)
+        drawings = [drawing for exhibit in exhibits for drawing in exhibit.drawings]
         images = [path for d in drawings for path in d.save(folder / "figures" / d.figure.name)]
-        html = page.render(title, table, drawings, left_out)
-        write_atomically(folder / "report.html", html.encode())
-    return Report(folder / "report.html", images, table, left_out)
+        table = write_results(folder)
+        content = page.Content(
+            title=title,
+            exhibits=exhibits,
+            costs=cost_table(collected) if collected else [],
+            campaign=campaign(folder),
+            environment=environment(),
+            notes=left_out,
+        )
+        write_atomically(folder / "report.html", page.render(content).encode())
+    return Report(folder / "report.html", table, images, exhibits, left_out)
+
+
+def show_all(collected: Sequence[Collected], groups: Sequence[Group]) -> list[Exhibit]:
+    """Return the parts of the page, no two figures with the same name."""
+    exhibits: list[Exhibit] = [show_loose(groups, summary_table(groups))] if groups else []
+    for one in collected:
+        taken = {drawing.figure.name for exhibit in exhibits for drawing in exhibit.drawings}
+        exhibits.append(show_experiment(one, taken))
+    return [*exhibits[1:], exhibits[0]] if groups else exhibits
 
 
 def summary_table(groups: Sequence[Group]) -> list[list[str]]:
     """Return the last round of every group as rows of text, the first row being the heading."""
     rows = [["scheme", "seeds", "rounds", "accuracy", "loss", "NMSE (dB)", "channel uses"]]
     for group in groups:
-        last = group.runs[0].records[-1]
+        last = group.runs[0].rows[-1]
         cells = [
             _cell(group, metric, form)
             for metric, form in (("accuracy", ".4f"), ("loss", ".4f"), ("nmse_db", ".1f"))
         ]
-        rows.append([group.label, str(len(group.runs)), str(last.round), *cells, f"{last.symbols:,}"])
+        rows.append([group.label, str(len(group.runs)), str(last["round"]), *cells, f"{last['symbols']:,}"])
     return rows
 
 
@@ -96,8 +95,14 @@ def text_table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+def _place(experiment: Experiment) -> tuple[int, str]:
+    """Return the place of an experiment on the page: the paper's figures first, one's own sweeps last."""
+    shipped = experiment.name in SHIPPED
+    return SHIPPED.index(experiment.name) if shipped else len(SHIPPED), experiment.name
+
+
 def _cell(group: Group, metric: str, form: str) -> str:
-    means = average(group, metric)
+    means = average([run.rows for run in group.runs], metric)
     if not means:
         return "-"
     last = means[-1]

@@ -1,0 +1,280 @@
+// Draws the figures of the page: FIGURES holds, by name, what curves.py and charts.py call a payload.
+"use strict";
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function make(tag, facts = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [key, value] of Object.entries(facts))
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else element.setAttribute(key, value);
+  element.append(...children);
+  return element;
+}
+
+function save(name, text) {
+  const url = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  make("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10000);
+}
+
+function toCsv(rows) {
+  const cell = value => /[",\n]/.test(value ?? "") ? `"${String(value).replaceAll('"', '""')}"` : value ?? "";
+  return rows.map(row => row.map(cell).join(",") + "\n").join("");
+}
+
+const five = number => Number(number.toPrecision(5));
+
+// --- figures of curves -------------------------------------------------------------------------------------
+
+class CurveFigure {
+  constructor(root, name, figure) {
+    Object.assign(this, { root, name, figure, x: figure.x, views: [] });
+    this.shown = { name: new Set(figure.names.keys()), variant: new Set(figure.variants.keys()) };
+    this.plots = make("div", { class: figure.split ? "plots split" : "plots" });
+    this.note = make("span", { class: "note" });
+    this.tip = make("div", { class: "tip" });
+    root.append(this.tools(), ...this.legends(), this.plots, this.tip);
+  }
+
+  tools() {
+    const zoom = (sign, label, factor) =>
+      make("button", { type: "button", title: label, "aria-label": label, onclick: () => this.zoom(factor) }, sign);
+    const ways = [zoom("+", "zoom in", 0.6), zoom("−", "zoom out", 1 / 0.6), zoom("reset", "show everything", null)];
+    const csv = make("button", { type: "button", class: "csv", onclick: () => save(`${this.name}.csv`, this.csv()) }, "CSV");
+    const tools = make("div", { class: "tools" }, make("span", { class: "switch" }, ...ways));
+    if (this.figure.curves.some(curve => curve.symbols)) tools.prepend(this.axisSwitch());
+    tools.append(this.note, make("span", { class: "push" }), csv, link(this.name, "png"), link(this.name, "svg"));
+    return tools;
+  }
+
+  axisSwitch() {
+    const choose = x => { this.x = x; press(); this.draw(); };
+    const button = (x, text) => make("button", { type: "button", "data-x": x, onclick: () => choose(x) }, text);
+    const buttons = [button("round", "rounds"), button("symbols", "symbols")];
+    const press = () => buttons.forEach(b => b.setAttribute("aria-pressed", b.dataset.x === this.x));
+    press();
+    return make("span", { class: "switch axis", role: "group", "aria-label": "x axis" }, ...buttons);
+  }
+
+  legends() {
+    const { names, variants, split, colours, dashes } = this.figure;
+    const found = [this.legend("name", names, place => [colours[place], dashes[names[place]]])];
+    if (variants.length > 1 && !split)
+      found.push(this.legend("variant", variants, place => ["currentColor", dashes[variants[place]]]));
+    return found;
+  }
+
+  legend(kind, labels, look) {
+    const buttons = labels.map((label, place) => make("button", {
+      type: "button", title: "click: hide or show; double click: only this one",
+      onclick: () => this.toggle(kind, place), ondblclick: () => this.only(kind, place),
+    }, key(...look(place)), label));
+    this[`${kind}Buttons`] = buttons;
+    this.press(kind);
+    return make("div", { class: `legend ${kind}`, role: "group" }, ...buttons);
+  }
+
+  press(kind) {
+    this[`${kind}Buttons`]?.forEach((b, place) => b.setAttribute("aria-pressed", this.shown[kind].has(place)));
+  }
+
+  toggle(kind, place) {
+    const shown = this.shown[kind];
+    if (!shown.delete(place)) shown.add(place);
+    if (!shown.size) this[`${kind}Buttons`].forEach((_, each) => shown.add(each));
+    this.refresh(kind);
+  }
+
+  only(kind, place) {
+    this.shown[kind] = new Set([place]);
+    this.refresh(kind);
+  }
+
+  refresh(kind) {
+    this.press(kind);
+    for (const { view, variant } of this.views) view.data("rows", this.rows(variant)).runAsync();
+  }
+
+  visible(variant) {
+    return this.figure.curves.filter(curve => this.shown.name.has(curve.name) && curve[this.x] &&
+      (variant === null ? this.shown.variant.has(curve.variant) : curve.variant === variant));
+  }
+
+  rows(variant) {
+    const { names, variants } = this.figure;
+    return this.visible(variant).flatMap(curve => curve.mean.map((mean, place) => {
+      const half = curve.half ? curve.half[place] : 0;
+      return { curve: names[curve.name], variant: variants[curve.variant], x: curve[this.x][place],
+        mean, low: mean - half, high: mean + half };
+    }));
+  }
+
+  csv() {
+    const { names, variants } = this.figure;
+    const head = ["curve", "variant", "round", "symbols", "mean", "low", "high", "seeds"];
+    return toCsv([head, ...this.figure.curves.flatMap(curve => curve.mean.map((mean, place) => {
+      const half = curve.half ? curve.half[place] : 0;
+      return [names[curve.name], variants[curve.variant], curve.round[place], curve.symbols?.[place],
+        mean, curve.half ? five(mean - half) : "", curve.half ? five(mean + half) : "", curve.seeds];
+    }))]);
+  }
+
+  spec() {
+    const spec = structuredClone(this.figure.spec);
+    const ends = this.figure.split ? [this.rowsOfAll()] : [];
+    for (const { encoding } of spec.layer) {
+      encoding.x.title = this.figure.xTitles[this.x];
+      encoding.x.axis.format = this.figure.xFormats[this.x];
+      for (const [low, high] of ends) encoding.y.scale = { ...encoding.y.scale, domain: [low, high], nice: true };
+    }
+    return spec;
+  }
+
+  rowsOfAll() {
+    let low = Infinity, high = -Infinity;
+    for (const curve of this.figure.curves)
+      curve.mean.forEach((mean, place) => {
+        const half = curve.half ? curve.half[place] : 0;
+        low = Math.min(low, mean - half); high = Math.max(high, mean + half);
+      });
+    return [low, high];
+  }
+
+  async draw() {
+    this.views.forEach(({ view }) => view.finalize());
+    this.views = [];
+    this.plots.replaceChildren();
+    const silent = [...new Set(this.figure.curves.filter(curve => !curve[this.x]).map(c => this.figure.names[c.name]))];
+    this.note.textContent = silent.length ? `uses no channel: ${silent.join(", ")}` : "";
+    const places = this.figure.split ? [...this.figure.variants.keys()] : [null];
+    await Promise.all(places.map(variant => this.plot(variant)));
+  }
+
+  async plot(variant) {
+    const chart = make("div", { class: "chart" }), cursor = make("div", { class: "cursor" });
+    const title = variant === null ? [] : [make("h4", {}, this.figure.variants[variant])];
+    const plot = make("div", { class: "plot" }, ...title, make("div", { class: "inner" }, chart, cursor));
+    this.plots.append(plot);
+    const spec = { ...this.spec(), datasets: { rows: this.rows(variant) } };
+    const { view } = await embed(chart, spec, false);
+    const entry = { view, variant, chart, cursor };
+    this.views.push(entry);
+    chart.addEventListener("pointermove", event => this.hover(event, entry));
+    chart.addEventListener("pointerleave", () => this.leave(entry));
+  }
+
+  // Towards the end of the curves, where they are compared. Vega-Lite names its signals after the fields.
+  zoom(factor) {
+    for (const { view, variant } of this.views) {
+      const ends = this.visible(variant).map(curve => curve.mean.at(-1));
+      const anchors = { x: view.scale("x").domain()[1], mean: ends.reduce((a, b) => a + b, 0) / (ends.length || 1) };
+      for (const [field, scale] of [["x", "x"], ["mean", "y"]]) {
+        const moved = view.scale(scale).domain().map(end => anchors[field] + (end - anchors[field]) * factor);
+        view.signal(`zoom_${field}`, factor === null ? null : moved);
+      }
+      view.runAsync();
+    }
+  }
+
+  hover(event, { view, variant, chart, cursor }) {
+    const box = chart.getBoundingClientRect(), pad = view.padding(), [left, top] = view.origin();
+    const px = event.clientX - box.left - pad.left - left, py = event.clientY - box.top - pad.top - top;
+    if (px < 0 || px > view.width() || py < 0 || py > view.height()) return this.leave({ cursor });
+    const x = view.scale("x").invert(px), y = view.scale("y");
+    const found = this.visible(variant).map(curve => at(curve, this.x, x)).filter(point => point)
+      .sort((a, b) => b.mean - a.mean);
+    if (!found.length) return this.leave({ cursor });
+    const near = found.reduce((a, b) => Math.abs(y(a.mean) - py) < Math.abs(y(b.mean) - py) ? a : b);
+    const line = pad.left + left + view.scale("x")(near.x);
+    Object.assign(cursor.style, { display: "block", left: `${line}px`, top: `${pad.top + top}px`, height: `${view.height()}px` });
+    this.say(found, near, variant);
+    this.place(event);
+  }
+
+  say(found, near, variant) {
+    const { names, variants, xTitles, percent } = this.figure;
+    const text = value => percent ? `${(100 * value).toFixed(2)} %` : value.toPrecision(4);
+    const half = point => point.half === undefined ? "" : `± ${percent ? (100 * point.half).toFixed(2) : point.half.toPrecision(2)}`;
+    const label = ({ curve }) => [names[curve.name], variant === null ? variants[curve.variant] : ""].filter(Boolean).join(", ");
+    const rows = found.map(point => make("tr", point === near ? { class: "near" } : {},
+      make("td", {}, this.keyOf(point.curve), " ", label(point)), make("td", {}, text(point.mean)), make("td", {}, half(point))));
+    this.tip.replaceChildren(`${xTitles[this.x]} ${near.x.toLocaleString("en")}`, make("table", {}, ...rows));
+  }
+
+  keyOf(curve) {
+    const { names, variants, colours, dashes } = this.figure;
+    return key(colours[curve.name], dashes[variants[curve.variant]] ?? dashes[names[curve.name]], 22);
+  }
+
+  place(event) {
+    const box = this.root.getBoundingClientRect(), x = event.clientX - box.left;
+    this.tip.style.display = "block";
+    const width = this.tip.offsetWidth, left = x > box.width / 2 ? x - width - 16 : x + 16;
+    this.tip.style.left = `${Math.max(0, Math.min(left, box.width - width))}px`;
+    this.tip.style.top = `${Math.max(0, event.clientY - box.top - this.tip.offsetHeight - 12)}px`;
+  }
+
+  leave({ cursor }) {
+    cursor.style.display = this.tip.style.display = "none";
+  }
+}
+
+// The point of a curve that is nearest to x, if x is within its range.
+function at(curve, axis, x) {
+  const xs = curve[axis], last = xs.length - 1, slack = (xs[last] - xs[0]) / (last || 1);
+  if (x < xs[0] - slack || x > xs[last] + slack) return null;
+  let low = 0, high = last;
+  while (high - low > 1) { const middle = (low + high) >> 1; if (xs[middle] <= x) low = middle; else high = middle; }
+  const place = x - xs[low] < xs[high] - x ? low : high;
+  return { curve, x: xs[place], mean: curve.mean[place], half: curve.half?.[place] };
+}
+
+function key(colour, dash, width = 34) {
+  const svg = document.createElementNS(SVG, "svg"), line = document.createElementNS(SVG, "line");
+  const facts = { x1: 1, x2: width - 1, y1: 6, y2: 6, stroke: colour, "stroke-width": 2.5,
+    "stroke-dasharray": dash && dash[1] ? dash.join(" ") : "none" };
+  for (const [name, value] of Object.entries(facts)) line.setAttribute(name, value);
+  for (const [name, value] of Object.entries({ width, height: 12, "aria-hidden": true })) svg.setAttribute(name, value);
+  svg.append(line);
+  return svg;
+}
+
+const link = (name, kind) => make("a", { href: `figures/${name}.${kind}` }, kind.toUpperCase());
+
+// --- figures of any other kind -----------------------------------------------------------------------------
+
+function anyFigure(root, name, { spec }) {
+  const rows = values(spec), keys = rows.length ? Object.keys(rows[0]) : [];
+  const csv = make("button", { type: "button", class: "csv",
+    onclick: () => save(`${name}.csv`, toCsv([keys, ...rows.map(row => keys.map(each => row[each]))])) }, "CSV");
+  const tools = make("div", { class: "tools" }, make("span", { class: "push" }),
+    ...(rows.length ? [csv] : []), link(name, "png"), link(name, "svg"));
+  const chart = make("div", { class: "chart own" });
+  root.append(tools, chart);
+  return embed(chart, spec, { export: true, source: false, compiled: false, editor: false });
+}
+
+// The longest list of rows anywhere in a description.
+function values(spec) {
+  if (spec === null || typeof spec !== "object") return [];
+  const own = Array.isArray(spec.values) && typeof spec.values[0] === "object" ? spec.values : [];
+  const inner = Object.entries(spec).filter(([name]) => name !== "values").map(([, part]) => values(part));
+  return [own, ...inner].reduce((a, b) => b.length > a.length ? b : a);
+}
+
+// Colours of text and axes come from the style sheet, which knows about darkness and paper.
+function embed(chart, spec, actions) {
+  const config = { background: "transparent", view: { stroke: "transparent" }, font: "system-ui, sans-serif" };
+  return vegaEmbed(chart, spec, { config, actions, renderer: "svg", tooltip: true });
+}
+
+async function drawAll() {
+  for (const [name, figure] of Object.entries(FIGURES)) {
+    const root = document.getElementById(`figure-${name}`);
+    if (figure.curves) await new CurveFigure(root, name, figure).draw();
+    else await anyFigure(root, name, figure);
+  }
+  document.body.dataset.drawn = "yes";
+}
+drawAll();
