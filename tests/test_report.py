@@ -326,7 +326,8 @@ def the_axis_can_be_symbols(shown):
 
 
 def plots_can_be_zoomed_and_asked(shown):
-    ticks = "[...document.querySelectorAll('#figure-fig5a .role-axis-label text')].map(t => t.textContent).sort().join()"
+    labels = "document.querySelectorAll('#figure-fig5a .role-axis-label text')"
+    ticks = f"[...{labels}].map(t => t.textContent).sort().join()"
     before = shown.see(ticks)
     shown.see("document.querySelector('#figure-fig5a [title=\"zoom in\"]').click()")
     shown.until(f"{ticks} !== '{before}'")
