@@ -1,38 +1,18 @@
-"""What a run of an experiment can be: a training run, or a study of the receiver alone."""
+"""What a run of an experiment can be: a training run, or a study of the theory."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from airfeel.config import SCHEMES, Config, build_config
 from airfeel.config.toml import merge
+from airfeel.experiments import bound_study, recovery
+from airfeel.experiments.rundir import Work as Work
 from airfeel.experiments.rundir import finished
 from airfeel.experiments.runner import execute
 
 _MATRIX_EFFORT = 50  # of a dense matrix with s = N, drawn and multiplied by in a round, over a gradient's
-
-
-class Work(Protocol):
-    """A unit of work: a frozen description with a folder of its own, done at most once."""
-
-    @property
-    def rounds(self) -> int:
-        """How many lines its ``rounds.jsonl`` will have."""
-        ...
-
-    @property
-    def scheme(self) -> str:
-        """What is tried out."""
-        ...
-
-    def label(self) -> str:
-        """Return the name of its folder, which ends with the hash of all that determines the result."""
-        ...
-
-    def to_toml(self) -> str:
-        """Return the description as a file."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +49,11 @@ def _training_effort(config: Config) -> float:
     return config.rounds * (config.devices.local_steps + dense * _MATRIX_EFFORT * config.uplink.ratio)
 
 
-KINDS: dict[str, Kind] = {"training": Kind(_load_training, _train, _training_effort)}
+KINDS: dict[str, Kind] = {
+    "training": Kind(_load_training, _train, _training_effort),
+    "recovery": Kind(recovery.load, recovery.execute, recovery.effort),
+    "bound": Kind(bound_study.load, bound_study.execute, bound_study.effort),
+}
 
 
 @dataclass(frozen=True, slots=True)

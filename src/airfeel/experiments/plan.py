@@ -18,7 +18,7 @@ from airfeel.config import mistakes, toml
 from airfeel.config.sections import Count, Section
 from airfeel.experiments.kinds import KINDS, Work
 
-PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8")
+PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
 BEYOND = ("tuned", "fading", "fashion")
 SHIPPED = (*PAPER, *BEYOND)
 QUICK_ROUNDS, QUICK_SEEDS = 50, 2
@@ -42,6 +42,10 @@ class FigureSpec(Section):
     name: Name
     """of the files made from it"""
     title: Text
+    kind: Literal["curves", "magnitudes", "evolution", "recovery", "cost", "bound"] = "curves"
+    """curves of a metric, or one of the special figures"""
+    variant: str = ""
+    """show this variant only (special figures)"""
     metric: Literal["accuracy", "loss", "nmse_db"] = "accuracy"
     x: Literal["round", "symbols"] = "round"
     caption: str = ""
@@ -84,6 +88,10 @@ class Experiment(Section):
                 raise mistakes.Contradiction(f"grid.{key}", values, "must be a list of values")
         if self.grid and self.variants:
             raise mistakes.Contradiction("grid", dict(self.grid), "must be empty where variants are listed")
+        known = [label for label, _ in self._variants()]
+        for figure in self.figures:
+            if figure.variant and figure.variant not in known:
+                raise mistakes.Contradiction("figures.variant", figure.variant, f"must be one of {known}")
         return self
 
     def runs(self) -> list["PlannedRun"]:
@@ -108,7 +116,12 @@ class Experiment(Section):
         return [key for key in dict.fromkeys(keys) if key != "scheme"]
 
     def shortened(self, rounds: int | None = None, seeds: int | None = None) -> "Experiment":
-        """Return the same experiment with another number of rounds, or with seeds 0, 1, ... only."""
+        """Return the same experiment with another number of rounds, or with seeds 0, 1, ... only.
+
+        A study that is no training has the rounds it needs: it becomes shorter, never longer.
+        """
+        if rounds is not None and self.kind != "training" and self.rounds is not None:
+            rounds = min(rounds, self.rounds)
         changes: dict[str, Any] = {} if rounds is None else {"rounds": rounds}
         return self.model_copy(update=changes if seeds is None else {**changes, "seeds": tuple(range(seeds))})
 

@@ -12,17 +12,42 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 import airfeel
-from airfeel.config import Config
 from airfeel.experiments import checkpoint, files
 from airfeel.simulation import Record
 
 Array = NDArray[np.floating[Any]]
+
+
+class Work(Protocol):
+    """A unit of work: a frozen description with a folder of its own, done at most once."""
+
+    @property
+    def rounds(self) -> int:
+        """How many lines its ``rounds.jsonl`` will have."""
+        ...
+
+    @property
+    def scheme(self) -> str:
+        """What is tried out."""
+        ...
+
+    def digest(self) -> str:
+        """Return the hash of all that determines the result."""
+        ...
+
+    def label(self) -> str:
+        """Return the name of its folder, which ends with the hash."""
+        ...
+
+    def to_toml(self) -> str:
+        """Return the description as a file."""
+        ...
 
 
 @dataclass(slots=True)
@@ -30,7 +55,7 @@ class RunFolder:
     """Everything one run keeps on disk. Use it through :func:`open_run`, which holds the lock."""
 
     path: Path
-    config: Config
+    config: Work
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -138,13 +163,13 @@ class RunFolder:
             files.write_atomically(self.timings, b"".join(kept))
 
 
-def run_path(config: Config, out: Path) -> Path:
+def run_path(config: Work, out: Path) -> Path:
     """Return the folder of a run, ``out/runs/<name>-<hash>``."""
     return out / "runs" / config.label()
 
 
 @contextmanager
-def open_run(config: Config, out: Path) -> Iterator[RunFolder]:
+def open_run(config: Work, out: Path) -> Iterator[RunFolder]:
     """Open the folder of a run for this process alone."""
     path = run_path(config, out)
     with ExitStack() as stack:
