@@ -30,6 +30,7 @@ Array = NDArray[np.floating[Any]]
 LAGS = 30  # rounds over which persistence and correlation are followed
 FEWEST = 12  # rounds without which there is nothing to say
 LEAST = 1e-4  # lower limit of fitted p01 and beta
+ENERGY = 0.9  # share of the energy whose owners are counted
 QUIET = 1e-12  # noise relative to the signal that stands for none
 LONGEST, SAMPLES = 150, 24_000  # rounds and chains of a prediction
 
@@ -158,6 +159,53 @@ def statistics(aggregates: Array) -> Statistics:
         kurtosis=float(np.mean(values**4) / np.mean(values**2) ** 2),
         chain=fit(float(active.mean()), float(1 - persistence[1]), float(1 - correlation[1])),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Observations:
+    """The three observations of Section III in numbers, means over the rounds of a run.
+
+    Parameters
+    ----------
+    sparsity
+        Observation 1: share of the coefficients that are zero.
+    energetic
+        The same without a threshold: share of the coefficients that hold 90 % of the energy.
+    persistence, persistence_lag2
+        Observation 2: share of the nonzero coefficients that are nonzero in the next round, and in the one
+        after. Supports drawn anew in every round would have 1 - sparsity.
+    correlation, correlation_lag2
+        Observation 3: correlation of the amplitudes with those of the next round, and of the one after,
+        where both are nonzero. Error feedback makes aggregates flicker, so that two rounds may be more
+        alike than neighbours.
+    """
+
+    sparsity: float
+    energetic: float
+    persistence: float
+    persistence_lag2: float
+    correlation: float
+    correlation_lag2: float
+
+
+def observations(folder: Path) -> Observations:
+    """Measure the paper's three observations (Fig. 2) on a run with ``run.record_aggregates``."""
+    aggregates = read_recorded(folder).aggregates
+    found = statistics(aggregates)
+    return Observations(
+        sparsity=float(1 - found.activity.mean()),
+        energetic=_energetic(aggregates),
+        persistence=float(found.persistence[1]),
+        persistence_lag2=float(found.persistence[2]),
+        correlation=float(found.correlation[1]),
+        correlation_lag2=float(found.correlation[2]),
+    )
+
+
+def _energetic(aggregates: Array) -> float:
+    """Return the smallest share of coefficients that holds ``ENERGY`` of every round's energy, on average."""
+    energy = np.cumsum(np.sort(aggregates**2, axis=1)[:, ::-1], axis=1)
+    return float(np.mean(np.sum(energy < ENERGY * energy[:, -1:], axis=1) + 1) / aggregates.shape[1])
 
 
 def fit(activity: float, p01: float, beta: float) -> ChainParams:
