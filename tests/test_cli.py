@@ -10,6 +10,7 @@ import airfeel
 from airfeel.cli import app, main
 from airfeel.config.schemes import SCHEMES
 from airfeel.config.sections import Channel
+from airfeel.experiments.plan import SHIPPED
 from airfeel.learning.sources import CATALOGUE
 
 COMMANDS = sorted(name for name in app if not name.startswith("-"))
@@ -80,7 +81,7 @@ def test_list_names_every_word_that_a_configuration_may_use(capsys):
     assert main(["list"]) == 0
     listed = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")}
     channels = get_args(Channel.model_fields["kind"].annotation)
-    assert listed == {*SCHEMES, *CATALOGUE, *channels}
+    assert listed == {*SCHEMES, *SHIPPED, *CATALOGUE, *channels}
 
 
 def test_data_shows_what_is_present_and_where(tmp_path, monkeypatch, capsys):
