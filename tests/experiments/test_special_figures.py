@@ -100,7 +100,7 @@ def test_every_kind_of_figure_is_known():
 def test_figures_are_drawn_as_chart_and_files(kind, results, tmp_path):
     drawing = SPECIAL[kind](spec_of(kind), results[kind])
     assert drawing.figure.name == f"own-{kind}" and drawing.figure.title == "What is shown"
-    assert drawing.spec()["width"] == "container"
+    assert drawing.payload()["spec"]["width"] == "container"
     for path in drawing.save(tmp_path / drawing.figure.name):
         assert path.stat().st_size > 3000
 
@@ -127,7 +127,7 @@ def test_a_figure_can_show_one_variant(results):
 
 
 def names(drawing):
-    return drawing.spec()["layer"][1]["encoding"]["color"]["scale"]["domain"]
+    return drawing.payload()["spec"]["layer"][1]["encoding"]["color"]["scale"]["domain"]
 
 
 def test_a_figure_of_no_variant_is_refused():
