@@ -23,9 +23,7 @@ help:
 
 demo: $(VENV)/.stamp-demo
 	$(PY) -m airfeel data mnist
-	for scheme in error_free tsa_ga tsa_ga_no_support tsa_ga_no_amplitude a_dsgd; do \
-	  $(PY) -m airfeel run --set scheme=$$scheme --set rounds=100 --out results/demo || exit; \
-	done
+	$(PY) -m airfeel reproduce fig5a --quick --out results/demo
 	$(PY) -m airfeel report results/demo
 
 test: $(VENV)/.stamp-test

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from scipy import stats
 
-from airfeel.experiments import claims, inspection, measures
+from airfeel.experiments import claims, measures
 from airfeel.experiments.claims import (
     INCOMPLETE,
     NOT_REPRODUCED,
@@ -295,7 +295,7 @@ def test_rate_per_symbol_ends_with_the_smaller_budget():
 )
 def test_observations(tmp_path, monkeypatch, observed, expected):
     found = SimpleNamespace(**dict(zip(("sparsity", "persistence", "correlation"), observed, strict=True)))
-    monkeypatch.setattr(inspection, "observations", lambda folder: found, raising=False)
+    monkeypatch.setattr(measures, "observations", lambda folder: found)
     collected = results("fig2", {("error_free", ""): [0, 0]}, tmp_path)
     verdict = judge_claim(CLAIMS[18], collected)
     assert verdict.outcome == expected

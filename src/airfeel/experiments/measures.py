@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel.experiments import inspection
 from airfeel.experiments.collect import Line
 from airfeel.experiments.files import RunError
+from airfeel.experiments.inspection import Observations, observations
 
 Array = NDArray[np.floating[Any]]
 OfOne = Callable[[Line, int], float]
@@ -115,11 +115,8 @@ def _observed(name: str) -> OfOne:
 
 
 @lru_cache(maxsize=64)
-def _observations(folder: Path) -> Any:
-    observe = getattr(inspection, "observations", None)
-    if observe is None:
-        raise RunError(f"{folder}: observations are not available")
-    return observe(folder)
+def _observations(folder: Path) -> Observations:
+    return observations(folder)
 
 
 def _singly(take: OfOne) -> OfSeveral:
