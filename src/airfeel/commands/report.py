@@ -16,7 +16,7 @@ def report(folder: Path = Path("results"), /) -> None:
     folder
         What --out of the training command was.
     """
-    from airfeel.experiments.report import text_table, write_report
+    from airfeel.experiments.report import claims_table, text_table, write_report
 
     written = write_report(folder)
     for exhibit in written.exhibits:
@@ -24,5 +24,7 @@ def report(folder: Path = Path("results"), /) -> None:
         for table in (*exhibit.headlines, *exhibit.tables):
             print(f"\n{table.title}\n{text_table(table.rows)}")
         print()
-    for path in (written.page, written.table, *written.images):
+    if written.verdicts:
+        print(f"Claims of the paper\n{text_table(claims_table(written.verdicts), words=True)}\n")
+    for path in (written.page, *written.data, *written.images):
         print(path)

@@ -19,6 +19,7 @@ MOST_DASHED, MOST_TOGETHER = 4, 16  # variants told apart by dashes, and curves 
 VARIANT_DASHES = [[1, 0], [7, 3], [2, 2], [9, 3, 2, 3]]
 X_TITLES = {"round": "communication round", "symbols": "channel uses (symbols)"}
 X_FORMATS = {"round": "d", "symbols": "~s"}
+MOST_LINEAR = 4  # times the fewest channel uses that a linear axis can show beside them
 MOST_ABREAST = 4  # entries in one row of a legend
 _DATA = altair.NamedData(name="rows")
 _AXIS = {"labelFontSize": 13, "titleFontSize": 14, "titleFontWeight": "normal"}
@@ -65,6 +66,17 @@ class CurveDrawing:
         return len(self.variants) > MOST_DASHED or len(self.curves) > MOST_TOGETHER
 
     @property
+    def log_symbols(self) -> bool:
+        """Whether totals of channel uses are so different that only a logarithmic axis shows them all."""
+        totals = [curve.symbols[-1] for curve in self.curves if curve.on_air]
+        return bool(totals) and max(totals) > MOST_LINEAR * min(totals)
+
+    @property
+    def _drawn(self) -> list[Curve]:
+        """The curves in the files: one that uses no channel has no place over channel uses."""
+        return [curve for curve in self.curves if curve.on_air or self.figure.x == "round"]
+
+    @property
     def dashes(self) -> dict[str, list[int]]:
         """Dashes by variant, or by curve where variants do not need them."""
         if len(self.variants) > 1 and not self.split:
@@ -82,6 +94,7 @@ class CurveDrawing:
             "x": self.figure.x,
             "xTitles": self._x_titles(),
             "xFormats": X_FORMATS,
+            "xScales": self._x_scales(),
             "yTitle": self.figure.y_title,
             "percent": self.figure.y_format.endswith("%"),
             "split": self.split,
@@ -94,7 +107,7 @@ class CurveDrawing:
 
     def save(self, stem: Path) -> list[Path]:
         """Write ``stem.png`` and ``stem.svg``."""
-        rows = [row for curve in self.curves for row in self._rows(curve)]
+        rows = [row for curve in self._drawn for row in self._rows(curve)]
         spec = self._paper_chart().properties(title=self.figure.title).to_dict()
         # Put in afterwards: altair would take seconds to check every row.
         return save_images(spec | {"config": _PAPER, "datasets": {"rows": rows}}, stem)
@@ -116,8 +129,6 @@ class CurveDrawing:
         return columns
 
     def _rows(self, curve: Curve) -> list[dict[str, Any]]:
-        if self.figure.x == "symbols" and not curve.on_air:
-            return []
         places = curve.symbols if self.figure.x == "symbols" else [point.x for point in curve.points]
         return [
             {
@@ -158,9 +169,11 @@ class CurveDrawing:
     def _layers(self, area: Any, line: Any, legends: bool = False) -> tuple[Any, Any]:
         """Return bands and lines with what both have in common."""
         by_variant = len(self.variants) > 1 and not self.split
-        paint = altair.Scale(domain=list(self.colours), range=[_colour(p) for p in self.colours.values()])
+        drawn = {curve.name for curve in (self._drawn if legends else self.curves)}
+        colours = {name: _colour(place) for name, place in self.colours.items() if name in drawn}
+        paint = altair.Scale(domain=list(colours), range=list(colours.values()))
         dash = altair.Scale(domain=list(self.dashes), range=list(self.dashes.values()))
-        legend = _legend(len(self.colours)) if legends else None
+        legend = _legend(len(colours)) if legends else None
         dashes = _legend(len(self.variants), symbolStrokeColor="#444") if legends else None
         x, y = self._axes()
         color = altair.Color("curve:N", scale=paint, legend=legend)
@@ -175,7 +188,7 @@ class CurveDrawing:
                 y2="high:Q",
                 color=color,
                 detail="variant:N",
-                opacity=altair.value(shade),
+                fillOpacity=altair.value(shade),
             ),
             line.encode(
                 x=x,
@@ -192,11 +205,15 @@ class CurveDrawing:
         x = altair.X(
             "x:Q",
             title=self._x_titles()[self.figure.x],
-            scale=altair.Scale(nice=False, zero=False),
+            scale=altair.Scale(**self._x_scales()[self.figure.x]),
             axis=altair.Axis(tickCount=4 if self.split else 8, format=X_FORMATS[self.figure.x]),
         )
         axis = altair.Axis(format=self.figure.y_format, tickCount=5 if self.split else 8)
         return x, {"title": self.figure.y_title, "scale": altair.Scale(zero=False), "axis": axis}
+
+    def _x_scales(self) -> dict[str, dict[str, Any]]:
+        linear = {"type": "linear", "nice": False, "zero": False}
+        return {"round": linear, "symbols": {"type": "log", "nice": False} if self.log_symbols else linear}
 
     def _x_titles(self) -> dict[str, str]:
         """Return what to write below the x axis: less where plots are small."""

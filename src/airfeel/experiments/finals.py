@@ -4,24 +4,18 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from airfeel.experiments.collect import Collected, Line
-from airfeel.experiments.groups import Mean, Rows, interval
+from airfeel.experiments.groups import Mean, interval
+from airfeel.experiments.measures import final
 
 WITHOUT_RADIO = ("error-free", "error_free")  # labels of the curve that others are held against
 MOST_COLUMNS = 5
 Table = list[list[str]]
 
 
-def final_accuracy(rows: Rows) -> float | None:
-    """Return the mean accuracy over the last tenth of the rounds; None where none was measured."""
-    late = rows[-max(1, len(rows) // 10) :]
-    values = [row["accuracy"] for row in late if row.get("accuracy") is not None]
-    return math.fsum(values) / len(values) if values else None
-
-
 def finals(line: Line) -> dict[int, float]:
-    """Return the final accuracy of every seed that has one."""
-    found = {seed: final_accuracy(rows) for seed, rows in line.rows.items()}
-    return {seed: value for seed, value in found.items() if value is not None}
+    """Return the final accuracy, in percent, of every seed that has one."""
+    found = {seed: final(line, seed) for seed in line.rows}
+    return {seed: value for seed, value in found.items() if math.isfinite(value)}
 
 
 def accuracy_table(collected: Collected) -> Table:
@@ -48,15 +42,15 @@ def mean_gap_table(collected: Collected) -> Table:
         if seeds:
             means = [_mean(gap.values()) for gap in by_variant]
             over_seeds = [_mean(gap[seed] for gap in by_variant) for seed in seeds]
-            rows.append([curve, cell(over_seeds), f"{100 * min(means):.2f}", f"{100 * max(means):.2f}"])
+            rows.append([curve, cell(over_seeds), f"{min(means):.2f}", f"{max(means):.2f}"])
     return rows if len(rows) > 1 else []
 
 
 def cell(values: Sequence[float]) -> str:
-    """Return shares in percent: mean and half width of the 95 % interval."""
+    """Return the mean and half the width of its 95 % interval, which a single value does not have."""
     mean: Mean = interval(0, values)
-    half = f" ± {100 * (mean.high - mean.value):.2f}" if mean.seeds > 1 else ""
-    return f"{100 * mean.value:.2f}{half}"
+    half = f" ± {mean.high - mean.value:.2f}" if mean.seeds > 1 else ""
+    return f"{mean.value:.2f}{half}"
 
 
 def _gaps(collected: Collected) -> dict[tuple[str, str], dict[int, float]]:

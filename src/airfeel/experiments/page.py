@@ -8,6 +8,8 @@ from html import escape
 from importlib import resources
 
 from airfeel.experiments.charts import Drawing, javascript
+from airfeel.experiments.claims import Verdict
+from airfeel.experiments.claims_html import claims_section
 from airfeel.experiments.curves import CurveDrawing
 from airfeel.experiments.exhibits import Exhibit, Table
 
@@ -28,6 +30,7 @@ class Content:
 
     title: str
     exhibits: Sequence[Exhibit]
+    verdicts: Sequence[Verdict] = ()
     costs: Sequence[Sequence[str]] = ()
     campaign: str = ""
     environment: Sequence[tuple[str, str]] = ()
@@ -63,14 +66,23 @@ def _head(content: Content) -> list[str]:
     if content.campaign:
         parts.append(f"<p>{escape(content.campaign[0].upper() + content.campaign[1:])}.</p>")
     if len(content.exhibits) > 1:
-        links = "".join(f'<li><a href="#{_id(e)}">{escape(e.title)}</a></li>' for e in content.exhibits)
-        parts.append(f'<nav aria-label="Contents"><ul>{links}</ul></nav>')
+        parts.append(_contents(content))
     parts.append(f'<p class="hint">{escape(_HINT)}</p>')
-    return parts
+    return [*parts, claims_section(content.verdicts)] if content.verdicts else parts
+
+
+def _contents(content: Content) -> str:
+    """Return links to all parts of the page."""
+    named = [("claims", "Claims of the paper")] if content.verdicts else []
+    named += [(f"experiment-{exhibit.name}", exhibit.title) for exhibit in content.exhibits]
+    named += [("costs", "Computing time")] if content.costs else []
+    named += [("environment", "Environment and data")]
+    links = "".join(f'<li><a href="#{escape(place)}">{escape(title)}</a></li>' for place, title in named)
+    return f'<nav aria-label="Contents"><ul>{links}</ul></nav>'
 
 
 def _exhibit(exhibit: Exhibit) -> str:
-    parts = [f'<section id="{_id(exhibit)}"><h2>{escape(exhibit.title)}</h2>']
+    parts = [f'<section id="experiment-{escape(exhibit.name)}"><h2>{escape(exhibit.title)}</h2>']
     parts += [f"<p>{escape(exhibit.caption)}</p>"] if exhibit.caption else []
     parts += [f'<p class="missing">{escape(exhibit.missing)}</p>'] if exhibit.missing else []
     parts += [_titled(table) for table in exhibit.headlines]
@@ -120,10 +132,6 @@ def _table(rows: Sequence[Sequence[str]], kind: str = "") -> str:
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows[1:])
     table = f'<table class="{kind}">' if kind else "<table>"
     return f'<div class="wide">{table}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def _id(exhibit: Exhibit) -> str:
-    return escape(f"experiment-{exhibit.name}")
 
 
 @cache

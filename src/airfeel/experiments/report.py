@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from airfeel.experiments import page
+from airfeel.experiments.claims import Verdict, judge, to_json
 from airfeel.experiments.collect import Collected, collect, known_experiments
 from airfeel.experiments.costs import campaign, cost_table
 from airfeel.experiments.environment import environment
@@ -20,14 +21,17 @@ class Report:
     """What was written, and what the page shows."""
 
     page: Path
-    table: Path
+    data: Sequence[Path]
     images: Sequence[Path]
     exhibits: Sequence[Exhibit]
+    verdicts: Sequence[Verdict]
     left_out: Sequence[str]
 
 
 def write_report(folder: Path, title: str = "airfeel results") -> Report:
-    """Write ``report.html``, ``results.csv`` and ``figures/*.png`` and ``*.svg`` into a results folder.
+    """Write page, tables, verdicts on claims, and figures as PNG and SVG into a results folder.
+
+    They are ``report.html``, ``results.csv``, ``claims.json`` and ``figures/``.
 
     Parameters
     ----------
@@ -43,21 +47,26 @@ def write_report(folder: Path, title: str = "airfeel results") -> Report:
     runs, left_out = read_runs(folder, members)
     collected = [collect(experiment, folder) for experiment in experiments]
     exhibits = show_all(collected, group_runs(runs))
+    verdicts = judge({one.experiment.name: one for one in collected})
     with explained(folder):
         (folder / "figures").mkdir(exist_ok=True)
         drawings = [drawing for exhibit in exhibits for drawing in exhibit.drawings]
         images = [path for d in drawings for path in d.save(folder / "figures" / d.figure.name)]
-        table = write_results(folder)
+        data = [write_results(folder)]
         content = page.Content(
             title=title,
             exhibits=exhibits,
+            verdicts=verdicts,
             costs=cost_table(collected) if collected else [],
             campaign=campaign(folder),
             environment=environment(),
             notes=left_out,
         )
+        if verdicts:
+            data.append(folder / "claims.json")
+            write_atomically(data[-1], to_json(verdicts).encode())
         write_atomically(folder / "report.html", page.render(content).encode())
-    return Report(folder / "report.html", table, images, exhibits, left_out)
+    return Report(folder / "report.html", data, images, exhibits, verdicts, left_out)
 
 
 def show_all(collected: Sequence[Collected], groups: Sequence[Group]) -> list[Exhibit]:
@@ -82,12 +91,18 @@ def summary_table(groups: Sequence[Group]) -> list[list[str]]:
     return rows
 
 
-def text_table(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of text in aligned columns, the first left, the others right."""
+def claims_table(verdicts: Sequence[Verdict]) -> list[list[str]]:
+    """Return number, verdicts and text of every claim, first the heading."""
+    rows = [["claim", "verdict", "against A-DSGD, MMSE", ""]]
+    return rows + [[str(v.number), v.outcome, v.against_mmse or "", v.claim] for v in verdicts]
+
+
+def text_table(rows: Sequence[Sequence[str]], words: bool = False) -> str:
+    """Return rows of text in aligned columns: the first left, the others right unless they are ``words``."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = (
         "  ".join(
-            cell.rjust(width) if i else cell.ljust(width)
+            cell.rjust(width) if i and not words else cell.ljust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
         for row in rows

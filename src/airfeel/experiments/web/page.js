@@ -126,6 +126,7 @@ class CurveFigure {
     for (const { encoding } of spec.layer) {
       encoding.x.title = this.figure.xTitles[this.x];
       encoding.x.axis.format = this.figure.xFormats[this.x];
+      encoding.x.scale = this.figure.xScales[this.x];
       for (const [low, high] of ends) encoding.y.scale = { ...encoding.y.scale, domain: [low, high], nice: true };
     }
     return spec;
@@ -170,7 +171,10 @@ class CurveFigure {
       const ends = this.visible(variant).map(curve => curve.mean.at(-1));
       const anchors = { x: view.scale("x").domain()[1], mean: ends.reduce((a, b) => a + b, 0) / (ends.length || 1) };
       for (const [field, scale] of [["x", "x"], ["mean", "y"]]) {
-        const moved = view.scale(scale).domain().map(end => anchors[field] + (end - anchors[field]) * factor);
+        const log = field === "x" && this.figure.xScales[this.x].type === "log";
+        const [there, back] = log ? [Math.log, Math.exp] : [each => each, each => each];
+        const anchor = there(anchors[field]);
+        const moved = view.scale(scale).domain().map(end => back(anchor + (there(end) - anchor) * factor));
         view.signal(`zoom_${field}`, factor === null ? null : moved);
       }
       view.runAsync();
