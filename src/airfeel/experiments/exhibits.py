@@ -8,10 +8,11 @@ from airfeel.config import mistakes, toml
 from airfeel.experiments.charts import Drawing, Figure
 from airfeel.experiments.collect import Collected
 from airfeel.experiments.costs import curve_cost_table
-from airfeel.experiments.curves import X_TITLES, CurveDrawing, draw_curves, make_curve
+from airfeel.experiments.curves import CurveDrawing, draw_curves, make_curve
 from airfeel.experiments.finals import accuracy_table, gap_table, mean_gap_table
 from airfeel.experiments.groups import Group
 from airfeel.experiments.plan import Experiment, FigureSpec
+from airfeel.experiments.special_figures import FACTS, SPECIAL
 
 Rows = list[list[str]]
 AnyDrawing = Drawing | CurveDrawing
@@ -81,7 +82,7 @@ def show_experiment(collected: Collected, taken: Collection[str] = ()) -> Exhibi
         drawings=[
             d for spec in _figures(experiment) if (d := _draw(spec, collected, names, taken)) is not None
         ],
-        tables=_filled(titled),
+        tables=_filled([*_facts(collected), *titled]),
         settings=_settings(experiment),
         source=experiment.to_toml(),
         costs=curve_cost_table(collected),
@@ -102,11 +103,20 @@ def show_loose(groups: Sequence[Group], table: Rows) -> Exhibit:
 def _draw(
     spec: FigureSpec, collected: Collected, names: Sequence[str], taken: Collection[str]
 ) -> AnyDrawing | None:
-    name = f"{collected.experiment.name}-{spec.name}" if spec.name in taken else spec.name
-    figure = replace(_figure(name, spec.title, spec.metric, spec.caption), x=spec.x, x_title=X_TITLES[spec.x])
+    if spec.name in taken:
+        spec = spec.model_copy(update={"name": f"{collected.experiment.name}-{spec.name}"})
+    if spec.kind in SPECIAL:
+        return SPECIAL[spec.kind](spec, collected)
+    figure = replace(_figure(spec.name, spec.title, spec.metric, spec.caption), x=spec.x)
     lines = collected.lines
     curves = [make_curve(line.curve, line.variant, list(line.rows.values()), spec.metric) for line in lines]
     return draw_curves(figure, curves, names)
+
+
+def _facts(collected: Collected) -> list[Table]:
+    """Return the tables that belong to figures of a special kind, each kind once."""
+    kinds = dict.fromkeys(spec.kind for spec in collected.experiment.figures)
+    return [Table("In numbers", FACTS[kind](collected)) for kind in kinds if kind in FACTS]
 
 
 def _figure(name: str, title: str, metric: str, caption: str = "") -> Figure:

@@ -158,7 +158,7 @@ class CurveFigure {
     const plot = make("div", { class: "plot" }, ...title, make("div", { class: "inner" }, chart, cursor));
     this.plots.append(plot);
     const spec = { ...this.spec(), datasets: { rows: this.rows(variant) } };
-    const { view } = await embed(chart, spec, false);
+    const { view } = await embed(chart, spec);
     const entry = { view, variant, chart, cursor };
     this.views.push(entry);
     chart.addEventListener("pointermove", event => this.hover(event, entry));
@@ -256,21 +256,20 @@ function anyFigure(root, name, { spec }) {
     ...(rows.length ? [csv] : []), link(name, "png"), link(name, "svg"));
   const chart = make("div", { class: "chart own" });
   root.append(tools, chart);
-  return embed(chart, spec, { export: true, source: false, compiled: false, editor: false });
+  return embed(chart, spec);
 }
 
 // The longest list of rows anywhere in a description.
-function values(spec) {
-  if (spec === null || typeof spec !== "object") return [];
-  const own = Array.isArray(spec.values) && typeof spec.values[0] === "object" ? spec.values : [];
-  const inner = Object.entries(spec).filter(([name]) => name !== "values").map(([, part]) => values(part));
-  return [own, ...inner].reduce((a, b) => b.length > a.length ? b : a);
+function values(part) {
+  if (part === null || typeof part !== "object") return [];
+  if (Array.isArray(part) && part.length && Object.values(part[0] ?? {}).some(each => typeof each === "number")) return part;
+  return Object.values(part).map(values).reduce((a, b) => b.length > a.length ? b : a, []);
 }
 
 // Colours of text and axes come from the style sheet, which knows about darkness and paper.
-function embed(chart, spec, actions) {
+function embed(chart, spec) {
   const config = { background: "transparent", view: { stroke: "transparent" }, font: "system-ui, sans-serif" };
-  return vegaEmbed(chart, spec, { config, actions, renderer: "svg", tooltip: true });
+  return vegaEmbed(chart, spec, { config, actions: false, renderer: "svg", tooltip: true });
 }
 
 async function drawAll() {
