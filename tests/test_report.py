@@ -333,7 +333,7 @@ def plots_can_be_zoomed_and_asked(shown):
     shown.until(f"{ticks} !== '{before}'")
     shown.see("document.querySelector('#figure-fig5a [title=\"show everything\"]').click()")
     shown.until(f"{ticks} === '{before}'")
-    shown.see("document.querySelector('#figure-fig5a').scrollIntoView()")
+    shown.see("document.querySelector('#figure-fig5a').scrollIntoView({ behavior: 'instant' })")
     box = shown.see("document.querySelector('#figure-fig5a .chart').getBoundingClientRect().toJSON()")
     middle = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
     shown.call("Input.dispatchMouseEvent", type="mouseMoved", **middle)
