@@ -24,7 +24,8 @@ altair = pytest.importorskip("altair")
 from airfeel.experiments import page  # noqa: E402
 from airfeel.experiments.exhibits import Exhibit, Table, show_experiment  # noqa: E402
 from airfeel.experiments.finals import accuracy_table, gap_table, mean_gap_table  # noqa: E402
-from airfeel.experiments.report import summary_table, text_table, write_report  # noqa: E402
+from airfeel.experiments.report import summary_table, write_report  # noqa: E402
+from airfeel.experiments.tables import text_table  # noqa: E402
 
 ROUNDS = 12
 

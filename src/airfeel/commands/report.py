@@ -16,7 +16,9 @@ def report(folder: Path = Path("results"), /) -> None:
     folder
         What --out of the training command was.
     """
-    from airfeel.experiments.report import claims_table, text_table, write_report
+    from airfeel.experiments.claims_html import score
+    from airfeel.experiments.report import claims_table, write_report
+    from airfeel.experiments.tables import text_table
 
     written = write_report(folder)
     for exhibit in written.exhibits:
@@ -25,6 +27,8 @@ def report(folder: Path = Path("results"), /) -> None:
             print(f"\n{table.title}\n{text_table(table.rows)}")
         print()
     if written.verdicts:
-        print(f"Claims of the paper\n{text_table(claims_table(written.verdicts), words=True)}\n")
+        print(
+            f"Claims of the paper\n{text_table(claims_table(written.verdicts))}\n{score(written.verdicts)}\n"
+        )
     for path in (written.page, *written.data, *written.images):
         print(path)

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from airfeel.config import toml
+
 try:
     import altair
     import vl_convert
@@ -24,6 +26,17 @@ PALETTE = [
     "#6a8a1f",
 ]
 DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 2], [10, 4], [1, 3], [6, 2, 1, 2, 1, 2], [3, 3], [12, 3]]
+STYLE = {
+    "axis": {"labelFontSize": 13, "titleFontSize": 14, "titleFontWeight": "normal"},
+    "title": {"fontSize": 16, "anchor": "middle"},
+    "legend": {
+        "labelFontSize": 14,
+        "titleFontSize": 14,
+        "labelLimit": 330,
+        "symbolStrokeWidth": 2.5,
+        "layout": {"bottom": {"anchor": "middle", "direction": "vertical", "center": True, "margin": 4}},
+    },
+}
 _SIZE = {"width": 640, "height": 380}
 
 
@@ -39,6 +52,8 @@ class Figure:
     x_title: str = "communication round"
     y_format: str = ""
     caption: str = ""
+    log_x: bool = False
+    log_y: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,11 +65,15 @@ class Drawing:
 
     def payload(self) -> dict[str, Any]:
         """Return what the page needs to draw it: a Vega-Lite description as wide as the page allows."""
-        return {"spec": self.chart.properties(width="container", height=_SIZE["height"]).to_dict()}
+        return {"spec": self._spec(width="container", height=_SIZE["height"])}
 
     def save(self, stem: Path) -> list[Path]:
         """Write ``stem.png`` and ``stem.svg``."""
-        return save_images(self.chart.properties(**_SIZE, title=self.figure.title).to_dict(), stem)
+        return save_images(self._spec(**_SIZE, title=self.figure.title), stem)
+
+    def _spec(self, **properties: Any) -> dict[str, Any]:
+        spec: dict[str, Any] = self.chart.properties(**properties).to_dict()
+        return spec | {"config": toml.merge(STYLE, spec.get("config", {}))}
 
 
 def save_images(spec: dict[str, Any], stem: Path) -> list[Path]:

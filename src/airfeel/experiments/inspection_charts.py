@@ -80,15 +80,18 @@ def magnitude_map(recorded: Recorded) -> Drawing:
         .mark_rect()
         .encode(
             x=altair.X(
-                "round:O", title="communication round", axis=altair.Axis(values=_ticks(rounds, recorded))
+                "round:O",
+                title="communication round",
+                axis=altair.Axis(values=_ticks(rounds, recorded), labelAngle=0),
             ),
             y=altair.Y("place:O", title=f"{len(places)} of {size} coefficients", axis=bare),
             color=altair.Color("level:Q", title="|x| (dB)", scale=shade),
             stroke=altair.Stroke("level:Q", scale=shade, title="|x| (dB)"),
+            tooltip=["round:O", altair.Tooltip("level:Q", title="|x| (dB)")],
         )
     )
     figure = Figure("magnitude", "magnitude of the aggregates", "", "coefficient")
-    return Drawing(figure, chart.configure_axis(labelFontSize=12, titleFontSize=13))
+    return Drawing(figure, chart)
 
 
 def round_(value: float) -> float:

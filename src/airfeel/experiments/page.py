@@ -12,6 +12,7 @@ from airfeel.experiments.claims import Verdict
 from airfeel.experiments.claims_html import claims_section
 from airfeel.experiments.curves import CurveDrawing
 from airfeel.experiments.exhibits import Exhibit, Table
+from airfeel.experiments.tables import html_table
 
 # The browser itself then refuses every request; Vega compiles its expressions, hence unsafe-eval.
 _POLICY = (
@@ -89,11 +90,11 @@ def _exhibit(exhibit: Exhibit) -> str:
     parts += [_figure(drawing) for drawing in exhibit.drawings]
     parts += [_titled(table) for table in exhibit.tables]
     if exhibit.settings:
-        words = "".join(_titled(table, "words") for table in exhibit.settings)
+        words = "".join(_titled(table) for table in exhibit.settings)
         source = f"<h3>As a file</h3><pre>{escape(exhibit.source)}</pre>"
         parts.append(f"<details><summary>Settings</summary>{words}{source}</details>")
     if exhibit.costs:
-        parts.append(f"<details><summary>Computing time</summary>{_table(exhibit.costs)}</details>")
+        parts.append(f"<details><summary>Computing time</summary>{html_table(exhibit.costs)}</details>")
     return "\n".join([*parts, "</section>"])
 
 
@@ -108,7 +109,7 @@ def _figure(drawing: Drawing | CurveDrawing) -> str:
 def _foot(content: Content) -> list[str]:
     parts = []
     if content.costs:
-        parts.append(f'<section id="costs"><h2>Computing time</h2>{_table(content.costs)}</section>')
+        parts.append(f'<section id="costs"><h2>Computing time</h2>{html_table(content.costs)}</section>')
     if content.environment:
         facts = "".join(
             f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in content.environment
@@ -122,16 +123,9 @@ def _foot(content: Content) -> list[str]:
     return [*parts, "</section>"]
 
 
-def _titled(table: Table, kind: str = "") -> str:
+def _titled(table: Table) -> str:
     note = f"<p>{escape(table.note)}</p>" if table.note else ""
-    return f"<h3>{escape(table.title)}</h3>{note}{_table(table.rows, kind)}"
-
-
-def _table(rows: Sequence[Sequence[str]], kind: str = "") -> str:
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in rows[0])
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows[1:])
-    table = f'<table class="{kind}">' if kind else "<table>"
-    return f'<div class="wide">{table}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    return f"<h3>{escape(table.title)}</h3>{note}{html_table(table.rows)}"
 
 
 @cache

@@ -97,19 +97,6 @@ def claims_table(verdicts: Sequence[Verdict]) -> list[list[str]]:
     return rows + [[str(v.number), v.outcome, v.against_mmse or "", v.claim] for v in verdicts]
 
 
-def text_table(rows: Sequence[Sequence[str]], words: bool = False) -> str:
-    """Return rows of text in aligned columns: the first left, the others right unless they are ``words``."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = (
-        "  ".join(
-            cell.rjust(width) if i and not words else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    )
-    return "\n".join(line.rstrip() for line in lines)
-
-
 def _place(experiment: Experiment) -> tuple[int, str]:
     """Return the place of an experiment on the page: the paper's figures first, one's own sweeps last."""
     shipped = experiment.name in SHIPPED

@@ -1,7 +1,7 @@
 """Figures that are no plain curves of training, and facts under them. Needs the extra ``report``."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
 
@@ -9,13 +9,14 @@ import numpy as np
 
 from airfeel.experiments.charts import Drawing, Figure
 from airfeel.experiments.collect import Collected, Line
-from airfeel.experiments.groups import Mean, interval
+from airfeel.experiments.curves import Curve, CurveDrawing, draw_curves
+from airfeel.experiments.dot_charts import Point, dots
+from airfeel.experiments.groups import average, interval
 from airfeel.experiments.inspection import observations, read_recorded
 from airfeel.experiments.inspection_charts import magnitude_map
 from airfeel.experiments.plan import FigureSpec
 from airfeel.experiments.recovery import steady
 from airfeel.experiments.results import read_settings
-from airfeel.experiments.two_way_charts import Point, dots, two_way
 
 Facts = list[list[str]]
 
@@ -36,10 +37,9 @@ def draw_magnitudes(spec: FigureSpec, collected: Collected) -> Drawing | None:
     return replace(magnitude_map(read_recorded(folder)), figure=_figure(spec, "coefficient"))
 
 
-def draw_evolution(spec: FigureSpec, collected: Collected) -> Drawing | None:
+def draw_evolution(spec: FigureSpec, collected: Collected) -> CurveDrawing | None:
     """Draw simulated and predicted NMSE over rounds."""
-    points = _courses(_lines(spec, collected), COURSES)
-    return two_way(_figure(spec, "NMSE (dB)"), points, list(COURSES.values())) if points else None
+    return _forms(_figure(spec, "NMSE (dB)"), _courses(_lines(spec, collected), COURSES))
 
 
 def draw_recovery(spec: FigureSpec, collected: Collected) -> Drawing | None:
@@ -52,26 +52,24 @@ def draw_recovery(spec: FigureSpec, collected: Collected) -> Drawing | None:
     return dots(_figure(spec, "NMSE (dB)"), points, list(COURSES.values())) if points else None
 
 
-def draw_bound(spec: FigureSpec, collected: Collected) -> Drawing | None:
+def draw_bound(spec: FigureSpec, collected: Collected) -> CurveDrawing | None:
     """Draw the loss gap below the bounds of Theorem 3."""
-    points = _courses(_lines(spec, collected), BOUNDS)
-    figure = _figure(spec, "loss - smallest loss")
-    return two_way(figure, points, list(BOUNDS.values()), log_y=True) if points else None
+    figure = replace(_figure(spec, "loss - smallest loss"), log_y=True)
+    return _forms(figure, _courses(_lines(spec, collected), BOUNDS))
 
 
-def draw_cost(spec: FigureSpec, collected: Collected) -> Drawing | None:
+def draw_cost(spec: FigureSpec, collected: Collected) -> CurveDrawing | None:
     """Draw seconds per iteration over N, beside the growth of N log N."""
-    whats = ["measured", "growth of N log N"]
-    points = []
+    curves = []
     for curve, measured in _costs(_lines(spec, collected)).items():
         sizes = sorted(measured)
         # Through the largest size: what does not grow with N matters least there.
         last = measured[sizes[-1]] / _growth(sizes[-1])
-        for size in sizes:
-            points.append(Point(curve, whats[0], size, interval(size, [measured[size]])))
-            points.append(Point(curve, whats[1], size, interval(size, [last * _growth(size)])))
+        growth = [interval(size, [last * _growth(size)]) for size in sizes]
+        curves.append(Curve(curve, "measured", [interval(size, [measured[size]]) for size in sizes]))
+        curves.append(Curve(curve, "growth of N log N", growth))
     figure = replace(_figure(spec, "seconds per iteration"), x_title="number of coefficients N")
-    return two_way(figure, points, whats, log_x=True, log_y=True) if points else None
+    return _forms(replace(figure, log_x=True, log_y=True), curves)
 
 
 def magnitude_facts(collected: Collected) -> Facts:
@@ -137,7 +135,7 @@ def cost_facts(collected: Collected) -> Facts:
     return [heading, *rows] if rows else []
 
 
-SPECIAL: dict[str, Callable[[FigureSpec, Collected], Drawing | None]] = {
+SPECIAL: dict[str, Callable[[FigureSpec, Collected], Drawing | CurveDrawing | None]] = {
     "magnitudes": draw_magnitudes,
     "evolution": draw_evolution,
     "recovery": draw_recovery,
@@ -160,20 +158,19 @@ def _lines(spec: FigureSpec, collected: Collected) -> list[Line]:
     return [line for line in collected.lines if spec.variant in ("", line.variant)]
 
 
-def _courses(lines: Sequence[Line], keys: Mapping[str, str]) -> list[Point]:
+def _forms(figure: Figure, curves: Sequence[Curve]) -> CurveDrawing | None:
+    """Draw curves that come in several forms, told apart as variants are."""
+    return draw_curves(figure, curves, list(dict.fromkeys(curve.name for curve in curves)))
+
+
+def _courses(lines: Sequence[Line], keys: Mapping[str, str]) -> list[Curve]:
     """Return the means over seeds of some columns, round by round."""
     alone = len({line.variant for line in lines}) == 1
     return [
-        Point(line.curve if alone else line.label, what, mean.x, mean)
+        Curve(line.curve if alone else line.label, what, average(list(line.rows.values()), key))
         for line in lines
         for key, what in keys.items()
-        for mean in _means(line, key)
     ]
-
-
-def _means(line: Line, key: str) -> Iterator[Mean]:
-    for at in zip(*line.rows.values(), strict=False):
-        yield interval(at[0]["round"], [row[key] for row in at])
 
 
 def _steady(line: Line, key: str) -> list[float]:

@@ -46,9 +46,7 @@ def curves(
             ),
         )
     )
-    return Drawing(
-        figure, chart.configure_axis(labelFontSize=12, titleFontSize=13).configure_legend(labelFontSize=13)
-    )
+    return Drawing(figure, chart)
 
 
 def draw_bounds(course: Convergence) -> Drawing:
@@ -84,7 +82,7 @@ def draw_map(field: Map, link: Link) -> Drawing:
         shape="cross", size=160, color="white", filled=True, stroke="black"
     )
     chart = cells.mark_rect() + dots.encode(x=x, y=y, tooltip=["nmse:Q"]) + here.encode(x=x, y=y)
-    return Drawing(figure, chart.configure_axis(labelFontSize=12, titleFontSize=13, grid=False))
+    return Drawing(figure, chart.configure_axis(grid=False))
 
 
 def _fine(field: Map) -> list[dict[str, float]]:

@@ -102,17 +102,18 @@ class CurveFigure {
   }
 
   rows(variant) {
-    const { names, variants } = this.figure;
+    const { names, variants, logY } = this.figure;
     return this.visible(variant).flatMap(curve => curve.mean.map((mean, place) => {
-      const half = curve.half ? curve.half[place] : 0;
+      const half = curve.half ? curve.half[place] : 0, low = mean - half;
       return { curve: names[curve.name], variant: variants[curve.variant], x: curve[this.x][place],
-        mean, low: mean - half, high: mean + half };
+        mean, low: logY ? Math.max(low, 0.1 * mean) : low, high: mean + half };
     }));
   }
 
   csv() {
     const { names, variants } = this.figure;
-    const head = ["curve", "variant", "round", "symbols", "mean", "low", "high", "seeds"];
+    const x = this.figure.axes.round.title.split(" ").at(-1);
+    const head = ["curve", "variant", x, "symbols", "mean", "low", "high", "seeds"];
     return toCsv([head, ...this.figure.curves.flatMap(curve => curve.mean.map((mean, place) => {
       const half = curve.half ? curve.half[place] : 0;
       return [names[curve.name], variants[curve.variant], curve.round[place], curve.symbols?.[place],
@@ -121,25 +122,21 @@ class CurveFigure {
   }
 
   spec() {
-    const spec = structuredClone(this.figure.spec);
-    const ends = this.figure.split ? [this.rowsOfAll()] : [];
+    const spec = structuredClone(this.figure.spec), x = this.figure.axes[this.x];
+    const shared = this.figure.split ? { domain: this.range(), nice: true } : {};
     for (const { encoding } of spec.layer) {
-      encoding.x.title = this.figure.xTitles[this.x];
-      encoding.x.axis.format = this.figure.xFormats[this.x];
-      encoding.x.scale = this.figure.xScales[this.x];
-      for (const [low, high] of ends) encoding.y.scale = { ...encoding.y.scale, domain: [low, high], nice: true };
+      Object.assign(encoding.x, { title: x.title, scale: x.scale });
+      encoding.x.axis.format = x.format;
+      Object.assign(encoding.y.scale, shared);
     }
     return spec;
   }
 
-  rowsOfAll() {
-    let low = Infinity, high = -Infinity;
-    for (const curve of this.figure.curves)
-      curve.mean.forEach((mean, place) => {
-        const half = curve.half ? curve.half[place] : 0;
-        low = Math.min(low, mean - half); high = Math.max(high, mean + half);
-      });
-    return [low, high];
+  // From the lowest to the highest end of all bands.
+  range() {
+    const ends = this.figure.curves.flatMap(({ mean, half }) =>
+      mean.flatMap((value, place) => [value - (half?.[place] ?? 0), value + (half?.[place] ?? 0)]));
+    return ends.reduce(([low, high], end) => [Math.min(low, end), Math.max(high, end)], [Infinity, -Infinity]);
   }
 
   async draw() {
@@ -168,15 +165,10 @@ class CurveFigure {
   // Towards the end of the curves, where they are compared. Vega-Lite names its signals after the fields.
   zoom(factor) {
     for (const { view, variant } of this.views) {
-      const ends = this.visible(variant).map(curve => curve.mean.at(-1));
-      const anchors = { x: view.scale("x").domain()[1], mean: ends.reduce((a, b) => a + b, 0) / (ends.length || 1) };
-      for (const [field, scale] of [["x", "x"], ["mean", "y"]]) {
-        const log = field === "x" && this.figure.xScales[this.x].type === "log";
-        const [there, back] = log ? [Math.log, Math.exp] : [each => each, each => each];
-        const anchor = there(anchors[field]);
-        const moved = view.scale(scale).domain().map(end => back(anchor + (there(end) - anchor) * factor));
-        view.signal(`zoom_${field}`, factor === null ? null : moved);
-      }
+      const ends = this.visible(variant).map(curve => curve.mean.at(-1)), [, last] = view.scale("x").domain();
+      const middle = ends.reduce((a, b) => a + b, 0) / (ends.length || 1);
+      for (const [field, scale, anchor] of [["x", "x", last], ["mean", "y", middle]])
+        view.signal(`zoom_${field}`, factor === null ? null : nearer(view.scale(scale), anchor, factor));
       view.runAsync();
     }
   }
@@ -197,13 +189,13 @@ class CurveFigure {
   }
 
   say(found, near, variant) {
-    const { names, variants, xTitles, percent } = this.figure;
+    const { names, variants, axes, percent } = this.figure;
     const text = value => percent ? `${(100 * value).toFixed(2)} %` : value.toPrecision(4);
     const half = point => point.half === undefined ? "" : `± ${percent ? (100 * point.half).toFixed(2) : point.half.toPrecision(2)}`;
     const label = ({ curve }) => [names[curve.name], variant === null ? variants[curve.variant] : ""].filter(Boolean).join(", ");
     const rows = found.map(point => make("tr", point === near ? { class: "near" } : {},
       make("td", {}, this.keyOf(point.curve), " ", label(point)), make("td", {}, text(point.mean)), make("td", {}, half(point))));
-    this.tip.replaceChildren(`${xTitles[this.x]} ${near.x.toLocaleString("en")}`, make("table", {}, ...rows));
+    this.tip.replaceChildren(`${axes[this.x].title} ${near.x.toLocaleString("en")}`, make("table", {}, ...rows));
   }
 
   keyOf(curve) {
@@ -222,6 +214,12 @@ class CurveFigure {
   leave({ cursor }) {
     cursor.style.display = this.tip.style.display = "none";
   }
+}
+
+// The ends of a scale's domain, moved towards an anchor as they are seen.
+function nearer(scale, anchor, factor) {
+  const place = scale(anchor);
+  return scale.domain().map(end => scale.invert(place + (scale(end) - place) * factor));
 }
 
 // The point of a curve that is nearest to x, if x is within its range.
@@ -255,7 +253,7 @@ function anyFigure(root, name, { spec }) {
   const tools = make("div", { class: "tools" }, make("span", { class: "push" }),
     ...(rows.length ? [csv] : []), link(name, "png"), link(name, "svg"));
   const chart = make("div", { class: "chart own" });
-  root.append(tools, chart);
+  root.append(tools, make("div", { class: "wide" }, chart));
   return embed(chart, spec);
 }
 
