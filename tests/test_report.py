@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import json
 import re
 import time
 import xml.etree.ElementTree as ElementTree
@@ -12,8 +13,9 @@ from scipy import stats
 import fakes
 from airfeel.cli import main
 from airfeel.config import load_config
-from airfeel.experiments.collect import collect
+from airfeel.experiments.collect import collect, remember_experiment
 from airfeel.experiments.groups import average, group_runs, interval, read_runs
+from airfeel.experiments.kinds import KINDS
 from airfeel.experiments.plan import Experiment, shipped
 from airfeel.experiments.rundir import open_run
 from airfeel.simulation.records import Record
@@ -219,7 +221,7 @@ def test_the_number_of_curves_decides_how_they_are_told_apart(tmp_path, curves, 
     fakes.write_experiment(experiment, tmp_path)
     drawing = show_experiment(collect(experiment, tmp_path)).drawings[0]
     assert drawing.split is split
-    assert dashed in drawing.dashes
+    assert dashed in drawing.payload()["dashes"]
     _, svg = drawing.save(tmp_path / "figure")
     text = " ".join(ElementTree.parse(svg).getroot().itertext())
     assert all(f"s/N = {ratio}" in text for ratio in ratios if len(ratios) > 1)
@@ -244,6 +246,19 @@ def test_the_page_has_everything_about_the_experiments(campaign):
         "fig5a.png", "sweep.png", "error.png", "accuracy.png", "nmse.png", "loss.png",
     }  # fmt: skip
     assert report.page.stat().st_size < 2e6
+
+
+def test_claims_are_judged_and_shown(tmp_path):
+    for name in ("fig7", "fig8"):
+        fakes.write_experiment(shipped(name).shortened(ROUNDS), tmp_path)
+    report = write_report(tmp_path)
+    judged = json.loads((tmp_path / "claims.json").read_text())
+    assert [verdict["number"] for verdict in judged] == [verdict.number for verdict in report.verdicts]
+    html = re.sub(r"<script>.*?</script>", "", report.page.read_text(), flags=re.S)
+    shown = re.findall(r"<tr><td>(\d+)</td>.*?<span class=\"verdict (\w+)\">(.) ", html)
+    assert [int(number) for number, _, _ in shown] == [verdict.number for verdict in report.verdicts]
+    assert {"good": "✓", "bad": "✗"}.items() <= {kind: sign for _, kind, sign in shown}.items()
+    assert report.data == [tmp_path / "results.csv", tmp_path / "claims.json"]
 
 
 def test_figures_of_the_same_name_get_files_of_their_own(tmp_path):
@@ -329,23 +344,45 @@ def the_axis_can_be_symbols(shown):
 def plots_can_be_zoomed_and_asked(shown):
     labels = "document.querySelectorAll('#figure-fig5a .role-axis-label text')"
     ticks = f"[...{labels}].map(t => t.textContent).sort().join()"
-    before = shown.see(ticks)
-    shown.see("document.querySelector('#figure-fig5a [title=\"zoom in\"]').click()")
-    shown.until(f"{ticks} !== '{before}'")
-    shown.see("document.querySelector('#figure-fig5a [title=\"show everything\"]').click()")
-    shown.until(f"{ticks} === '{before}'")
+    all_of_it = shown.see(ticks)
+    button = "document.querySelector('#figure-fig5a [title=\"{}\"]').click()"
     shown.see("document.querySelector('#figure-fig5a').scrollIntoView({ behavior: 'instant' })")
     box = shown.see("document.querySelector('#figure-fig5a .chart').getBoundingClientRect().toJSON()")
-    middle = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
-    shown.call("Input.dispatchMouseEvent", type="mouseMoved", **middle)
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+    def point(kind, x=x, y=y, **more):
+        shown.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
+
+    def drag():
+        held = {"button": "left", "buttons": 1}
+        point("mousePressed", clickCount=1, **held)
+        point("mouseMoved", x=x + 100, **held)
+        point("mouseReleased", x=x + 100, button="left", clickCount=1)
+
+    point("mouseMoved")
     shown.until("getComputedStyle(document.querySelector('#figure-fig5a .tip')).display === 'block'")
     assert shown.see("document.querySelectorAll('#figure-fig5a .tip tr').length") == 6
+    with_control = {"deltaX": 0, "deltaY": -300, "modifiers": 2}
+    for zoom in (
+        lambda: shown.see(button.format("zoom in")),
+        drag,
+        lambda: point("mouseWheel", **with_control),
+    ):
+        zoom()
+        shown.until(f"{ticks} !== '{all_of_it}'")
+        shown.see(button.format("show everything"))
+        shown.until(f"{ticks} === '{all_of_it}'")
+    before = shown.see("scrollY")
+    point("mouseWheel", deltaX=0, deltaY=100)
+    shown.until(f"scrollY > {before}")  # the wheel alone moves the page, not the plot
+    assert shown.see(ticks) == all_of_it
 
 
 def wait_for(path):
     end = time.monotonic() + 20
     while not path.exists() and time.monotonic() < end:
         time.sleep(0.05)
+    return path
 
 
 def numbers_can_be_saved(shown, campaign):
@@ -361,6 +398,39 @@ def numbers_can_be_saved(shown, campaign):
               for row in rows if row["round"] == ROUNDS]  # fmt: skip
     assert float(last["mean"]) == pytest.approx(sum(values) / 3, rel=1e-4)
     assert float(last["low"]) == pytest.approx(interval(0, values).low, abs=1e-3)
+
+
+@pytest.mark.browser
+def test_figures_of_other_kinds_can_be_saved_too(tmp_path, chromium, tmp_path_factory):
+    experiment = Experiment(
+        name="alone",
+        title="Recovery alone",
+        kind="recovery",
+        rounds=2,
+        seeds=[0, 1],
+        base={"size": 300, "ratio": 0.4, "activity": 0.1},
+        curves=[{"label": scheme, "scheme": scheme} for scheme in ("tsa_ga", "turbo_cs")],
+        variants=[{"label": f"{level} dB", "snr_db": level} for level in (5.0, 20.0)],
+        figures=[
+            {"name": "dots", "title": "NMSE", "kind": "recovery"},
+            {"name": "course", "title": "NMSE", "kind": "evolution", "variant": "20.0 dB"},
+        ],
+    )
+    remember_experiment(experiment, tmp_path)
+    for run in experiment.runs():
+        KINDS["recovery"].execute(run.work, tmp_path, False, lambda: False)
+    report = write_report(tmp_path)
+    with opened(chromium, report.page.as_uri(), tmp_path_factory.mktemp("profile")) as shown:
+        shown.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+        shown.see("document.querySelectorAll('.csv').forEach(button => button.click())")
+        lines = {
+            name: wait_for(tmp_path / f"{name}.csv").read_text().splitlines() for name in ("dots", "course")
+        }
+        assert shown.said == []
+    assert lines["dots"][0] == "curve,form,setting,mean,low,high"
+    assert len(lines["dots"]) == 1 + 2 * 2 * 2
+    assert lines["course"][0] == "curve,variant,round,symbols,mean,low,high,seeds"
+    assert len(lines["course"]) == 1 + 2 * 2 * 2
 
 
 @pytest.mark.browser
