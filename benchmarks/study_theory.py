@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import airfeel as af
-from airfeel.experiments.convergence import measure
+from airfeel.experiments.studies.convergence import measure
 from airfeel.streams import stream
 from airfeel.theory import exact_evolution
 from airfeel.theory.scalar import sample_paths
@@ -87,8 +87,8 @@ def course(figures):
     for name, values in data.items():
         print(f"{name:<45}", np.round(values[[0, 1, 2, 3, 5, 9, 19, 39]], 1))
     if figures is not None:
-        from airfeel.experiments.charts import Figure
-        from airfeel.experiments.theory_charts import curves
+        from airfeel.experiments.report.charts import Figure
+        from airfeel.experiments.report.theory_charts import curves
 
         rounds = range(1, ROUNDS + 1)
         figure = Figure("state-evolution", "state evolution and simulation", "", "NMSE (dB)")
@@ -114,7 +114,7 @@ def bound(rounds, figures):
         print(t, *(f"{value:.5g}" for value in values))
     print("both hold in every round:", bool(np.all(result.gap <= result.measured)))
     if figures is not None:
-        from airfeel.experiments.theory_charts import draw_bounds
+        from airfeel.experiments.report.theory_charts import draw_bounds
 
         draw_bounds(result).save(figures / "bounds")
 

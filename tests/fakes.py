@@ -5,8 +5,8 @@ import json
 
 import numpy as np
 
-from airfeel.experiments.collect import remember_experiment
-from airfeel.experiments.rundir import open_run
+from airfeel.experiments.campaigns.collect import remember_experiment
+from airfeel.experiments.runs.rundir import open_run
 from airfeel.simulation.records import Record
 
 # Final accuracy and steepness: what a scheme loses, and how fast it learns.

@@ -10,7 +10,7 @@ import airfeel
 from airfeel.cli import app, main
 from airfeel.config.schemes import SCHEMES
 from airfeel.config.sections import Channel
-from airfeel.experiments.plan import SHIPPED
+from airfeel.experiments.campaigns.plan import SHIPPED
 from airfeel.learning.sources import CATALOGUE
 
 COMMANDS = sorted(name for name in app if not name.startswith("-"))

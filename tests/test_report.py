@@ -13,21 +13,21 @@ from scipy import stats
 import fakes
 from airfeel.cli import main
 from airfeel.config import load_config
-from airfeel.experiments.collect import collect, remember_experiment
-from airfeel.experiments.groups import average, group_runs, interval, read_runs
-from airfeel.experiments.kinds import KINDS
-from airfeel.experiments.plan import Experiment, shipped
-from airfeel.experiments.rundir import open_run
+from airfeel.experiments.campaigns.collect import collect, remember_experiment
+from airfeel.experiments.campaigns.kinds import KINDS
+from airfeel.experiments.campaigns.plan import Experiment, shipped
+from airfeel.experiments.report.groups import average, group_runs, interval, read_runs
+from airfeel.experiments.runs.rundir import open_run
 from airfeel.simulation.records import Record
 from browser import opened
 
 altair = pytest.importorskip("altair")
 
-from airfeel.experiments import page  # noqa: E402
-from airfeel.experiments.exhibits import Exhibit, Table, show_experiment  # noqa: E402
-from airfeel.experiments.finals import accuracy_table, gap_table, mean_gap_table  # noqa: E402
-from airfeel.experiments.report import summary_table, write_report  # noqa: E402
-from airfeel.experiments.tables import text_table  # noqa: E402
+from airfeel.experiments.report import page  # noqa: E402
+from airfeel.experiments.report.exhibits import Exhibit, Table, show_experiment  # noqa: E402
+from airfeel.experiments.report.finals import accuracy_table, gap_table, mean_gap_table  # noqa: E402
+from airfeel.experiments.report.report import summary_table, write_report  # noqa: E402
+from airfeel.experiments.report.tables import text_table  # noqa: E402
 
 ROUNDS = 12
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import load_config
-from airfeel.experiments import checkpoint
-from airfeel.experiments.files import RunError
-from airfeel.experiments.rundir import finished, open_run, read_aggregate, read_records
+from airfeel.experiments.runs import checkpoint
+from airfeel.experiments.runs.files import RunError
+from airfeel.experiments.runs.rundir import finished, open_run, read_aggregate, read_records
 from airfeel.simulation import Record
 
 CONFIG = load_config(None, {"rounds": 6})
@@ -152,7 +152,7 @@ def test_a_finished_run_is_recognised_and_a_tampered_one_is_not(tmp_path):
 def test_a_second_process_is_refused_and_the_lock_dies_with_its_owner(tmp_path):
     program = (
         "import sys, time; from pathlib import Path\n"
-        "from airfeel.config import load_config; from airfeel.experiments.rundir import open_run\n"
+        "from airfeel.config import load_config; from airfeel.experiments.runs.rundir import open_run\n"
         "with open_run(load_config(None, {'rounds': 6}), Path(sys.argv[1])):\n"
         "    print('open', flush=True); time.sleep(60)\n"
     )

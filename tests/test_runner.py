@@ -4,7 +4,7 @@ import pytest
 
 import small
 from airfeel.config import load_config
-from airfeel.experiments.runner import execute
+from airfeel.experiments.runs.runner import execute
 
 DAMAGE = {
     "half a line": lambda run: append(run / "rounds.jsonl", b'{"round":99,"accu'),

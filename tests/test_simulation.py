@@ -11,7 +11,7 @@ import small
 from airfeel.aggregators import Aggregate
 from airfeel.channels import GaussianMAC
 from airfeel.config import SCHEMES, load_config
-from airfeel.experiments import checkpoint
+from airfeel.experiments.runs import checkpoint
 from airfeel.learning.tasks import Samples, Score
 from airfeel.simulation import Record, start, steps, train
 from airfeel.simulation.assembly import assemble

@@ -21,8 +21,8 @@ from airfeel.commands.predict import predict
 from airfeel.commands.report import report
 from airfeel.commands.reproduce import reproduce, sweep
 from airfeel.commands.run import run
-from airfeel.experiments.campaign import FailedRuns
-from airfeel.experiments.files import RunError
+from airfeel.experiments.campaigns.campaign import FailedRuns
+from airfeel.experiments.runs.files import RunError
 from airfeel.learning.fetch import DataError
 
 _log = logging.getLogger("airfeel")

@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import pytest
 from scipy import stats
 
-from airfeel.experiments import claims, measures
-from airfeel.experiments.claims import (
+from airfeel.experiments.campaigns.collect import Collected, Line
+from airfeel.experiments.campaigns.plan import SHIPPED, Experiment, shipped
+from airfeel.experiments.report import claims, measures
+from airfeel.experiments.report.claims import (
     INCOMPLETE,
     NOT_REPRODUCED,
     NOT_RUN,
@@ -24,8 +26,6 @@ from airfeel.experiments.claims import (
     to_json,
     verdict_table,
 )
-from airfeel.experiments.collect import Collected, Line
-from airfeel.experiments.plan import SHIPPED, Experiment, shipped
 
 ROUNDS = 30
 CLAIMS = {claim.number: claim for claim in shipped_claims()}

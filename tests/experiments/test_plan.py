@@ -5,7 +5,7 @@ import tomllib
 import pytest
 
 import small
-from airfeel.experiments.plan import (
+from airfeel.experiments.campaigns.plan import (
     BEYOND,
     PAPER,
     SHIPPED,

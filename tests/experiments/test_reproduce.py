@@ -6,7 +6,7 @@ import json
 import pytest
 
 import small
-from airfeel.experiments.plan import PAPER, SHIPPED, select
+from airfeel.experiments.campaigns.plan import PAPER, SHIPPED, select
 
 
 def reproduce(out, *words):

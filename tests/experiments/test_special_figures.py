@@ -8,12 +8,12 @@ import pytest
 
 import airfeel as af
 import small
-from airfeel.experiments.collect import Collected, collect
-from airfeel.experiments.inspection import observations
-from airfeel.experiments.kinds import KINDS
-from airfeel.experiments.plan import Experiment, FigureSpec, read_experiment
-from airfeel.experiments.rundir import open_run
-from airfeel.experiments.special_figures import FACTS, SPECIAL
+from airfeel.experiments.campaigns.collect import Collected, collect
+from airfeel.experiments.campaigns.kinds import KINDS
+from airfeel.experiments.campaigns.plan import Experiment, FigureSpec, read_experiment
+from airfeel.experiments.report.special_figures import FACTS, SPECIAL
+from airfeel.experiments.runs.rundir import open_run
+from airfeel.experiments.studies.inspection import observations
 from airfeel.simulation import Record
 from airfeel.theory.scalar import sample_paths
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import small
-from airfeel.experiments import recovery
-from airfeel.experiments.kinds import KINDS
-from airfeel.experiments.plan import PAPER, Experiment, read_experiment, shipped
-from airfeel.experiments.results import write_results
-from airfeel.experiments.rundir import finished, read_rows, run_path
+from airfeel.experiments.campaigns.kinds import KINDS
+from airfeel.experiments.campaigns.plan import PAPER, Experiment, read_experiment, shipped
+from airfeel.experiments.campaigns.results import write_results
+from airfeel.experiments.runs.rundir import finished, read_rows, run_path
+from airfeel.experiments.studies import recovery
 
 SCHEMES = ["tsa_ga", "tsa_ga_no_support", "tsa_ga_no_amplitude", "turbo_cs", "a_dsgd", "a_dsgd_mmse"]
 SMALL = {"size": 600, "ratio": 0.4, "activity": 0.1, "snr_db": 20.0, "rounds": 2}

@@ -5,7 +5,7 @@ import pytest
 
 import airfeel as af
 import small
-from airfeel.experiments.convergence import best_loss, largest_curvature, measure, pool
+from airfeel.experiments.studies.convergence import best_loss, largest_curvature, measure, pool
 from airfeel.theory.bound import (
     LossConstants,
     kappa,

@@ -11,8 +11,8 @@ import pytest
 import airfeel as af
 import small
 from airfeel.cli import main
-from airfeel.experiments.inspection import Recorded, compare_receivers, fit, read_recorded, statistics
-from airfeel.experiments.verdict import model_correlation, model_persistence, numbers, verdict
+from airfeel.experiments.studies.inspection import Recorded, compare_receivers, fit, read_recorded, statistics
+from airfeel.experiments.studies.verdict import model_correlation, model_persistence, numbers, verdict
 from airfeel.theory.scalar import sample_paths
 
 

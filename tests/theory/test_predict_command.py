@@ -7,7 +7,7 @@ import pytest
 import airfeel as af
 import small
 from airfeel.cli import main
-from airfeel.experiments.planning import contour
+from airfeel.experiments.studies.planning import contour
 from airfeel.theory.planner import Link, Method, Plan
 
 QUICK = ["--samples", "4000", "--rounds", "8"]
@@ -99,7 +99,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, words, capsys):
 
 
 def test_map_is_drawn_and_does_not_depend_on_the_processes(tmp_path):
-    charts = pytest.importorskip("airfeel.experiments.theory_charts")
+    charts = pytest.importorskip("airfeel.experiments.report.theory_charts")
     plan = Plan(af.ChainParams(0.1, 0.02, 0.05), Method(), rounds=4, samples=1600)
     heard = []
     field = contour(plan, Link(), cells=3, told=lambda done, of: heard.append((done, of)))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from airfeel.experiments.inspection import (
+from airfeel.experiments.studies.inspection import (
     Recorded,
     Recovery,
     Statistics,
@@ -16,7 +16,7 @@ from airfeel.experiments.inspection import (
     read_recorded,
     statistics,
 )
-from airfeel.experiments.verdict import numbers, table, verdict
+from airfeel.experiments.studies.verdict import numbers, table, verdict
 
 _log = logging.getLogger("airfeel")
 
@@ -67,7 +67,7 @@ def _told(rounds: int) -> Callable[[int], None]:
 def _draw(folder: Path, recorded: Recorded, found: Statistics, recovery: Recovery) -> None:
     """Write the figures, or say why there are none."""
     try:
-        from airfeel.experiments.inspection_charts import draw_inspection
+        from airfeel.experiments.report.inspection_charts import draw_inspection
     except ImportError as error:
         _log.warning(f"no figures: {error}")
         return

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from airfeel.config.schemes import SCHEMES
-from airfeel.experiments.plan import BEYOND, PAPER, shipped
+from airfeel.experiments.campaigns.plan import BEYOND, PAPER, shipped
 from airfeel.learning.sources import CATALOGUE
 
 CHANNELS = {

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from airfeel.commands.run import Settings, load
 from airfeel.config import parse_override
-from airfeel.experiments.planning import budget, contour, decibel, from_config, from_run
+from airfeel.experiments.studies.planning import budget, contour, decibel, from_config, from_run
 from airfeel.theory.planner import Link, Plan, solve_power, solve_rows
 from airfeel.theory.prediction import Prediction
 
@@ -163,7 +163,7 @@ def _as_text(plan: Plan, link: Link, prediction: Prediction, hold: str) -> str:
 
 def _draw(plan: Plan, link: Link, stem: Path) -> None:
     """Compute and write the map."""
-    from airfeel.experiments.theory_charts import draw_map
+    from airfeel.experiments.report.theory_charts import draw_map
 
     def told(done: int, of: int) -> None:
         if done % max(1, of // 12) == 0:

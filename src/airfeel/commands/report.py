@@ -16,9 +16,9 @@ def report(folder: Path = Path("results"), /) -> None:
     folder
         What --out of the training command was.
     """
-    from airfeel.experiments.claims_html import score
-    from airfeel.experiments.report import claims_table, write_report
-    from airfeel.experiments.tables import text_table
+    from airfeel.experiments.report.claims_html import score
+    from airfeel.experiments.report.report import claims_table, write_report
+    from airfeel.experiments.report.tables import text_table
 
     written = write_report(folder)
     for exhibit in written.exhibits:

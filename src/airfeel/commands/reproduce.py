@@ -8,18 +8,18 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from airfeel.experiments import overview
-from airfeel.experiments.campaign import FailedRuns, carry_out, jobs_of
-from airfeel.experiments.collect import remember_experiment
-from airfeel.experiments.engines import check_engine
-from airfeel.experiments.plan import (
+from airfeel.experiments.campaigns import overview
+from airfeel.experiments.campaigns.campaign import FailedRuns, carry_out, jobs_of
+from airfeel.experiments.campaigns.collect import remember_experiment
+from airfeel.experiments.campaigns.engines import check_engine
+from airfeel.experiments.campaigns.plan import (
     QUICK_ROUNDS,
     QUICK_SEEDS,
     Experiment,
     read_experiment,
     select,
 )
-from airfeel.experiments.results import write_results
+from airfeel.experiments.campaigns.results import write_results
 
 _log = logging.getLogger("airfeel")
 

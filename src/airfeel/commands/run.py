@@ -11,10 +11,10 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from airfeel.config import Config, load_config, parse_override
-from airfeel.experiments import progress
-from airfeel.experiments.results import write_results
-from airfeel.experiments.rundir import run_path
-from airfeel.experiments.runner import Outcome, execute
+from airfeel.experiments.campaigns.results import write_results
+from airfeel.experiments.runs import progress
+from airfeel.experiments.runs.rundir import run_path
+from airfeel.experiments.runs.runner import Outcome, execute
 
 _log = logging.getLogger("airfeel")
 

@@ -1,1 +1,1 @@
-"""Runs on disk: run directories that survive a crash, and the table over all of them."""
+"""Experiments on disk, from the bottom: one run, studies of theory and gradients, many runs, reports on them."""

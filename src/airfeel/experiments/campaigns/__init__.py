@@ -1,0 +1,1 @@
+"""Many runs: experiment files, engines that compute them, and the table over all results."""

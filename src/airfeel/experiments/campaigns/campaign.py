@@ -1,0 +1,156 @@
+"""Carry out many runs: each at most once, wherever there is room, whatever happens to the others."""
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from airfeel.experiments.campaigns import engines
+from airfeel.experiments.campaigns.engines import Engine, open_engine
+from airfeel.experiments.campaigns.kinds import KINDS, Job, Work
+from airfeel.experiments.campaigns.overview import Overview
+from airfeel.experiments.campaigns.plan import Experiment
+from airfeel.experiments.runs import files
+from airfeel.experiments.runs.rundir import finished
+
+_PATIENCE = 3  # times that processes may die without one run being finished in between
+_GLANCE = 1.0  # seconds between looks at how far the runs are
+
+
+class FailedRuns(Exception):
+    """Some runs failed; the message says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of the runs: how many were computed now, how many were there, and the errors by label."""
+
+    computed: int
+    skipped: int
+    failures: Mapping[str, str]
+    stopped: bool
+
+
+def jobs_of(experiments: Iterable[Experiment]) -> list[Job]:
+    """Return every run of the experiments once, those that several share included."""
+    jobs = {
+        run.work.label(): Job(experiment.kind, run.work)
+        for experiment in experiments
+        for run in experiment.runs()
+    }
+    return list(jobs.values())
+
+
+def carry_out(
+    jobs: Sequence[Job],
+    out: Path,
+    *,
+    engine: str | None = None,
+    workers: int | None = None,
+    force: bool = False,
+    overview: Overview,
+) -> Outcome:
+    """Do all jobs that are not done yet.
+
+    Parameters
+    ----------
+    jobs, out
+        What to do, and the results folder; workers on other machines must see the same folder.
+    engine
+        Address of a Dask scheduler; None: processes on this machine.
+    workers
+        Number of processes; None: one for each core.
+    force
+        Do finished ones again.
+    overview
+        Told how far things are.
+    """
+    todo = [job for job in jobs if force or not job.done(out)]
+    # The long ones first: a long run that starts last would keep one worker busy and the others idle.
+    todo.sort(key=lambda job: -job.effort)
+    campaign = _Campaign(out, force, overview, {job.label: job for job in todo})
+    began = time.perf_counter()
+    with overview:
+        overview.begin(todo, len(jobs) - len(todo), out)
+        while campaign.waiting and not campaign.stopped and campaign.patience > 0:
+            with open_engine(engine, workers) as opened:
+                campaign.use(opened)
+    if campaign.computed:
+        _remember(out, time.perf_counter() - began, opened, campaign.computed)
+    for label in campaign.waiting if not campaign.stopped else ():
+        campaign.failures[label] = "its process was ended from outside, again and again (memory?)"
+    return Outcome(campaign.computed, len(jobs) - len(todo), campaign.failures, campaign.stopped)
+
+
+class _Campaign:
+    """The state of :func:`carry_out` while engines come and go."""
+
+    def __init__(self, out: Path, force: bool, overview: Overview, waiting: dict[str, Job]) -> None:
+        self.out, self.force, self.overview = out.absolute(), force, overview
+        self.waiting = waiting
+        self.failures: dict[str, str] = {}
+        self.computed, self.patience, self.stopped = 0, _PATIENCE, False
+
+    def use(self, engine: Engine) -> None:
+        """Give all waiting jobs to an engine until they are done or the engine breaks."""
+        futures = {
+            engine.executor.submit(do, job.kind, job.work, str(self.out), self.force): label
+            for label, job in self.waiting.items()
+        }
+        try:
+            while futures:
+                done, _ = wait(futures, timeout=_GLANCE, return_when=FIRST_COMPLETED)
+                for future in done:
+                    self._settle(futures.pop(future), future)
+                self.overview.update()
+        except BrokenProcessPool:
+            self.patience -= 1
+            self.overview.note("a worker process was ended from outside; its run goes on in a new one")
+        except KeyboardInterrupt:
+            self.stopped = True
+            self.overview.note("stopping after the rounds under way")
+            engine.stop()
+            engine.executor.shutdown(wait=True, cancel_futures=True)
+
+    def _settle(self, label: str, future: "Future[bool]") -> None:
+        """Take note of how a job ended."""
+        try:
+            complete = future.result()
+        except BrokenProcessPool:
+            raise
+        except Exception as error:  # whatever it is, the other runs go on
+            self.failures[label] = f"{type(error).__name__}: {error}"
+        else:
+            if complete and finished(self.out / "runs" / label) is None:
+                where = self.out / "runs" / label
+                self.failures[label] = f"was computed, but is not in {where}: workers must share this folder"
+            self.computed += 1
+            self.patience = _PATIENCE
+        del self.waiting[label]
+        self.overview.settled(label, self.failures.get(label))
+
+
+def do(kind: str, work: Work, out: str, force: bool) -> bool:
+    """Do one job in a worker; return whether it is complete."""
+    threadpool_limits(limits=1)  # for good: several runs may share this process
+    return KINDS[kind].execute(work, Path(out), force, engines.stop_asked)
+
+
+def _remember(out: Path, seconds: float, engine: Engine, computed: int) -> None:
+    """Add to ``campaign.json`` what this session took."""
+    path = out / "campaign.json"
+    try:
+        before: dict[str, Any] = json.loads(path.read_bytes())
+        seconds += float(before["seconds"])
+        computed += int(before["runs"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    facts = {"seconds": round(seconds, 1), "runs": computed, "workers": engine.workers, "engine": engine.kind}
+    with files.explained(out):
+        files.write_atomically(path, (json.dumps(facts, indent=2) + "\n").encode())

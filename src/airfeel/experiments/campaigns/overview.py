@@ -1,0 +1,142 @@
+"""How a campaign of many runs shows itself: one live line on a terminal, a line per run elsewhere."""
+
+import logging
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import Progress as Bar
+
+from airfeel.experiments.campaigns.kinds import Job
+
+_log = logging.getLogger("airfeel")
+
+
+class Overview:
+    """Follows runs by the length of their records on disk, so that it works for every engine alike."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def begin(self, jobs: Sequence[Job], skipped: int, out: Path) -> None:
+        """Hear what is to be done."""
+        self._out, self._clock = out, time.perf_counter()
+        self._efforts = {job.label: job.effort for job in jobs}
+        self._rounds = {job.label: job.work.rounds for job in jobs}
+        self._settled: set[str] = set()
+        self._seen: dict[str, tuple[int, int]] = {}
+        self._at_start = self._done()
+        if skipped:
+            self.note(f"{skipped} of {skipped + len(jobs)} runs are finished already")
+
+    def update(self) -> None:
+        """Look at how far things are."""
+
+    def settled(self, label: str, error: str | None) -> None:
+        """Hear that a run has ended."""
+        self._settled.add(label)
+        if error is not None:
+            self.note(f"{label} failed: {error}")
+
+    def note(self, sentence: str) -> None:
+        """Say something."""
+        _log.info(sentence)
+
+    def words(self) -> str:
+        """Return how far things are, with the time left."""
+        total, done = sum(self._efforts.values()), self._done()
+        pace = (done - self._at_start) / max(time.perf_counter() - self._clock, 1e-9)
+        left = f"about {_span((total - done) / pace)} left" if pace > 0 else ""
+        runs = f"{len(self._settled)}/{len(self._efforts)} runs"
+        return "  ".join(word for word in (runs, f"{done / total if total else 1:.0%}", left) if word)
+
+    def _done(self) -> float:
+        """Return the effort behind us: settled runs, and the others by their rounds so far."""
+        return sum(
+            effort if label in self._settled else effort * min(1.0, self._lines(label) / self._rounds[label])
+            for label, effort in self._efforts.items()
+        )
+
+    def _lines(self, label: str) -> int:
+        """Count the rounds on record, reading a file only when it has grown."""
+        path = self._out / "runs" / label / "rounds.jsonl"
+        try:
+            size = path.stat().st_size
+            if self._seen.get(label, (-1, 0))[0] != size:
+                self._seen[label] = size, path.read_bytes().count(b"\n")
+        except OSError:
+            return 0
+        return self._seen[label][1]
+
+
+class Lines(Overview):
+    """One plain line per finished run, for log files and pipes."""
+
+    def settled(self, label: str, error: str | None) -> None:
+        """Say so, and how much is left."""
+        super().settled(label, error)
+        if error is None:
+            self.note(f"{self.words()}  {label}")
+
+
+class Live(Overview):
+    """One line that is rewritten in place."""
+
+    def __init__(self, console: Console) -> None:
+        self._bar = Bar(BarColumn(bar_width=30), TextColumn("{task.fields[words]}"), console=console)
+        self._task = TaskID(0)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def begin(self, jobs: Sequence[Job], skipped: int, out: Path) -> None:
+        """Draw the line."""
+        super().begin(jobs, skipped, out)
+        self._task = self._bar.add_task("", total=sum(self._efforts.values()), words=self.words())
+
+    def update(self) -> None:
+        """Redraw it."""
+        self._bar.update(self._task, completed=self._done(), words=self.words())
+
+    def settled(self, label: str, error: str | None) -> None:
+        """Redraw it."""
+        super().settled(label, error)
+        self.update()
+
+    def note(self, sentence: str) -> None:
+        """Print above the line."""
+        self._bar.console.print(sentence, highlight=False)
+
+
+def choose() -> Overview:
+    """Return what suits stderr and the verbosity in force."""
+    if not _log.isEnabledFor(logging.INFO):
+        return Overview()
+    console = Console(stderr=True)
+    return Live(console) if console.is_terminal else Lines()
+
+
+def _span(seconds: float) -> str:
+    """Return a duration in the unit people use for it.
+
+    >>> _span(40), _span(600), _span(9000)
+    ('40 s', '10 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,235 @@
+"""An experiment is a readable file: what all runs share, curves, variants or a grid, and seeds.
+
+The same form serves the figures of the paper, which are shipped with the package, and everybody's own sweeps.
+Every combination of curve, variant and seed is one run; nothing else is needed to find it again.
+"""
+
+import itertools
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from airfeel.config import mistakes, toml
+from airfeel.config.sections import Count, Section
+from airfeel.experiments.campaigns.kinds import KINDS, Work
+
+PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
+BEYOND = ("tuned", "fading", "fashion")
+SHIPPED = (*PAPER, *BEYOND)
+QUICK_ROUNDS, QUICK_SEEDS = 50, 2
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
+Text = Annotated[str, Field(min_length=1)]
+Seeds = Annotated[
+    tuple[Annotated[int, Field(ge=0, lt=2**63)], ...],
+    Field(min_length=1, strict=False, json_schema_extra={"rule": "must be a list of whole numbers >= 0"}),
+]
+Table = Annotated[dict[str, Any], Field(json_schema_extra={"rule": "must be a table of configuration keys"})]
+Tables = Annotated[
+    tuple[dict[str, Any], ...],
+    Field(strict=False, json_schema_extra={"rule": "must be a list of tables, each with a label"}),
+]
+
+
+class FigureSpec(Section):
+    """One picture of an experiment's curves."""
+
+    name: Name
+    """of the files made from it"""
+    title: Text
+    kind: Literal["curves", "magnitudes", "evolution", "recovery", "cost", "bound"] = "curves"
+    """curves of a metric, or one of the special figures"""
+    variant: str = ""
+    """show this variant only (special figures)"""
+    metric: Literal["accuracy", "loss", "nmse_db"] = "accuracy"
+    x: Literal["round", "symbols"] = "round"
+    caption: str = ""
+
+
+class Experiment(Section):
+    """A set of runs that belong together and how to look at them."""
+
+    name: Name
+    title: Text
+    caption: str = ""
+    kind: Literal[tuple(KINDS)] = "training"  # type: ignore[valid-type]
+    """training, or one of the theory's own studies"""
+    rounds: Count | None = None
+    """of every run; unset: what base says"""
+    seeds: Seeds = (0, 1, 2)
+    base: Table = Field(default_factory=dict)
+    """configuration keys that all runs share"""
+    grid: Table = Field(default_factory=dict)
+    """lists of values by key: every combination is a variant"""
+    curves: Tables = ()
+    """what is compared: label and configuration keys"""
+    variants: Tables = ()
+    """under which circumstances: label and configuration keys"""
+    figures: Annotated[
+        tuple[FigureSpec, ...],
+        Field(strict=False, json_schema_extra={"rule": "must be a list of tables with name and title"}),
+    ] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for key, entries in (("curves", self.curves), ("variants", self.variants)):
+            labels = [entry.get("label") for entry in entries]
+            if not all(isinstance(label, str) and label for label in labels):
+                raise mistakes.Contradiction(key, labels, "every entry must have a label, a text")
+            if len(set(labels)) < len(labels):
+                raise mistakes.Contradiction(key, labels, "no label may appear twice")
+        for key, values in mistakes.flatten(self.grid).items():
+            if not isinstance(values, list) or not values:
+                raise mistakes.Contradiction(f"grid.{key}", values, "must be a list of values")
+        if self.grid and self.variants:
+            raise mistakes.Contradiction("grid", dict(self.grid), "must be empty where variants are listed")
+        known = [label for label, _ in self._variants()]
+        for figure in self.figures:
+            if figure.variant and figure.variant not in known:
+                raise mistakes.Contradiction("figures.variant", figure.variant, f"must be one of {known}")
+        return self
+
+    def runs(self) -> list["PlannedRun"]:
+        """Return every run, in an order that never varies.
+
+        Raises
+        ------
+        ValueError
+            Where a curve and a variant do not make a valid configuration.
+        """
+        planned = []
+        for curve, variant, tree in self._combinations():
+            place = " / ".join(word for word in (self.name, curve, variant) if word)
+            for seed in self.seeds:
+                work: Work = KINDS[self.kind].load({**tree, "seed": seed}, place)
+                planned.append(PlannedRun(curve or work.scheme, variant, seed, work))
+        return planned
+
+    def swept(self) -> list[str]:
+        """Return the dotted configuration keys in which variants differ."""
+        keys = [key for _, tree in self._variants() for key in mistakes.flatten(tree)]
+        return [key for key in dict.fromkeys(keys) if key != "scheme"]
+
+    def shortened(self, rounds: int | None = None, seeds: int | None = None) -> "Experiment":
+        """Return the same experiment with another number of rounds, or with seeds 0, 1, ... only.
+
+        A study that is no training has the rounds it needs: it becomes shorter, never longer.
+        """
+        if rounds is not None and self.kind != "training" and self.rounds is not None:
+            rounds = min(rounds, self.rounds)
+        changes: dict[str, Any] = {} if rounds is None else {"rounds": rounds}
+        return self.model_copy(update=changes if seeds is None else {**changes, "seeds": tuple(range(seeds))})
+
+    def to_toml(self) -> str:
+        """Return the experiment as a file that :func:`read_experiment` understands."""
+        tree = self.model_dump(mode="json", exclude_none=True)
+        scalars = {
+            key: tree.pop(key) for key in list(tree) if not isinstance(getattr(self, key), dict | tuple)
+        }
+        lines = _lines({**scalars, "seeds": tree.pop("seeds")})
+        for key, content in tree.items():
+            for table in [content] if isinstance(content, dict) else content:
+                heading = f"[{key}]" if isinstance(content, dict) else f"[[{key}]]"
+                lines += ["", heading, *_lines(table)] if table else []
+        return "\n".join(lines) + "\n"
+
+    def _combinations(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Yield curve label, variant label and the configuration they make together."""
+        curves = self.curves or ({},)
+        for entry, (variant, changes) in itertools.product(curves, self._variants()):
+            curve = {key: value for key, value in entry.items() if key != "label"}
+            tree = toml.merge(toml.merge(self.base, changes), curve)
+            if self.rounds is not None:
+                tree["rounds"] = self.rounds
+            yield str(entry.get("label", tree.get("scheme", ""))), variant, _resolve(tree)
+
+    def _variants(self) -> list[tuple[str, dict[str, Any]]]:
+        if self.variants:
+            return [(v["label"], {k: x for k, x in v.items() if k != "label"}) for v in self.variants]
+        axes = mistakes.flatten(self.grid)
+        found = []
+        for values in itertools.product(*axes.values()):
+            chosen = dict(zip(axes, values, strict=True))
+            words = [f"{key} = {value}" for key, value in chosen.items() if key != "scheme"]
+            found.append((", ".join(words), _nest(chosen)))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """One run of an experiment: which curve, which circumstances, which seed."""
+
+    curve: str
+    variant: str
+    seed: int
+    work: Work
+
+
+def read_experiment(path: Path) -> Experiment:
+    """Read and check an experiment file; its name, where the file gives none, is that of the file.
+
+    Raises
+    ------
+    ValueError
+        With one sentence per mistake.
+    """
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read as an experiment file ({error.strerror})") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: is not valid TOML: {error}") from None
+    tree = {"name": path.stem, "title": path.stem, **tree}
+    try:
+        return Experiment.model_validate(tree)
+    except ValidationError as error:
+        raise ValueError(mistakes.sentences(error, Experiment, tree, str(path), {})) from None
+
+
+def shipped(name: str) -> Experiment:
+    """Return one of the experiments that come with the package."""
+    if name not in SHIPPED:
+        known = ", ".join((*SHIPPED, "all"))
+        raise ValueError(f"NAME = {name!r}: must be one of {known}")
+    with resources.as_file(resources.files("airfeel.experiments") / "figures" / f"{name}.toml") as path:
+        return read_experiment(path)
+
+
+def select(names: Sequence[str]) -> list[Experiment]:
+    """Return the experiments called by name, each once; ``all`` stands for every figure of the paper."""
+    wanted = [name for word in names for name in (PAPER if word == "all" else (word,))]
+    return [shipped(name) for name in dict.fromkeys(wanted)]
+
+
+def _resolve(tree: dict[str, Any]) -> dict[str, Any]:
+    """Replace every ``{ of = "uplink.ratio", times = 0.5 }`` by that multiple of the other key's value."""
+    flat = mistakes.flatten(tree)
+    found = dict(flat)
+    for key in [key for key in flat if key.endswith(".of")]:
+        owner, source = key.removesuffix(".of"), flat[key]
+        if not isinstance(flat.get(source), int | float):
+            raise ValueError(f"{key} = {source!r}: must name a key that has a number here")
+        found[owner] = found.pop(key) and flat[source] * found.pop(f"{owner}.times", 1)
+    return _nest(found)
+
+
+def _lines(table: Mapping[str, Any]) -> list[str]:
+    """Return one line of TOML per key, tables inside as dotted keys."""
+    return [f"{key} = {toml.value(item)}" for key, item in mistakes.flatten(table).items()]
+
+
+def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Undo :func:`airfeel.config.mistakes.flatten`."""
+    tree: dict[str, Any] = {}
+    for key, value in flat.items():
+        *sections, leaf = key.split(".")
+        inner = tree
+        for section in sections:
+            inner = inner.setdefault(section, {})
+        inner[leaf] = value
+    return tree

@@ -1,0 +1,74 @@
+"""The claims of the paper on the page: one row each with its verdict, the numbers behind it on demand."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from html import escape
+
+from airfeel.experiments.report.claims import NOT_REPRODUCED, NOT_RUN, REPRODUCED, Part, Verdict
+from airfeel.experiments.report.tables import html_table
+
+# Class and sign of an outcome; all others are undecided. The sign serves those who see no colours.
+_LOOKS = {REPRODUCED: ("good", "✓"), NOT_REPRODUCED: ("bad", "✗"), NOT_RUN: ("open", "–")}
+_EXPLAINED = (
+    "Reproduced: the 95 % interval over seeds lies wholly on the claimed side. Not reproduced: wholly on the "
+    "other. Undecided: neither. Where a claim is about A-DSGD, a second verdict holds it against A-DSGD with "
+    "an MMSE denoiser, a rival that knows as much about one round as TSA-GA does."
+)
+
+
+def claims_section(verdicts: Sequence[Verdict]) -> str:
+    """Return the table of all claims that something was run for."""
+    head = "".join(f"<th>{text}</th>" for text in ("No.", "Claim", "Verdict", "Against A-DSGD, MMSE"))
+    body = "".join(_rows(verdict) for verdict in verdicts)
+    return (
+        f'<section id="claims"><h2>Claims of the paper</h2><p>{escape(_EXPLAINED)}</p>'
+        f"<p><strong>{escape(score(verdicts))}</strong></p>"
+        f'<table class="claims"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></section>'
+    )
+
+
+def score(verdicts: Sequence[Verdict]) -> str:
+    """Return in words how many claims came out how."""
+    outcomes = Counter(v.outcome if v.outcome in _LOOKS else "undecided" for v in verdicts)
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items(), key=_by_kind))
+    return f"Of {len(verdicts)} claims: {counts}."
+
+
+def _by_kind(item: tuple[str, int]) -> int:
+    return list(_LOOKS).index(item[0]) if item[0] in _LOOKS else len(_LOOKS)
+
+
+def _rows(verdict: Verdict) -> str:
+    """Return the claim with its verdicts, and a row below for the numbers."""
+    rival = verdict.against_mmse
+    beside = f'<td data-head="against MMSE">{badge(rival)}</td>' if rival else "<td></td>"
+    note = f"<p>{escape(verdict.note)}</p>" if verdict.note else ""
+    numbers = _parts(verdict.parts)
+    if verdict.mmse_parts:
+        numbers += f"<p>Against the stronger rival:</p>{_parts(verdict.mmse_parts)}"
+    claim = f"{escape(verdict.claim)} <small>({escape(verdict.place)})</small>{note}"
+    return (
+        f"<tr><td>{verdict.number}</td><td>{claim}</td><td>{badge(verdict.outcome)}</td>{beside}</tr>"
+        f'<tr class="numbers"><td></td><td colspan="3"><details><summary>Numbers</summary>'
+        f"<p>{escape(verdict.rule)}.</p>{numbers}</details></td></tr>"
+    )
+
+
+def badge(outcome: str) -> str:
+    """Return an outcome with a sign and a colour."""
+    kind, sign = _LOOKS.get(outcome, ("open", "?"))
+    return f'<span class="verdict {kind}">{sign} {escape(outcome)}</span>'
+
+
+def _parts(parts: Sequence[Part]) -> str:
+    heading = ["comparison", "mean", "95 % interval", "outcome"]
+    return html_table([heading, *([p.what, _number(p.value), _interval(p), p.outcome] for p in parts)])
+
+
+def _interval(part: Part) -> str:
+    return f"{_number(part.low)} … {_number(part.high)}" if math.isfinite(part.low) else "-"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}".replace("-", "−") if math.isfinite(value) else "-"

@@ -1,0 +1,177 @@
+"""Curves over rounds or channel uses, with bands over seeds: for the page, and as PNG and SVG.
+
+Colour tells curves apart. Several variants are told apart by dashes while that is readable, and have a plot
+each where it is not.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from airfeel.experiments.report.charts import DASHES, PALETTE, Figure, save_images
+from airfeel.experiments.report.curve_charts import Look, XAxis, page_spec, paper_spec
+from airfeel.experiments.report.groups import Mean, Rows, average
+
+MOST_POINTS = 400  # per curve on the page; files of results have them all
+MOST_DASHED, MOST_TOGETHER = 4, 16  # variants told apart by dashes, and curves in one plot
+MOST_SHADED = 8  # curves in one plot with bands that are easily seen
+MOST_LINEAR = 4  # times the fewest channel uses that a linear axis can show beside them
+LEAST_LOG = 0.1  # of the mean: how far down a band reaches where a logarithmic axis has no room for it
+VARIANT_DASHES = [[1, 0], [7, 3], [2, 2], [9, 3, 2, 3]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """The course of one metric: means over seeds by round, and the channel uses until then."""
+
+    name: str
+    variant: str
+    points: Sequence[Mean]
+    symbols: Sequence[float] = ()
+
+    @property
+    def on_air(self) -> bool:
+        """Whether any channel was used."""
+        return any(self.symbols)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CurveDrawing:
+    """A figure of curves: ready to be put on the page or into a file."""
+
+    figure: Figure
+    curves: Sequence[Curve]
+    colours: Mapping[str, str]
+    """by curve"""
+    dashes: Mapping[str, Sequence[int]]
+    """by curve, for where variants do not need them"""
+    variants: Sequence[str]
+
+    @property
+    def split(self) -> bool:
+        """Whether each variant has a plot of its own."""
+        crowded = len(self.variants) > MOST_DASHED or len(self.curves) > MOST_TOGETHER
+        return crowded and len(self.variants) > 1
+
+    def payload(self) -> dict[str, Any]:
+        """Return what the page needs: a Vega-Lite description without data, and the data in columns."""
+        look, names = self._look(self.colours), list(self.colours)
+        return {
+            "spec": page_spec(look),
+            "x": self.figure.x,
+            "axes": {key: asdict(axis) for key, axis in self._axes().items()},
+            "logY": self.figure.log_y,
+            "percent": self.figure.y_format.endswith("%"),
+            "split": self.split,
+            "names": names,
+            "colours": list(self.colours.values()),
+            "variants": list(self.variants),
+            "dashes": look.dashes,
+            "curves": [self._columns(curve, names) for curve in self.curves],
+        }
+
+    def save(self, stem: Path) -> list[Path]:
+        """Write ``stem.png`` and ``stem.svg``; what uses no channel has no place over channel uses."""
+        drawn = [curve for curve in self.curves if curve.on_air or self.figure.x == "round"]
+        shown = {curve.name for curve in drawn}
+        colours = {name: colour for name, colour in self.colours.items() if name in shown}
+        rows = [row for curve in drawn for row in self._rows(curve)]
+        return save_images(paper_spec(self._look(colours), rows), stem)
+
+    def _look(self, colours: Mapping[str, str]) -> Look:
+        dashed = len(self.variants) > 1 and not self.split
+        return Look(
+            figure=self.figure,
+            x=self._axes()[self.figure.x],
+            colours=colours,
+            dashes=dict(zip(self.variants, VARIANT_DASHES, strict=False))
+            if dashed
+            else {name: self.dashes[name] for name in colours},
+            variants=self.variants,
+            split=self.split,
+            many=len(self.curves) > MOST_SHADED and not self.split,
+        )
+
+    def _axes(self) -> dict[str, XAxis]:
+        """Return the x axes to choose from, with few words where plots are small."""
+        totals = [curve.symbols[-1] for curve in self.curves if curve.on_air]
+        uneven = bool(totals) and max(totals) > MOST_LINEAR * min(totals)
+        log, linear = {"type": "log", "nice": False}, {"type": "linear", "nice": False, "zero": False}
+        title, symbols = self.figure.x_title, "channel uses (symbols)"
+        if self.split:
+            title, symbols = title.split()[-1], "symbols"
+        first = XAxis(title, "~s", log) if self.figure.log_x else XAxis(title, "d", linear)
+        return {"round": first, "symbols": XAxis(symbols, "~s", log if uneven else linear)}
+
+    def _columns(self, curve: Curve, names: Sequence[str]) -> dict[str, Any]:
+        kept = _thinned(len(curve.points))
+        points = [curve.points[place] for place in kept]
+        columns: dict[str, Any] = {
+            "name": names.index(curve.name),
+            "variant": self.variants.index(curve.variant),
+            "seeds": points[0].seeds,
+            "round": [point.x for point in points],
+            "mean": [_short(point.value, 5) for point in points],
+        }
+        if curve.on_air:
+            columns["symbols"] = [curve.symbols[place] for place in kept]
+        if points[0].seeds > 1:
+            columns["half"] = [_short(point.high - point.value, 3) for point in points]
+        return columns
+
+    def _rows(self, curve: Curve) -> list[dict[str, Any]]:
+        places = curve.symbols if self.figure.x == "symbols" else [point.x for point in curve.points]
+        return [
+            {
+                "curve": curve.name,
+                "variant": curve.variant,
+                "x": x,
+                "mean": _short(point.value, 5),
+                "low": _short(max(point.low, LEAST_LOG * point.value) if self.figure.log_y else point.low, 5),
+                "high": _short(point.high, 5),
+            }
+            for x, point in zip(places, curve.points, strict=True)
+        ]
+
+
+def make_curve(name: str, variant: str, runs: Sequence[Rows], metric: str) -> Curve | None:
+    """Average one curve over its runs; None where they have no value of the metric."""
+    points = average(runs, metric)
+    if not points:
+        return None
+    used = {row["round"]: row.get("symbols") or 0 for row in runs[0]}
+    return Curve(name, variant, points, [used[int(point.x)] for point in points])
+
+
+def draw_curves(figure: Figure, curves: Iterable[Curve | None], order: Sequence[str]) -> CurveDrawing | None:
+    """Make the drawing of what there is; None where there is nothing.
+
+    ``order`` names all curves: one keeps its colour from figure to figure, also where others have nothing to
+    show. Variants of a single curve are coloured as curves are.
+    """
+    found = [curve for curve in curves if curve is not None]
+    if not found:
+        return None
+    if len(order) == 1 and len({curve.variant for curve in found}) > 1:
+        found = [Curve(curve.variant, "", curve.points, curve.symbols) for curve in found]
+        order = [curve.name for curve in found]
+    shown = {curve.name for curve in found}
+    places = {name: place for place, name in enumerate(order) if name in shown}
+    return CurveDrawing(
+        figure,
+        found,
+        {name: PALETTE[place % len(PALETTE)] for name, place in places.items()},
+        {name: DASHES[(place + place // len(PALETTE)) % len(DASHES)] for name, place in places.items()},
+        list(dict.fromkeys(curve.variant for curve in found)),
+    )
+
+
+def _thinned(count: int) -> list[int]:
+    """Return evenly spaced places, first and last among them, at most as many as the page takes."""
+    step = -(-count // MOST_POINTS)
+    return sorted({*range(0, count, step), count - 1})
+
+
+def _short(value: float, digits: int) -> float:
+    return float(f"{value:.{digits}g}")

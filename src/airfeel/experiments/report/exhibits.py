@@ -1,0 +1,177 @@
+"""What the page shows of an experiment: figures, tables, settings. Needs the extra ``report``."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from airfeel.config import mistakes, toml
+from airfeel.experiments.campaigns.collect import Collected
+from airfeel.experiments.campaigns.plan import Experiment, FigureSpec
+from airfeel.experiments.report.charts import Drawing, Figure
+from airfeel.experiments.report.costs import curve_cost_table
+from airfeel.experiments.report.curves import CurveDrawing, draw_curves, make_curve
+from airfeel.experiments.report.finals import accuracy_table, gap_table, mean_gap_table
+from airfeel.experiments.report.groups import Group
+from airfeel.experiments.report.special_figures import FACTS, SPECIAL
+
+Rows = list[list[str]]
+AnyDrawing = Drawing | CurveDrawing
+METRICS = {
+    "accuracy": ("test accuracy", ".0%", "Accuracy on the test images after each round."),
+    "nmse_db": (
+        "NMSE (dB)",
+        "",
+        "Squared error of the recovered aggregate relative to its own energy; lower is better.",
+    ),
+    "loss": ("test loss", "", "Cross-entropy on the test images after each round."),
+}
+LOOSE = (
+    ("accuracy", "Test accuracy", "accuracy"),
+    ("nmse", "Recovery error", "nmse_db"),
+    ("loss", "Test loss", "loss"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text under a title, the first row being the heading."""
+
+    title: str
+    rows: Rows
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """One part of the page: an experiment, or the runs that belong to none."""
+
+    name: str
+    title: str
+    caption: str = ""
+    missing: str = ""
+    """in words, how many runs are not there"""
+    headlines: Sequence[Table] = ()
+    """shown before the figures"""
+    drawings: Sequence[AnyDrawing] = ()
+    tables: Sequence[Table] = ()
+    settings: Sequence[Table] = ()
+    source: str = ""
+    """the experiment as a file"""
+    costs: Rows = field(default_factory=list)
+
+
+def show_experiment(collected: Collected, taken: Collection[str] = ()) -> Exhibit:
+    """Return all there is to see of an experiment; names in ``taken`` belong to other figures."""
+    experiment = collected.experiment
+    names = list(dict.fromkeys(line.curve for line in collected.lines))
+    gap = "Distance in points to training without radio, seed by seed; less is better."
+    titled = (
+        Table(
+            "Final accuracy",
+            accuracy_table(collected),
+            "Percent, mean over the last tenth of the rounds, ± 95 %.",
+        ),
+        Table("Gap to error-free", gap_table(collected), gap),
+    )
+    return Exhibit(
+        name=experiment.name,
+        title=experiment.title,
+        caption=experiment.caption,
+        missing=_missing(collected),
+        headlines=_filled([Table("Mean gap to error-free", mean_gap_table(collected), gap)]),
+        drawings=[
+            d for spec in _figures(experiment) if (d := _draw(spec, collected, names, taken)) is not None
+        ],
+        tables=_filled([*_facts(collected), *titled]),
+        settings=_settings(experiment),
+        source=experiment.to_toml(),
+        costs=curve_cost_table(collected),
+    )
+
+
+def show_loose(groups: Sequence[Group], table: Rows) -> Exhibit:
+    """Return what there is to see of runs that belong to no experiment."""
+    names = [group.label for group in groups]
+    drawings = []
+    for name, title, metric in LOOSE:
+        curves = [make_curve(group.label, "", [run.rows for run in group.runs], metric) for group in groups]
+        drawn = draw_curves(_figure(name, title, metric), curves, names)
+        drawings += [drawn] if drawn is not None else []
+    return Exhibit("runs", "Single runs", headlines=[Table("Last round", table)], drawings=drawings)
+
+
+def _draw(
+    spec: FigureSpec, collected: Collected, names: Sequence[str], taken: Collection[str]
+) -> AnyDrawing | None:
+    if spec.name in taken:
+        spec = spec.model_copy(update={"name": f"{collected.experiment.name}-{spec.name}"})
+    if spec.kind in SPECIAL:
+        return SPECIAL[spec.kind](spec, collected)
+    figure = replace(_figure(spec.name, spec.title, spec.metric, spec.caption), x=spec.x)
+    lines = collected.lines
+    curves = [make_curve(line.curve, line.variant, list(line.rows.values()), spec.metric) for line in lines]
+    return draw_curves(figure, curves, names)
+
+
+def _facts(collected: Collected) -> list[Table]:
+    """Return the tables that belong to figures of a special kind, each kind once."""
+    kinds = dict.fromkeys(spec.kind for spec in collected.experiment.figures)
+    return [Table("In numbers", FACTS[kind](collected)) for kind in kinds if kind in FACTS]
+
+
+def _figure(name: str, title: str, metric: str, caption: str = "") -> Figure:
+    y_title, form, usual = METRICS[metric]
+    return Figure(name, title, metric, y_title, y_format=form, caption=caption or usual)
+
+
+def _figures(experiment: Experiment) -> Sequence[FigureSpec]:
+    """Return the figures asked for; an experiment that names none is shown by its accuracy."""
+    return experiment.figures or [FigureSpec(name=experiment.name, title=experiment.title)]
+
+
+def _missing(collected: Collected) -> str:
+    planned = len(collected.experiment.runs())
+    if not collected.missing:
+        return ""
+    return f"{collected.missing} of {planned} runs are missing; figures and tables show what there is."
+
+
+def _filled(tables: Sequence[Table]) -> list[Table]:
+    return [table for table in tables if table.rows]
+
+
+def _settings(experiment: Experiment) -> list[Table]:
+    """Return what the runs share, and in what curves and variants differ."""
+    shared = {"rounds": experiment.rounds, "seeds": list(experiment.seeds), **experiment.base}
+    rows = [[key, value] for key, value in _readable(shared).items()]
+    found = [
+        Table("All runs", [["setting", "value"], *rows]),
+        Table("Curves", _by_label(experiment.curves)),
+        Table("Variants", _by_label(experiment.variants)),
+        Table("Every combination of", _by_key(experiment.grid)),
+    ]
+    return [table for table in found if len(table.rows) > 1]
+
+
+def _by_label(entries: Sequence[Mapping[str, Any]]) -> Rows:
+    flat = [_readable(entry) for entry in entries]
+    keys = list(dict.fromkeys(key for entry in flat for key in entry))
+    return [keys, *([entry.get(key, "") for key in keys] for entry in flat)]
+
+
+def _by_key(grid: Mapping[str, Any]) -> Rows:
+    return [["setting", "values"], *([key, value] for key, value in _readable(grid).items())]
+
+
+def _readable(tree: Mapping[str, Any]) -> dict[str, str]:
+    """Return settings by dotted key as text; a multiple of another key in words."""
+    found: dict[str, str] = {}
+    for key, value in mistakes.flatten(tree).items():
+        owner, _, last = key.rpartition(".")
+        if last == "of":
+            found[owner] = str(value)
+        elif last == "times":
+            found[owner] = f"{value} × {found[owner]}"
+        elif value is not None:
+            found[key] = value if isinstance(value, str) else toml.value(value)
+    return found

@@ -1,0 +1,138 @@
+"""The report's HTML: one file, no network, light and dark, from phone to wide screen and paper."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from importlib import resources
+
+from airfeel.experiments.report.charts import Drawing, javascript
+from airfeel.experiments.report.claims import Verdict
+from airfeel.experiments.report.claims_html import claims_section
+from airfeel.experiments.report.curves import CurveDrawing
+from airfeel.experiments.report.exhibits import Exhibit, Table
+from airfeel.experiments.report.tables import html_table
+
+# The browser itself then refuses every request; Vega compiles its expressions, hence unsafe-eval.
+_POLICY = (
+    "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline' 'unsafe-eval'"
+)
+_HINT = (
+    "Click in a legend to hide or show, double click for one alone. Drag a plot to move it; zoom with Ctrl "
+    "and wheel, or with the buttons. Bands are 95 % confidence intervals over seeds."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Everything the page says."""
+
+    title: str
+    exhibits: Sequence[Exhibit]
+    verdicts: Sequence[Verdict] = ()
+    costs: Sequence[Sequence[str]] = ()
+    campaign: str = ""
+    environment: Sequence[tuple[str, str]] = ()
+    notes: Sequence[str] = ()
+
+
+def render(content: Content) -> str:
+    """Return the whole page as one string."""
+    drawings = [drawing for exhibit in content.exhibits for drawing in exhibit.drawings]
+    data = json.dumps(
+        {d.figure.name: d.payload() for d in drawings}, separators=(",", ":"), ensure_ascii=False
+    )
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
+            '<link rel="icon" href="data:,">',
+            f"<title>{escape(content.title)}</title><style>{_part('page.css')}</style></head><body>",
+            *_head(content),
+            *(_exhibit(exhibit) for exhibit in content.exhibits),
+            *_foot(content),
+            f"<script>{_inline(javascript())}</script>",
+            f"<script>const FIGURES = {_inline(data)};\n{_inline(_part('page.js'))}</script>",
+            "</body></html>\n",
+        ]
+    )
+
+
+def _head(content: Content) -> list[str]:
+    parts = [f"<h1>{escape(content.title)}</h1>"]
+    if content.campaign:
+        parts.append(f"<p>{escape(content.campaign[0].upper() + content.campaign[1:])}.</p>")
+    if len(content.exhibits) > 1:
+        parts.append(_contents(content))
+    parts.append(f'<p class="hint">{escape(_HINT)}</p>')
+    return [*parts, claims_section(content.verdicts)] if content.verdicts else parts
+
+
+def _contents(content: Content) -> str:
+    """Return links to all parts of the page."""
+    named = [("claims", "Claims of the paper")] if content.verdicts else []
+    named += [(f"experiment-{exhibit.name}", exhibit.title) for exhibit in content.exhibits]
+    named += [("costs", "Computing time")] if content.costs else []
+    named += [("environment", "Environment and data")]
+    links = "".join(f'<li><a href="#{escape(place)}">{escape(title)}</a></li>' for place, title in named)
+    return f'<nav aria-label="Contents"><ul>{links}</ul></nav>'
+
+
+def _exhibit(exhibit: Exhibit) -> str:
+    parts = [f'<section id="experiment-{escape(exhibit.name)}"><h2>{escape(exhibit.title)}</h2>']
+    parts += [f"<p>{escape(exhibit.caption)}</p>"] if exhibit.caption else []
+    parts += [f'<p class="missing">{escape(exhibit.missing)}</p>'] if exhibit.missing else []
+    parts += [_titled(table) for table in exhibit.headlines]
+    parts += [_figure(drawing) for drawing in exhibit.drawings]
+    parts += [_titled(table) for table in exhibit.tables]
+    if exhibit.settings:
+        words = "".join(_titled(table) for table in exhibit.settings)
+        source = f"<h3>As a file</h3><pre>{escape(exhibit.source)}</pre>"
+        parts.append(f"<details><summary>Settings</summary>{words}{source}</details>")
+    if exhibit.costs:
+        parts.append(f"<details><summary>Computing time</summary>{html_table(exhibit.costs)}</details>")
+    return "\n".join([*parts, "</section>"])
+
+
+def _figure(drawing: Drawing | CurveDrawing) -> str:
+    figure = drawing.figure
+    return (
+        f'<figure id="figure-{escape(figure.name)}"><figcaption><h3>{escape(figure.title)}</h3>'
+        f"<p>{escape(figure.caption)}</p></figcaption></figure>"
+    )
+
+
+def _foot(content: Content) -> list[str]:
+    parts = []
+    if content.costs:
+        parts.append(f'<section id="costs"><h2>Computing time</h2>{html_table(content.costs)}</section>')
+    if content.environment:
+        facts = "".join(
+            f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in content.environment
+        )
+        parts.append(f'<section id="environment"><h2>Environment</h2><dl>{facts}</dl></section>')
+    parts.append(
+        '<section id="data"><h2>Data</h2><p>Every round of every finished run: '
+        '<a href="results.csv">results.csv</a>, beside this page. Each figure has its own numbers as CSV.</p>'
+    )
+    parts += [f"<p>{escape(note)}</p>" for note in content.notes]
+    return [*parts, "</section>"]
+
+
+def _titled(table: Table) -> str:
+    note = f"<p>{escape(table.note)}</p>" if table.note else ""
+    return f"<h3>{escape(table.title)}</h3>{note}{html_table(table.rows)}"
+
+
+@cache
+def _part(name: str) -> str:
+    return (resources.files("airfeel.experiments.report") / "web" / name).read_text(encoding="utf-8")
+
+
+def _inline(code: str) -> str:
+    """Keep a script's own text from ending its element early."""
+    return code.replace("</script", "<\\/script").replace("<!--", "<\\!--")

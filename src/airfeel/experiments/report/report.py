@@ -1,0 +1,112 @@
+"""From a folder of results to a page one can open, send and print. Needs the extra ``report``."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from airfeel.experiments.campaigns.collect import Collected, collect, known_experiments
+from airfeel.experiments.campaigns.plan import SHIPPED, Experiment
+from airfeel.experiments.campaigns.results import write_results
+from airfeel.experiments.report import page
+from airfeel.experiments.report.claims import Verdict, judge, to_json
+from airfeel.experiments.report.costs import campaign, cost_table
+from airfeel.experiments.report.environment import environment
+from airfeel.experiments.report.exhibits import Exhibit, show_experiment, show_loose
+from airfeel.experiments.report.groups import Group, average, group_runs, read_runs
+from airfeel.experiments.runs.files import explained, write_atomically
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was written, and what the page shows."""
+
+    page: Path
+    data: Sequence[Path]
+    images: Sequence[Path]
+    exhibits: Sequence[Exhibit]
+    verdicts: Sequence[Verdict]
+    left_out: Sequence[str]
+
+
+def write_report(folder: Path, title: str = "airfeel results") -> Report:
+    """Write page, tables, verdicts on claims, and figures as PNG and SVG into a results folder.
+
+    They are ``report.html``, ``results.csv``, ``claims.json`` and ``figures/``.
+
+    Parameters
+    ----------
+    folder
+        Holds ``runs/<name>-<hash>/`` as written by every command that trains, and ``experiments/<name>.toml``
+        for the experiments that were begun. Runs that differ only in their seed become one curve: their mean,
+        with a 95 % confidence band.
+    title
+        The page's heading.
+    """
+    experiments = sorted(known_experiments(folder), key=_place)
+    members = {run.work.label() for experiment in experiments for run in experiment.runs()}
+    runs, left_out = read_runs(folder, members)
+    collected = [collect(experiment, folder) for experiment in experiments]
+    exhibits = show_all(collected, group_runs(runs))
+    verdicts = judge({one.experiment.name: one for one in collected})
+    with explained(folder):
+        (folder / "figures").mkdir(exist_ok=True)
+        drawings = [drawing for exhibit in exhibits for drawing in exhibit.drawings]
+        images = [path for d in drawings for path in d.save(folder / "figures" / d.figure.name)]
+        data = [write_results(folder)]
+        content = page.Content(
+            title=title,
+            exhibits=exhibits,
+            verdicts=verdicts,
+            costs=cost_table(collected) if collected else [],
+            campaign=campaign(folder),
+            environment=environment(),
+            notes=left_out,
+        )
+        if verdicts:
+            data.append(folder / "claims.json")
+            write_atomically(data[-1], to_json(verdicts).encode())
+        write_atomically(folder / "report.html", page.render(content).encode())
+    return Report(folder / "report.html", data, images, exhibits, verdicts, left_out)
+
+
+def show_all(collected: Sequence[Collected], groups: Sequence[Group]) -> list[Exhibit]:
+    """Return the parts of the page, no two figures with the same name."""
+    exhibits: list[Exhibit] = [show_loose(groups, summary_table(groups))] if groups else []
+    for one in collected:
+        taken = {drawing.figure.name for exhibit in exhibits for drawing in exhibit.drawings}
+        exhibits.append(show_experiment(one, taken))
+    return [*exhibits[1:], exhibits[0]] if groups else exhibits
+
+
+def summary_table(groups: Sequence[Group]) -> list[list[str]]:
+    """Return the last round of every group as rows of text, the first row being the heading."""
+    rows = [["scheme", "seeds", "rounds", "accuracy", "loss", "NMSE (dB)", "channel uses"]]
+    for group in groups:
+        last = group.runs[0].rows[-1]
+        cells = [
+            _cell(group, metric, form)
+            for metric, form in (("accuracy", ".4f"), ("loss", ".4f"), ("nmse_db", ".1f"))
+        ]
+        rows.append([group.label, str(len(group.runs)), str(last["round"]), *cells, f"{last['symbols']:,}"])
+    return rows
+
+
+def claims_table(verdicts: Sequence[Verdict]) -> list[list[str]]:
+    """Return number, verdicts and text of every claim, first the heading."""
+    rows = [["claim", "verdict", "against A-DSGD, MMSE", ""]]
+    return rows + [[str(v.number), v.outcome, v.against_mmse or "", v.claim] for v in verdicts]
+
+
+def _place(experiment: Experiment) -> tuple[int, str]:
+    """Return the place of an experiment on the page: the paper's figures first, one's own sweeps last."""
+    shipped = experiment.name in SHIPPED
+    return SHIPPED.index(experiment.name) if shipped else len(SHIPPED), experiment.name
+
+
+def _cell(group: Group, metric: str, form: str) -> str:
+    means = average([run.rows for run in group.runs], metric)
+    if not means:
+        return "-"
+    last = means[-1]
+    half = f" ± {last.high - last.value:{form}}" if last.seeds > 1 else ""
+    return f"{last.value:{form}}{half}"

@@ -1,0 +1,114 @@
+"""Carry out one run in its folder: from the start, or from wherever an earlier process left it."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import airfeel
+from airfeel.config import Config
+from airfeel.experiments.runs.progress import Progress, Silent
+from airfeel.experiments.runs.rundir import RunFolder, finished, open_run, read_records, run_path
+from airfeel.simulation import Record, Step, start, steps
+from airfeel.simulation.assembly import Parts, assemble
+from airfeel.simulation.records import decibel
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a run: its folder, the last round there is, and the summary if it is complete."""
+
+    folder: Path
+    round: int
+    summary: dict[str, Any] | None
+    computed: bool
+
+
+def execute(
+    config: Config,
+    out: Path,
+    *,
+    force: bool = False,
+    progress: Progress | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Outcome:
+    """Run ``config`` in ``out/runs/<name>-<hash>`` unless that is finished.
+
+    Parameters
+    ----------
+    config, out
+        What to run, and where the folders of all runs are.
+    force
+        Compute a finished run again.
+    progress
+        Told about every round.
+    stop
+        Asked after every round; True leaves a checkpoint and returns.
+    """
+    path = run_path(config, out)
+    if not force and (done := finished(path)) is not None:
+        return Outcome(path, config.rounds, done, computed=False)
+    parts = assemble(config)  # before the folder is made: a mistake found here leaves nothing behind
+    with open_run(config, out) as folder:
+        if not force and (done := finished(path)) is not None:  # by another process, meanwhile
+            return Outcome(path, config.rounds, done, computed=False)
+        folder.reopen(forget=force)
+        round = _compute(folder, parts, progress or Silent(), stop)
+        if round < config.rounds:
+            return Outcome(path, round, None, computed=True)
+        summary = summarise(config, read_records(path))
+        folder.finish(summary)
+        return Outcome(path, round, summary, computed=True)
+
+
+def _compute(folder: RunFolder, parts: Parts, progress: Progress, stop: Callable[[], bool]) -> int:
+    """Go on from the newest checkpoint until the run is complete or stopped; return the last round."""
+    restored = folder.restore()
+    state = start(parts) if restored is None else restored
+    round, rounds, options = state.round, parts.config.rounds, parts.config.run
+    with progress:
+        progress.begin(rounds, round, folder.notes)
+        for seconds, step in _timed(steps(parts, state)):
+            round = step.record.round
+            folder.append(step.record.to_json(), round, seconds)
+            if options.record_aggregates:
+                folder.keep_aggregate(round, step.aggregate.truth)
+            progress.update(step.record)
+            stopping = stop()
+            if stopping or round % options.checkpoint_every == 0 or round == rounds:
+                folder.save(round, step.state)
+            if stopping:
+                break
+    return int(round)
+
+
+def _timed(steps: Iterator[Step]) -> Iterator[tuple[float, Step]]:
+    """Add to every round how many seconds it took."""
+    began = time.perf_counter()
+    for step in steps:
+        yield round(time.perf_counter() - began, 6), step
+        began = time.perf_counter()
+
+
+def summarise(config: Config, records: list[Record]) -> dict[str, Any]:
+    """Return the outcome of a run in a few numbers; None for what the scheme does not have."""
+    last = records[-1]
+    errors = [10 ** (record.nmse_db / 10) for record in records if record.nmse_db is not None]
+    accuracies = [record.accuracy for record in records if record.accuracy is not None]
+    return {
+        "airfeel": airfeel.__version__,
+        "scheme": config.scheme,
+        "seed": config.seed,
+        "rounds": last.round,
+        "accuracy": last.accuracy,
+        "best_accuracy": max(accuracies, default=None),
+        "loss": last.loss,
+        "mean_nmse_db": decibel(float(np.mean(errors))) if errors else None,
+        "rounds_above_zero_db": sum(bool(record.above_zero_db) for record in records),
+        "cumulative_nmse_db": last.cumulative_nmse_db,
+        "symbols": last.symbols,
+        "energy": last.energy,
+    }

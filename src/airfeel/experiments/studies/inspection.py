@@ -1,0 +1,294 @@
+"""Does the Markov model fit a run's gradients? Statistics of its recorded aggregates, and two receivers."""
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel.aggregators.base import count
+from airfeel.aggregators.over_the_air import shared_seed
+from airfeel.beliefs.chains import ChainParams
+from airfeel.config import SCHEMES, Config, load_config
+from airfeel.experiments.runs.files import RunError
+from airfeel.experiments.runs.rundir import aggregate_file, read_aggregate, read_records
+from airfeel.operators import PartialDCT
+from airfeel.receivers.base import Reception
+from airfeel.receivers.tsaga import TSAGA
+from airfeel.receivers.turbo_cs import TurboCS
+from airfeel.streams import stream
+from airfeel.theory.evolution import state_evolution
+
+Array = NDArray[np.floating[Any]]
+
+LAGS = 30  # rounds over which persistence and correlation are followed
+FEWEST = 12  # rounds without which there is nothing to say
+LEAST = 1e-4  # lower limit of fitted p01 and beta
+ENERGY = 0.9  # share of the energy whose owners are counted
+QUIET = 1e-12  # noise relative to the signal that stands for none
+LONGEST, SAMPLES = 150, 24_000  # rounds and chains of a prediction
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recorded:
+    """A run with its aggregates: x of every round (rounds, N), and the noise of y = A x + n.
+
+    ``noise`` is sigma^2 relative to the mean square of x; a run without radio gets that of equal devices.
+    """
+
+    config: Config
+    first_round: int
+    aggregates: Array
+    noise: Array
+
+    @property
+    def rows(self) -> int:
+        """s, the channel uses per round."""
+        return count(self.config.uplink.ratio, self.aggregates.shape[1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statistics:
+    """What the aggregates look like.
+
+    ``activity``, ``leaving`` and ``entering`` are the share of nonzero coefficients and of those that became
+    zero or nonzero, per round; ``level`` the root mean square of the nonzero ones. ``persistence`` is
+    P(s_t+d = 1 | s_t = 1) and ``correlation`` that of the amplitudes of coefficients nonzero in both rounds,
+    for d = 0, 1, ...; ``kurtosis`` is 3 for Gaussian amplitudes.
+    """
+
+    activity: Array
+    leaving: Array
+    entering: Array
+    level: Array
+    persistence: Array
+    correlation: Array
+    kurtosis: float
+    chain: ChainParams
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Course:
+    """NMSE per round with memory, and without."""
+
+    memory: Array
+    alone: Array
+
+    @property
+    def late_db(self) -> tuple[float, float]:
+        """Both in dB, over the second half of the rounds."""
+        return _db(self.memory[len(self.memory) // 2 :].mean()), _db(
+            self.alone[len(self.alone) // 2 :].mean()
+        )
+
+    @property
+    def gain_db(self) -> float:
+        """How many dB memory gains in the second half of the rounds."""
+        memory, alone = self.late_db
+        return alone - memory
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recovery:
+    """How well the aggregates are recovered: measured, and by state evolution for two fitted chains.
+
+    ``learned`` is the chain that the receiver's EM held in the second half of the rounds (medians, variance
+    1); the other was counted from round to round.
+    """
+
+    measured: Course
+    learned: ChainParams
+    predicted: Course
+    predicted_from_counts: Course
+
+
+def read_recorded(folder: Path) -> Recorded:
+    """Read a run that was carried out with ``run.record_aggregates``."""
+    if not (folder / "config.toml").exists():
+        raise RunError(f"{folder} is not the folder of a run: airfeel run prints it as its last line")
+    config = load_config(folder / "config.toml")
+    records = [r for r in read_records(folder) if aggregate_file(folder, r.round).exists()]
+    if not records:
+        raise RunError(f"{folder} holds no aggregates: repeat the run with --set run.record_aggregates=true")
+    if len(records) < FEWEST:
+        raise RunError(f"{folder} holds {len(records)} aggregates: must be at least {FEWEST}")
+    aggregates = np.array([_read(folder, record.round) for record in records])
+    power = np.mean(aggregates**2, axis=1)  # of a measurement as well, as the rows of A have unit norm
+    if not np.all(power > 0):
+        silent = records[int(np.argmin(power))].round
+        raise RunError(f"{folder} has nothing but zeros in round {silent}: the model cannot be judged")
+    rows = count(config.uplink.ratio, aggregates.shape[1])
+    equal = config.channel.noise_var * rows / (config.devices.count**2 * config.uplink.power)
+    noise = np.array([r.noise_var or 0.0 for r in records]) / power
+    if SCHEMES[config.scheme].matrix == "gaussian":
+        noise *= rows / aggregates.shape[1]  # its columns have unit norm, so that its rows are longer
+    noise = np.where(noise > 0, noise, equal)
+    return Recorded(config, records[0].round, aggregates, np.maximum(noise, QUIET))
+
+
+def _read(folder: Path, round: int) -> Array:
+    try:
+        return read_aggregate(folder, round)
+    except (OSError, ValueError, KeyError, IndexError, EOFError, BadZipFile, zlib.error) as error:
+        file = aggregate_file(folder, round)
+        raise RunError(f"{file} is damaged ({error}): repeat the run with --force") from None
+
+
+def statistics(aggregates: Array) -> Statistics:
+    """Return support and amplitude statistics; amplitudes are taken relative to their level in each round."""
+    active = aggregates != 0
+    level = np.sqrt(np.sum(aggregates**2, axis=1) / np.maximum(active.sum(axis=1), 1))
+    amplitude = aggregates / level[:, None]
+    lags = range(min(LAGS, len(aggregates) // 2) + 1)
+    persistence = np.array([_share(active[d:], active[: len(active) - d]) for d in lags])
+    correlation = np.array([_correlation(amplitude, active, d) for d in lags])
+    values = amplitude[active]
+    return Statistics(
+        activity=active.mean(axis=1),
+        leaving=np.array([1 - _share(now, before) for before, now in pairwise(active)]),
+        entering=np.array([_share(now, ~before) for before, now in pairwise(active)]),
+        level=level,
+        persistence=persistence,
+        correlation=correlation,
+        kurtosis=float(np.mean(values**4) / np.mean(values**2) ** 2),
+        chain=fit(float(active.mean()), float(1 - persistence[1]), float(1 - correlation[1])),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Observations:
+    """The three observations of Section III in numbers, means over the rounds of a run.
+
+    Parameters
+    ----------
+    sparsity
+        Observation 1: share of the coefficients that are zero.
+    energetic
+        The same without a threshold: share of the coefficients that hold 90 % of the energy.
+    persistence, persistence_lag2
+        Observation 2: share of the nonzero coefficients that are nonzero in the next round, and in the one
+        after. Supports drawn anew in every round would have 1 - sparsity.
+    correlation, correlation_lag2
+        Observation 3: correlation of the amplitudes with those of the next round, and of the one after,
+        where both are nonzero. Error feedback makes aggregates flicker, so that two rounds may be more
+        alike than neighbours.
+    """
+
+    sparsity: float
+    energetic: float
+    persistence: float
+    persistence_lag2: float
+    correlation: float
+    correlation_lag2: float
+
+
+def observations(folder: Path) -> Observations:
+    """Measure the paper's three observations (Fig. 2) on a run with ``run.record_aggregates``."""
+    aggregates = read_recorded(folder).aggregates
+    found = statistics(aggregates)
+    return Observations(
+        sparsity=float(1 - found.activity.mean()),
+        energetic=_energetic(aggregates),
+        persistence=float(found.persistence[1]),
+        persistence_lag2=float(found.persistence[2]),
+        correlation=float(found.correlation[1]),
+        correlation_lag2=float(found.correlation[2]),
+    )
+
+
+def _energetic(aggregates: Array) -> float:
+    """Return the smallest share of coefficients that holds ``ENERGY`` of every round's energy, on average."""
+    energy = np.cumsum(np.sort(aggregates**2, axis=1)[:, ::-1], axis=1)
+    return float(np.mean(np.sum(energy < ENERGY * energy[:, -1:], axis=1) + 1) / aggregates.shape[1])
+
+
+def fit(activity: float, p01: float, beta: float) -> ChainParams:
+    """Return the chains with these moments, kept inside the valid range; the variance is 1."""
+    activity = min(max(activity, 1e-6), 1 - 1e-6)
+    p01 = min(max(p01, LEAST), 1.0, (1 - activity) / activity)
+    return ChainParams(activity, p01, min(max(beta, LEAST), 1.0))
+
+
+def compare_receivers(
+    recorded: Recorded, counted: ChainParams, told: Callable[[int], None] = lambda round: None
+) -> Recovery:
+    """Send the recorded aggregates once more and recover them with and without memory.
+
+    Rows and signs are those of the run; the noise is drawn anew with its variance. The memory starts and
+    learns as the run's configuration says.
+    """
+    options, size = recorded.config.receiver, recorded.aggregates.shape[1]
+    memory = TSAGA(**options.model_dump())
+    alone = TurboCS(options.activity, max_iterations=options.max_iterations, precision=options.precision)
+    state: Any = memory.init(size)
+    errors, chains = [], []
+    for reception, x in _receptions(recorded):
+        estimate, state = memory.receive(state, reception)
+        single, _ = alone.receive(alone.init(size), reception)
+        errors.append([np.sum((e.mean - x) ** 2) / np.sum(x**2) for e in (estimate, single)])
+        chains.append(estimate.info.chain)
+        told(len(errors))
+    learned = _middle([chain for chain in chains[len(chains) // 2 :] if chain is not None])
+    measured = Course(*np.array(errors).T)
+    return Recovery(measured, learned, _predict(recorded, learned), _predict(recorded, counted))
+
+
+def _receptions(recorded: Recorded) -> Iterator[tuple[Reception, Array]]:
+    """Yield what the server hears in every round, and the aggregate it has to find."""
+    config, size = recorded.config, recorded.aggregates.shape[1]
+    operator = partial(PartialDCT, size, recorded.rows, signs=config.uplink.signs, fast=config.uplink.fast)
+    rounds = range(recorded.first_round, recorded.first_round + len(recorded.aggregates))
+    for round, x, noise in zip(rounds, recorded.aggregates, recorded.noise, strict=True):
+        noise_var = float(noise * np.mean(x**2))
+        yield _send(x, operator(shared_seed(config.seed, round)), noise_var, config.seed, round), x
+
+
+def _predict(recorded: Recorded, chain: ChainParams) -> Course:
+    """Return what state evolution expects for this chain at the run's bandwidth and noise."""
+    predict = partial(
+        state_evolution,
+        chain,
+        recorded.rows / recorded.aggregates.shape[1],
+        float(np.median(recorded.noise)) * chain.activity * chain.variance,
+        samples=SAMPLES,
+    )
+    message, rounds = recorded.config.receiver.amplitude_message, min(len(recorded.aggregates), LONGEST)
+    with_memory = predict(rounds=rounds, amplitude_message=message).nmse
+    alone = predict(rounds=4, support_chain=False, amplitude_chain=False).nmse.mean()
+    return Course(with_memory, np.full(rounds, alone))
+
+
+def _middle(chains: Sequence[ChainParams]) -> ChainParams:
+    """Return the medians of the parameters, with variance 1."""
+    return fit(
+        *(float(np.median([getattr(c, name) for c in chains])) for name in ("activity", "p01", "beta"))
+    )
+
+
+def _send(x: Array, operator: PartialDCT, noise_var: float, seed: int, round: int) -> Reception:
+    noise = np.sqrt(noise_var) * stream(seed, "inspection noise", round).standard_normal(operator.shape[0])
+    return Reception(operator @ x + noise, operator, noise_var)
+
+
+def _share(now: NDArray[np.bool_], given: NDArray[np.bool_]) -> float:
+    """Return the share of ``now`` among ``given``; 0 where nothing is given."""
+    return float(np.count_nonzero(now & given)) / max(1, int(np.count_nonzero(given)))
+
+
+def _correlation(amplitude: Array, active: NDArray[np.bool_], lag: int) -> float:
+    """Return the correlation of amplitudes ``lag`` rounds apart, where both are active."""
+    now, before = slice(lag, None), slice(None, len(amplitude) - lag)
+    both = active[now] & active[before]
+    a, b = amplitude[now][both], amplitude[before][both]
+    scale = np.sqrt(np.sum(a * a) * np.sum(b * b))
+    return float(np.sum(a * b) / scale) if scale > 0 else 0.0
+
+
+def _db(ratio: float) -> float:
+    return float(10 * np.log10(ratio))

@@ -1,0 +1,143 @@
+"""From a configuration or a finished run to a plan of its link, the link budget, and maps over many links."""
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel.beliefs.chains import ChainParams
+from airfeel.config import SCHEMES, Config, load_config
+from airfeel.experiments.runs.files import RunError
+from airfeel.experiments.runs.rundir import read_records
+from airfeel.simulation import Record
+from airfeel.theory.planner import Link, Method, Plan
+from airfeel.theory.prediction import Prediction
+
+Array = NDArray[np.floating[Any]]
+
+IMAGE_PARAMETERS = 7850  # softmax regression on 28 x 28 pixels and 10 classes
+MAP_SAMPLES, MAP_ROUNDS = 16_000, 40  # at most, per cell of a map: 144 cells should take about a minute
+
+
+def from_config(config: Config) -> tuple[Plan, Link]:
+    """Return plan and link of a configuration, in the reference model of equal devices."""
+    if config.channel.kind != "gaussian":
+        rule = "what it costs is only known from a run: give the folder of one"
+        raise ValueError(f"channel.kind = {config.channel.kind!r}: {rule}")
+    return _plan(config)
+
+
+def _plan(config: Config) -> tuple[Plan, Link]:
+    receiver, uplink = config.receiver, config.uplink
+    chain = ChainParams(receiver.activity, receiver.p01, receiver.beta)
+    size = IMAGE_PARAMETERS
+    link = Link(
+        size, max(1, round(uplink.ratio * size)), config.devices.count, uplink.power, config.channel.noise_var
+    )
+    return Plan(chain, method_of(config)), link
+
+
+def from_run(folder: Path, settings: dict[str, Any]) -> tuple[Plan, Link]:
+    """Return plan and link of a run: its learned chain, and the noise it really had (the link's excess).
+
+    Chain and noise are medians over the second half of the rounds.
+    """
+    config = load_config(folder / "config.toml", settings)
+    plan, reference = _plan(config)
+    rounds = [r for r in read_records(folder) if r.noise_var]
+    late = [r for r in rounds[len(rounds) // 2 :] if r.activity and r.variance]
+    if not late:
+        raise RunError(f"{folder} has no round in which chain parameters were in force: give them as options")
+    chain = ChainParams(*(_median(late, name) for name in ("activity", "p01", "beta", "variance")))
+    rows = rounds[0].symbols
+    link = replace(reference, size=round(rows / config.uplink.ratio), rows=rows)
+    noise = _median(late, "noise_var") / (chain.activity * chain.variance)
+    return replace(plan, chain=replace(chain, variance=1.0)), replace(link, excess=noise * link.snr)
+
+
+def method_of(config: Config) -> Method:
+    """Return the recovery method a scheme stands for."""
+    scheme = SCHEMES[config.scheme]
+    if scheme.uplink != "over_the_air":
+        raise ValueError(f"scheme = {config.scheme!r}: recovers nothing, so there is no error to predict")
+    if scheme.receiver == "amp":
+        return Method(denoiser=scheme.denoiser)
+    linked = scheme.receiver == "tsaga"
+    return Method(
+        config.receiver.amplitude_message, linked and scheme.support_chain, linked and scheme.amplitude_chain
+    )
+
+
+def budget(plan: Plan, link: Link, prediction: Prediction, hold: str) -> list[tuple[str, float | int | str]]:
+    """Return the link budget as names and values."""
+    kept = "energy per device and round" if hold == "energy" else "receive SNR per channel use"
+    rows: list[tuple[str, float | int | str]] = [
+        ("parameters N", link.size),
+        ("channel uses per round s", link.rows),
+        ("s/N", link.ratio),
+        ("devices M", link.devices),
+        ("energy per device and round P", link.power),
+        ("energy per device and channel use", link.power / link.rows),
+        (f"energy per device in {plan.rounds} rounds", link.power * plan.rounds),
+        ("noise variance per channel use", link.channel_noise),
+        ("excess noise over equal devices (dB)", decibel(link.excess)),
+        ("receive SNR per channel use (dB)", decibel(link.snr)),
+        ("steady-state NMSE (dB)", decibel(prediction.steady_nmse)),
+        ("held fixed when s changes", kept),
+    ]
+    return rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Map:
+    """Steady-state NMSE in dB over bandwidth (rows of the array) and power (columns)."""
+
+    ratios: Array
+    powers: Array
+    nmse_db: Array
+
+
+def contour(
+    plan: Plan, link: Link, cells: int = 12, told: Callable[[int, int], None] = lambda done, of: None
+) -> Map:
+    """Predict a map of ``cells`` x ``cells`` links around ``link``, on all cores.
+
+    Bandwidth goes from a fifth of the link's to five times (at most s = N), power from 1/100 to 100 times.
+    ``told`` hears how many cells are done.
+    """
+    ratios = np.geomspace(max(link.ratio / 5, 1 / link.size), min(1.0, 5 * link.ratio), cells)
+    powers = np.geomspace(link.power / 100, link.power * 100, cells)
+    plan = replace(plan, samples=min(plan.samples, MAP_SAMPLES), rounds=min(plan.rounds, MAP_ROUNDS))
+    links = [
+        replace(link, rows=max(1, round(ratio * link.size)), power=float(power))
+        for ratio in ratios
+        for power in powers
+    ]
+    values = list(_in_processes(plan, links, told))
+    return Map(ratios, powers, np.array(values).reshape(cells, cells))
+
+
+def _in_processes(plan: Plan, links: Sequence[Link], told: Callable[[int, int], None]) -> list[float]:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    values = []
+    with ProcessPoolExecutor(min(cores, len(links)), mp_context=get_context("spawn")) as pool:
+        for value in pool.map(plan.steady_db, links):
+            values.append(value)
+            told(len(values), len(links))
+    return values
+
+
+def decibel(ratio: float) -> float:
+    """Return a power ratio in decibel."""
+    return 10 * math.log10(ratio)
+
+
+def _median(records: Sequence[Record], name: str) -> float:
+    return float(np.median([getattr(record, name) for record in records]))
