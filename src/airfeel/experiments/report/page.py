@@ -114,7 +114,8 @@ def _foot(content: Content) -> list[str]:
         facts = "".join(
             f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in content.environment
         )
-        parts.append(f'<section id="environment"><h2>Environment</h2><dl>{facts}</dl></section>')
+        head = "<h2>Environment</h2><p>Where this page was made.</p>"
+        parts.append(f'<section id="environment">{head}<dl>{facts}</dl></section>')
     parts.append(
         '<section id="data"><h2>Data</h2><p>Every round of every finished run: '
         '<a href="results.csv">results.csv</a>, beside this page. Each figure has its own numbers as CSV.</p>'

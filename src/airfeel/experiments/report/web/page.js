@@ -2,6 +2,7 @@
 "use strict";
 
 const SVG = "http://www.w3.org/2000/svg";
+const MOST_SAID = 8;  // curves nearest to the pointer whose values are shown
 
 function make(tag, facts = {}, ...children) {
   const element = document.createElement(tag);
@@ -134,9 +135,8 @@ class CurveFigure {
 
   // From the lowest to the highest end of all bands.
   range() {
-    const ends = this.figure.curves.flatMap(({ mean, half }) =>
-      mean.flatMap((value, place) => [value - (half?.[place] ?? 0), value + (half?.[place] ?? 0)]));
-    return ends.reduce(([low, high], end) => [Math.min(low, end), Math.max(high, end)], [Infinity, -Infinity]);
+    return extent(this.figure.curves.flatMap(({ mean, half }) =>
+      mean.flatMap((value, place) => [value - (half?.[place] ?? 0), value + (half?.[place] ?? 0)])));
   }
 
   async draw() {
@@ -162,15 +162,21 @@ class CurveFigure {
     chart.addEventListener("pointerleave", () => this.leave(entry));
   }
 
-  // Towards the end of the curves, where they are compared. Vega-Lite names its signals after the fields.
+  // Towards the last round, where curves are compared; y follows what is then seen, alike in all plots.
+  // Vega-Lite names its signals after the fields.
   zoom(factor) {
-    for (const { view, variant } of this.views) {
-      const ends = this.visible(variant).map(curve => curve.mean.at(-1)), [, last] = view.scale("x").domain();
-      const middle = ends.reduce((a, b) => a + b, 0) / (ends.length || 1);
-      for (const [field, scale, anchor] of [["x", "x", last], ["mean", "y", middle]])
-        view.signal(`zoom_${field}`, factor === null ? null : nearer(view.scale(scale), anchor, factor));
+    const rows = this.views.map(({ variant }) => this.rows(variant));
+    const domains = this.views.map(({ view }, place) => {
+      const moved = factor === null ? null : nearer(view.scale("x"), factor);
+      return moved && rows[place].some(({ x }) => x < moved[0]) ? moved : null;
+    });
+    const seen = rows.flatMap((each, place) => domains[place] ? each.filter(({ x }) => x >= domains[place][0]) : []);
+    const [low, high] = extent(seen.flatMap(row => [row.low, row.high]));
+    const space = this.figure.logY ? 0 : (high - low) / 25;
+    this.views.forEach(({ view }, place) => {
+      view.signal("zoom_x", domains[place]).signal("zoom_mean", domains[place] && [low - space, high + space]);
       view.runAsync();
-    }
+    });
   }
 
   hover(event, { view, variant, chart, cursor }) {
@@ -178,13 +184,14 @@ class CurveFigure {
     const px = event.clientX - box.left - pad.left - left, py = event.clientY - box.top - pad.top - top;
     if (px < 0 || px > view.width() || py < 0 || py > view.height()) return this.leave({ cursor });
     const x = view.scale("x").invert(px), y = view.scale("y");
+    const away = point => Math.abs(y(point.mean) - py);
     const found = this.visible(variant).map(curve => at(curve, this.x, x)).filter(point => point)
-      .sort((a, b) => b.mean - a.mean);
+      .sort((a, b) => away(a) - away(b)).slice(0, MOST_SAID);
     if (!found.length) return this.leave({ cursor });
-    const near = found.reduce((a, b) => Math.abs(y(a.mean) - py) < Math.abs(y(b.mean) - py) ? a : b);
+    const [near] = found;
     const line = pad.left + left + view.scale("x")(near.x);
     Object.assign(cursor.style, { display: "block", left: `${line}px`, top: `${pad.top + top}px`, height: `${view.height()}px` });
-    this.say(found, near, variant);
+    this.say(found.sort((a, b) => b.mean - a.mean), near, variant);
     this.place(event);
   }
 
@@ -216,10 +223,14 @@ class CurveFigure {
   }
 }
 
-// The ends of a scale's domain, moved towards an anchor as they are seen.
-function nearer(scale, anchor, factor) {
-  const place = scale(anchor);
-  return scale.domain().map(end => scale.invert(place + (scale(end) - place) * factor));
+function extent(values) {
+  return values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
+}
+
+// The domain of a scale with its start moved towards its end, as it is seen.
+function nearer(scale, factor) {
+  const [start, end] = scale.domain(), place = scale(end);
+  return [scale.invert(place + (scale(start) - place) * factor), end];
 }
 
 // The point of a curve that is nearest to x, if x is within its range.
