@@ -1,1 +1,1 @@
-"""Experiments on disk, from the bottom: one run, studies of theory and gradients, many runs, reports on them."""
+"""Experiments on disk, from the bottom: one run, studies of theory and gradients, many runs, reports."""
