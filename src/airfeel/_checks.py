@@ -1,7 +1,6 @@
 """One sentence for a user's mistake: the argument, its value and the rule it breaks."""
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,22 +33,20 @@ def real(
     at_most: float | None = None,
 ) -> float:
     """Return ``value`` as a finite float inside the given range."""
-    bounds = [
-        (above, ">", operator.gt),
-        (at_least, ">=", operator.ge),
-        (below, "<", operator.lt),
-        (at_most, "<=", operator.le),
-    ]
-    stated = " and ".join(f"{sign} {bound:g}" for bound, sign, _ in bounds if bound is not None)
-    rule = f"must be a finite number {stated}".rstrip()
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise reject(argument, value, rule)
-    number = float(value)
-    if not math.isfinite(number) or not all(
-        holds(number, bound) for bound, _, holds in bounds if bound is not None
+    fits = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    number = float(value) if fits else math.nan
+    if (
+        math.isfinite(number)
+        and (above is None or number > above)
+        and (at_least is None or number >= at_least)
+        and (below is None or number < below)
+        and (at_most is None or number <= at_most)
     ):
-        raise reject(argument, number, rule)
-    return number
+        return number
+    # Worded only now: every round makes several of these checks.
+    bounds = ((">", above), (">=", at_least), ("<", below), ("<=", at_most))
+    stated = " and ".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None)
+    raise reject(argument, number if fits else value, f"must be a finite number {stated}".rstrip())
 
 
 def choice(argument: str, value: Any, allowed: Sequence[str]) -> str:
