@@ -1,5 +1,6 @@
 """The two Markov chains behind every coefficient x_n = s_n r_n (17)-(19): one step forward in time."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,6 +63,40 @@ class ChainParams:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Chains:
+    """The chains of several streams, whose coefficients are the rows of one array.
+
+    With ``counts`` the coefficients stand in one long row instead, so many of each stream in turn.
+    """
+
+    streams: tuple[ChainParams, ...]
+    dtype: Any
+    counts: Sequence[int] | None = None
+
+
+Chain = ChainParams | Chains
+
+
+def side_by_side(chains: Sequence[ChainParams], dtype: Any, counts: Sequence[int] | None = None) -> Chain:
+    """Return the chains of several streams as one; of a single stream, its own."""
+    return chains[0] if len(chains) == 1 else Chains(tuple(chains), dtype, counts)
+
+
+def numbers(chain: Chain, formula: Callable[[ChainParams], tuple[float, ...]]) -> tuple[Any, ...]:
+    """Return what ``formula`` makes of the parameters, for several streams as arrays that fit theirs.
+
+    Each number is computed in double precision and rounded once, so a stream gets the same result alone and
+    among others.
+    """
+    if isinstance(chain, ChainParams):
+        return formula(chain)
+    columns = np.array([formula(stream) for stream in chain.streams], dtype=chain.dtype).T
+    if chain.counts is None:
+        return tuple(columns[:, :, None])
+    return tuple(np.repeat(columns, chain.counts, axis=1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Amplitude:
     """A Gaussian belief about every amplitude r_n."""
 
@@ -88,10 +123,10 @@ class Message:
         return Message((self.precision / factor**2).astype(dtype), (self.shift / factor).astype(dtype))
 
 
-def stationary(chain: ChainParams, size: int, dtype: Any = np.float64) -> SpikeSlab:
+def stationary(chain: Chain, shape: int | tuple[int, ...], dtype: Any = np.float64) -> SpikeSlab:
     """Return the prior before anything was received: lam = lambda, mu = 0, v = gamma (16)."""
-    values = (chain.activity, 0.0, chain.variance)
-    return SpikeSlab(*(np.full(size, value, dtype=dtype) for value in values))
+    values = numbers(chain, lambda c: (c.activity, 0.0, c.variance))
+    return SpikeSlab(*(np.full(shape, value, dtype=dtype) for value in values))
 
 
 def expansion_message(odds: Array, z: Array, tau: Array) -> Message:
@@ -140,22 +175,24 @@ def expected_message(support: Array, z: Array, tau: Array) -> Message:
     return Message(precision, precision * z)
 
 
-def predict_support(support: Array, chain: ChainParams) -> Array:
+def predict_support(support: Array, chain: Chain) -> Array:
     """Carry posterior support probabilities through one step of (18), see (39)."""
-    return chain.p10 + (1 - chain.p01 - chain.p10) * support
+    enter, memory = numbers(chain, lambda c: (c.p10, 1 - c.p01 - c.p10))
+    return np.asarray(enter + memory * support)
 
 
-def predict_amplitude(amplitude: Amplitude, chain: ChainParams) -> Amplitude:
+def predict_amplitude(amplitude: Amplitude, chain: Chain) -> Amplitude:
     """Carry the amplitude through one step of (19), see (41)(42)."""
-    keep = 1 - chain.beta
-    return Amplitude(keep * amplitude.mean, keep**2 * amplitude.variance + chain.process_var)
+    keep, square, added = numbers(chain, lambda c: (1 - c.beta, (1 - c.beta) ** 2, c.process_var))
+    return Amplitude(keep * amplitude.mean, square * amplitude.variance + added)
 
 
-def came_from_active(support: Array, ahead: Array, chain: ChainParams) -> tuple[Array, Array]:
+def came_from_active(support: Array, ahead: Array, chain: Chain) -> tuple[Array, Array]:
     """Return P(s_t = 1) given that s_t+1 is 1, and given that it is 0.
 
     ``support`` is P(s_t = 1), ``ahead`` is P(s_t+1 = 1) as :func:`predict_support` gives it.
     """
     tiny = np.finfo(support.dtype).tiny  # for a support that is certain to rounding
-    left = chain.p01 * support
-    return (1 - chain.p01) * support / np.maximum(ahead, tiny), left / np.maximum(1 - ahead, left + tiny)
+    leave, stay = numbers(chain, lambda c: (c.p01, 1 - c.p01))
+    left = leave * support
+    return stay * support / np.maximum(ahead, tiny), left / np.maximum(1 - ahead, left + tiny)

@@ -6,7 +6,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from airfeel.beliefs import chains
-from airfeel.beliefs.chains import Amplitude, ChainParams, Message
+from airfeel.beliefs.chains import Amplitude, Chain, Message
 from airfeel.beliefs.spike_slab import SpikeSlab, log_odds, sigmoid
 
 Array = NDArray[Any]
@@ -77,7 +77,7 @@ def gather_evidence(
     return Evidence(post.support, sigmoid(ratio.copy()), amplitude, about_r, square)
 
 
-def carry_apart(belief: Belief, post: SpikeSlab, chain: ChainParams) -> Belief:
+def carry_apart(belief: Belief, post: SpikeSlab, chain: Chain) -> Belief:
     """Return the belief before the next round, active and inactive coefficients kept apart (``"joint"``).
 
     The decoder only asks for the amplitude of an active coefficient. Most of those were active before, so
@@ -92,9 +92,9 @@ def carry_apart(belief: Belief, post: SpikeSlab, chain: ChainParams) -> Belief:
     return Belief(SpikeSlab(support, now.mean, now.variance), rest)
 
 
-def carry(evidence: Evidence, chain: ChainParams, support_chain: bool, amplitude_chain: bool) -> Belief:
+def carry(evidence: Evidence, chain: Chain, support_chain: bool, amplitude_chain: bool) -> Belief:
     """Return the belief before the next round (39)(41)(42); a chain switched off forgets everything."""
-    fresh = chains.stationary(chain, evidence.support.size, evidence.support.dtype)
+    fresh = chains.stationary(chain, evidence.support.shape, evidence.support.dtype)
     support, amplitude = fresh.support, Amplitude(fresh.mean, fresh.variance)
     if support_chain:
         support = chains.predict_support(evidence.support, chain)

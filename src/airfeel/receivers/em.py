@@ -4,16 +4,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel.beliefs.chains import Amplitude, ChainParams, Message
+from airfeel.beliefs.chains import Amplitude, ChainParams, Message, side_by_side
 from airfeel.beliefs.smoothing import AmplitudeMoments, SupportMoments, smooth_amplitude, smooth_support
 from airfeel.beliefs.temporal import Evidence
 
 Array = NDArray[Any]
+Window = Sequence[Evidence]
+Pick = Callable[[Array], Array]
 
 SMALLEST = 1e-6  # lower limit of p01 and beta: in single precision the chains would freeze below it
 NEGLIGIBLE = 1e-2  # a coefficient with less than this share of the mean weight is passed over
@@ -40,22 +42,46 @@ class Statistics:
 
 
 def e_step(
-    window: Sequence[Evidence], chain: ChainParams, support_chain: bool = True, amplitude_chain: bool = True
+    window: Window, chain: ChainParams, support_chain: bool = True, amplitude_chain: bool = True
 ) -> Statistics:
     """Smooth the window with the parameters in force and collect the statistics."""
-    support = _support(window, chain, support_chain)
-    weight = _added(support.smoothed)
-    pick = _worth_smoothing(weight)
-    amplitude = _amplitude(window, pick, chain, amplitude_chain)
-    weights, pairs = [pick(s) for s in support.smoothed], [pick(b) for b in support.both]
-    return Statistics(
-        activity=_sum(weight) / (len(window) * weight.size),
-        before=_sum(weight) - _sum(support.smoothed[-1]),
-        both=_sum(_added(support.both)),
-        power=_weighted_mean(weights, [pick(e.square) for e in window]),
-        drift=_weighted_mean(pairs, amplitude.drift),
-        jump=_weighted_mean(pairs, amplitude.jump),
-    )
+    return e_steps([window], [chain], support_chain, amplitude_chain)[0]
+
+
+def e_steps(
+    windows: Sequence[Window], chains: Sequence[ChainParams], support_chain: bool, amplitude_chain: bool
+) -> list[Statistics]:
+    """Do the E-step of several streams with equally long windows; each gets what it would get alone.
+
+    The arrays of one support chain fill the cache, so these are smoothed one by one. Few amplitudes count,
+    and those of all streams are smoothed together.
+    """
+    supports = [_support(w, chain, support_chain) for w, chain in zip(windows, chains, strict=True)]
+    weights = [_added(support.smoothed) for support in supports]
+    active = [
+        _Active.picked(window, support, _worth_smoothing(weight))
+        for window, support, weight in zip(windows, supports, weights, strict=True)
+    ]
+    if sum(stream.weights[0].size for stream in active) <= weights[0].size:
+        amplitudes = _amplitude_means(active, chains, amplitude_chain)
+    else:  # these too would leave the cache
+        amplitudes = [
+            _amplitude_means([stream], [chain], amplitude_chain)[0]
+            for stream, chain in zip(active, chains, strict=True)
+        ]
+    return [
+        Statistics(
+            activity=total / (len(window) * support.smoothed[-1].size),
+            before=total - _sum(support.smoothed[-1]),
+            both=_sum(_added(support.both)),
+            power=power,
+            drift=drift,
+            jump=jump,
+        )
+        for window, support, total, (power, drift, jump) in zip(
+            windows, supports, map(_sum, weights), amplitudes, strict=True
+        )
+    ]
 
 
 def m_step(
@@ -82,24 +108,14 @@ def m_step(
     return ChainParams(activity, p01, min(max(beta, SMALLEST), 1.0), variance)
 
 
-def _support(window: Sequence[Evidence], chain: ChainParams, linked: bool) -> SupportMoments:
+def _support(window: Window, chain: ChainParams, linked: bool) -> SupportMoments:
     filtered = [e.support for e in window]
     if linked:
         return smooth_support(filtered, [e.likelihood for e in window], chain)
     return SupportMoments(filtered, [a * b for a, b in pairwise(filtered)])
 
 
-def _amplitude(
-    window: Sequence[Evidence], pick: Callable[[Array], Array], chain: ChainParams, linked: bool
-) -> AmplitudeMoments:
-    if linked:
-        filtered = [Amplitude(pick(e.amplitude.mean), pick(e.amplitude.variance)) for e in window]
-        messages = [Message(pick(e.message.precision), pick(e.message.shift)) for e in window]
-        return smooth_amplitude(filtered, messages, chain)
-    return AmplitudeMoments([], [])
-
-
-def _worth_smoothing(weight: Array) -> Callable[[Array], Array]:
+def _worth_smoothing(weight: Array) -> Pick:
     """Pick the coefficients whose amplitude counts: all but those with next to no weight in the window.
 
     They hold at most 1 % of the total weight, and where few coefficients are active they are most of the
@@ -111,11 +127,78 @@ def _worth_smoothing(weight: Array) -> Callable[[Array], Array]:
     return lambda array: array.take(chosen)  # half the time of array[chosen]
 
 
-def _weighted_mean(weights: Sequence[Array], values: Sequence[Array]) -> float:
-    total = _sum(_added(weights))
-    if total == 0 or not values:
-        return 0.0
-    return _sum(_added([w * v for w, v in zip(weights, values, strict=True)])) / total
+class _Active(NamedTuple):
+    """The coefficients that count, one array per round of the window (per pair of rounds in ``pairs``)."""
+
+    weights: list[Array]
+    pairs: list[Array]
+    squares: list[Array]
+    filtered: list[Array]
+    filtered_variance: list[Array]
+    precision: list[Array]
+    shift: list[Array]
+
+    @staticmethod
+    def picked(window: Window, support: SupportMoments, pick: Pick) -> "_Active":
+        """Take them out of one stream."""
+        return _Active(
+            [pick(smoothed) for smoothed in support.smoothed],
+            [pick(both) for both in support.both],
+            [pick(e.square) for e in window],
+            [pick(e.amplitude.mean) for e in window],
+            [pick(e.amplitude.variance) for e in window],
+            [pick(e.message.precision) for e in window],
+            [pick(e.message.shift) for e in window],
+        )
+
+    @staticmethod
+    def joined(streams: Sequence["_Active"]) -> "_Active":
+        """Put those of several streams into long rows."""
+        if len(streams) == 1:
+            return streams[0]
+        return _Active(*(_join_rounds(field) for field in zip(*streams, strict=True)))
+
+
+def _join_rounds(streams: Sequence[Sequence[Array]]) -> list[Array]:
+    return [np.concatenate(same_round) for same_round in zip(*streams, strict=True)]
+
+
+def _amplitude_means(
+    streams: Sequence[_Active], chains: Sequence[ChainParams], linked: bool
+) -> list[tuple[float, float, float]]:
+    """Return power, drift and jump of every stream."""
+    counts = [stream.weights[0].size for stream in streams]
+    active = _Active.joined(streams)
+    moments = AmplitudeMoments([], [])
+    if linked:
+        chain = side_by_side(chains, active.shift[0].dtype, counts)
+        filtered = [Amplitude(*pair) for pair in zip(active.filtered, active.filtered_variance, strict=True)]
+        messages = [Message(*pair) for pair in zip(active.precision, active.shift, strict=True)]
+        moments = smooth_amplitude(filtered, messages, chain)
+    weight, pair_weight = _parts(active.weights, counts), _parts(active.pairs, counts)
+    power = _quotients(_parts(_products(active.weights, active.squares), counts), weight)
+    drift = _quotients(_parts(_products(active.pairs, moments.drift), counts), pair_weight)
+    jump = _quotients(_parts(_products(active.pairs, moments.jump), counts), pair_weight)
+    return list(zip(power, drift, jump, strict=True))
+
+
+def _products(weights: Sequence[Array], values: Sequence[Array]) -> list[Array]:
+    return [w * v for w, v in zip(weights, values, strict=True)] if values else []
+
+
+def _parts(rounds: Sequence[Array], counts: Sequence[int]) -> list[float]:
+    """Add up over the rounds and over each stream's part of the row."""
+    if not rounds:
+        return [0.0] * len(counts)
+    row, sums, end = _added(rounds), [], 0
+    for count in counts:
+        sums.append(_sum(row[end : end + count]))
+        end += count
+    return sums
+
+
+def _quotients(sums: Sequence[float], weights: Sequence[float]) -> list[float]:
+    return [part / weight if weight != 0 else 0.0 for part, weight in zip(sums, weights, strict=True)]
 
 
 def _added(rounds: Sequence[Array]) -> Array:

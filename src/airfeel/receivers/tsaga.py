@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.beliefs import temporal
-from airfeel.beliefs.chains import ChainParams, stationary
+from airfeel.beliefs.chains import Amplitude, ChainParams, numbers, side_by_side, stationary
 from airfeel.beliefs.spike_slab import SpikeSlab, log_odds, posterior
+from airfeel.beliefs.stacking import stack, unstack
 from airfeel.beliefs.temporal import Belief, Evidence
 from airfeel.receivers import em, scale
 from airfeel.receivers.base import Estimate, Info, Reception, require_size, working_dtype
@@ -57,6 +58,7 @@ class TSAGAState:
 class _Open:
     """A round about to be decoded: the reception and the belief in common units."""
 
+    reception: Reception
     state: TSAGAState
     chain: ChainParams
     belief: Belief
@@ -154,19 +156,19 @@ class TSAGA:
         self, states: Sequence[TSAGAState], receptions: Sequence[Reception]
     ) -> list[tuple[Estimate, TSAGAState]]:
         rounds = [self._open(state, reception) for state, reception in zip(states, receptions, strict=True)]
-        heard = [(r, reception) for r, reception in zip(rounds, receptions, strict=True) if r is not None]
-        summaries = iter(self._decode([r for r, _ in heard], [reception for _, reception in heard]))
+        heard = [r for r in rounds if r is not None]
+        closed = iter(self._close_all(heard, self._decode(heard)))
         return [
-            _nothing_heard(state, reception) if r is None else self._close(r, reception, next(summaries))
+            _nothing_heard(state, reception) if r is None else next(closed)
             for r, state, reception in zip(rounds, states, receptions, strict=True)
         ]
 
-    def _decode(self, rounds: Sequence[_Open], receptions: Sequence[Reception]) -> list[Summary]:
+    def _decode(self, rounds: Sequence[_Open]) -> list[Summary]:
         if not rounds:
             return []
         return decode_batch(
             [r.belief.prior for r in rounds],
-            [reception.operator for reception in receptions],
+            [r.reception.operator for r in rounds],
             [r.heard.observation for r in rounds],
             [r.heard.noise_var for r in rounds],
             [(r.chain.activity, r.chain.variance) for r in rounds] if self.doubt else None,
@@ -189,7 +191,7 @@ class TSAGA:
         state = state.scaled(unit, dtype)
         chain = state.chain or self._initial_chain(heard)
         belief = state.belief or Belief(stationary(chain, state.size, dtype))
-        return _Open(replace(state, scale=unit), chain, belief, heard, restarted)
+        return _Open(reception, replace(state, scale=unit), chain, belief, heard, restarted)
 
     def _initial_chain(self, heard: Scaled) -> ChainParams:
         """Take gamma from the power received above the noise (Section VII)."""
@@ -198,37 +200,79 @@ class TSAGA:
             return ChainParams(self.activity, self.p01, self.beta, variance)
         return ChainParams(self.activity, self.p01, self.beta, heard.amplitude_power(self.activity))
 
-    def _close(self, r: _Open, reception: Reception, summary: Summary) -> tuple[Estimate, TSAGAState]:
-        """Form the estimate, learn, and carry the round over."""
-        prior, (z, tau) = r.belief.prior, (summary.z, summary.tau)
-        if summary.surprise.any():
-            prior = prior.doubted(summary.surprise, r.chain.activity, r.chain.variance)
+    def _close_all(
+        self, rounds: Sequence[_Open], summaries: Sequence[Summary]
+    ) -> list[tuple[Estimate, TSAGAState]]:
+        """Close rounds that know equally much on common arrays, and each other one alone."""
+        if len(rounds) == 1 or len({self._knowledge(r) for r in rounds}) == 1:
+            return self._close(rounds, summaries)
+        return [self._close([r], [summary])[0] for r, summary in zip(rounds, summaries, strict=True)]
+
+    def _knowledge(self, r: _Open) -> tuple[Any, ...]:
+        """Return what decides which arrays a round has and what is done with them."""
+        return r.heard.observation.dtype, r.belief.idle is None, len(r.state.window), self._learns(r)
+
+    def _learns(self, r: _Open) -> bool:
+        """Whether a round updates the chains: not the first ones, which know too little."""
+        return self.learn and r.state.round + 1 >= self.learn_from and len(r.state.window) > 0
+
+    def _close(
+        self, rounds: Sequence[_Open], summaries: Sequence[Summary]
+    ) -> list[tuple[Estimate, TSAGAState]]:
+        """Form the estimates, learn, and carry the rounds over."""
+        z, tau = stack([s.z for s in summaries]), stack([s.tau for s in summaries])
+        belief = _reconsidered(rounds, summaries)
+        prior = belief.prior
         post, ratio = posterior(prior, log_odds(prior.support), z, tau)
         apart = self.amplitude_message == "joint" and self.support_chain and self.amplitude_chain
-        chain, window = r.chain, r.state.window
+        chains, windows = [r.chain for r in rounds], [r.state.window for r in rounds]
         evidence = None
         if self.learn or not apart:
             evidence = temporal.gather_evidence(prior, post, ratio, z, tau, self.amplitude_message)
         if self.learn and evidence is not None:
-            window = (*window, evidence)[-self.window :]
-            chain = self._learn(window, chain, r.state.round + 1)
+            newest = unstack(evidence, len(rounds))
+            windows = [(*w, e)[-self.window :] for w, e in zip(windows, newest, strict=True)]
+        if self._learns(rounds[0]):
+            chains = self._learn(windows, chains)
+        chain = side_by_side(chains, z.dtype)
         if evidence is None or apart:
-            belief = temporal.carry_apart(Belief(prior, r.belief.idle), post, chain)
+            belief = temporal.carry_apart(belief, post, chain)
         else:
             belief = temporal.carry(evidence, chain, self.support_chain, self.amplitude_chain)
-        state = replace(r.state, round=r.state.round + 1, chain=chain, belief=belief, window=window)
-        return _estimate(r, reception, post, summary), state
+        states = [
+            replace(r.state, round=r.state.round + 1, chain=c, belief=b, window=w)
+            for r, c, b, w in zip(rounds, chains, unstack(belief, len(rounds)), windows, strict=True)
+        ]
+        return list(zip(_estimates(rounds, post, summaries), states, strict=True))
 
-    def _learn(self, window: Sequence[Evidence], chain: ChainParams, round: int) -> ChainParams:
-        if round < self.learn_from or len(window) < 2:
-            return chain
-        statistics = em.e_step(window, chain, self.support_chain, self.amplitude_chain)
-        return em.m_step(statistics, chain, self.support_chain, self.amplitude_chain)
+    def _learn(
+        self, windows: Sequence[Sequence[Evidence]], chains: Sequence[ChainParams]
+    ) -> list[ChainParams]:
+        switches = self.support_chain, self.amplitude_chain
+        statistics = em.e_steps(windows, chains, *switches)
+        return [em.m_step(found, chain, *switches) for found, chain in zip(statistics, chains, strict=True)]
 
 
-def _estimate(r: _Open, reception: Reception, post: SpikeSlab, summary: Summary) -> Estimate:
+def _reconsidered(rounds: Sequence[_Open], summaries: Sequence[Summary]) -> Belief:
+    """Return the beliefs on common arrays, each doubted as far as its reception contradicted it."""
+    belief = stack([r.belief for r in rounds])
+    surprise = stack([s.surprise for s in summaries])
+    if not surprise.any():
+        return belief
+    model = numbers(
+        side_by_side([r.chain for r in rounds], surprise.dtype), lambda c: (c.activity, c.variance)
+    )
+    return Belief(belief.prior.doubted(surprise, *model), belief.idle)
+
+
+def _estimates(rounds: Sequence[_Open], post: SpikeSlab, summaries: Sequence[Summary]) -> list[Estimate]:
+    moments = unstack(Amplitude(*post.moments()), len(rounds))
+    return [_estimate(*each) for each in zip(rounds, moments, summaries, strict=True)]
+
+
+def _estimate(r: _Open, x: Amplitude, summary: Summary) -> Estimate:
     unit = r.heard.scale
-    mean, variance = scale.restore(*post.moments(), unit, reception.observation.dtype)
+    mean, variance = scale.restore(x.mean, x.variance, unit, r.reception.observation.dtype)
     chain = replace(r.chain, variance=scale.restore_variance(r.chain.variance, unit))
     tau = scale.restore_variance(float(np.mean(summary.tau)), unit)
     surprised = bool(summary.surprise.any())
