@@ -18,7 +18,7 @@ State = TypeVar("State")
 Results = list[tuple[Estimate, State]]
 
 TOGETHER = 1 << 16  # coefficients of the lanes decoded together; more of them leave the caches
-AT_ONCE = 1 << 15  # coefficients of the receptions taken up together, which hold more arrays than lanes do
+AT_ONCE = 1 << 18  # bytes of an array with a row for each of the receptions decoded together
 STATUS = ("converged", "iteration limit", "diverged")  # from good to bad
 
 
@@ -35,7 +35,8 @@ def in_groups(
         raise ValueError(f"got {len(states)} states and {len(receptions)} receptions: must be as many")
     if not receptions:
         return []
-    group = max(1, AT_ONCE // int(receptions[0].operator.shape[1]))
+    bytes_each = int(receptions[0].operator.shape[1]) * receptions[0].observation.itemsize
+    group = max(1, AT_ONCE // bytes_each)
     results: Results[State] = []
     for i in range(0, len(states), group):
         results += receive(states[i : i + group], receptions[i : i + group])

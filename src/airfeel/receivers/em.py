@@ -56,13 +56,9 @@ def e_steps(
     The arrays of one support chain fill the cache, so these are smoothed one by one. Few amplitudes count,
     and those of all streams are smoothed together.
     """
-    supports = [_support(w, chain, support_chain) for w, chain in zip(windows, chains, strict=True)]
-    weights = [_added(support.smoothed) for support in supports]
-    active = [
-        _Active.picked(window, support, _worth_smoothing(weight))
-        for window, support, weight in zip(windows, supports, weights, strict=True)
-    ]
-    if sum(stream.weights[0].size for stream in active) <= weights[0].size:
+    looks = [_look_back(window, chain, support_chain) for window, chain in zip(windows, chains, strict=True)]
+    active = [look.active for look in looks]
+    if sum(stream.weights[0].size for stream in active) <= windows[0][0].support.size:
         amplitudes = _amplitude_means(active, chains, amplitude_chain)
     else:  # these too would leave the cache
         amplitudes = [
@@ -70,17 +66,8 @@ def e_steps(
             for stream, chain in zip(active, chains, strict=True)
         ]
     return [
-        Statistics(
-            activity=total / (len(window) * support.smoothed[-1].size),
-            before=total - _sum(support.smoothed[-1]),
-            both=_sum(_added(support.both)),
-            power=power,
-            drift=drift,
-            jump=jump,
-        )
-        for window, support, total, (power, drift, jump) in zip(
-            windows, supports, map(_sum, weights), amplitudes, strict=True
-        )
+        Statistics(look.activity, look.before, look.both, *means)
+        for look, means in zip(looks, amplitudes, strict=True)
     ]
 
 
@@ -106,6 +93,27 @@ def m_step(
         beta = (s.drift + math.sqrt(s.drift**2 + 4 * xi * s.jump)) / (2 * xi)
     p01 = min(max(p01, SMALLEST), 1.0, (1 - activity) / activity)
     return ChainParams(activity, p01, min(max(beta, SMALLEST), 1.0), variance)
+
+
+class _LookBack(NamedTuple):
+    """What the support chain of one stream tells, and the coefficients whose amplitudes count."""
+
+    activity: float
+    before: float
+    both: float
+    active: "_Active"
+
+
+def _look_back(window: Window, chain: ChainParams, linked: bool) -> _LookBack:
+    support = _support(window, chain, linked)
+    weight = _added(support.smoothed)
+    total = _sum(weight)
+    return _LookBack(
+        activity=total / (len(window) * weight.size),
+        before=total - _sum(support.smoothed[-1]),
+        both=_sum(_added(support.both)),
+        active=_Active.picked(window, support, _worth_smoothing(weight)),
+    )
 
 
 def _support(window: Window, chain: ChainParams, linked: bool) -> SupportMoments:

@@ -21,6 +21,8 @@ from airfeel.receivers.scale import Scaled
 
 Array = NDArray[Any]
 
+CLOSED_TOGETHER = 1 << 15  # coefficients; closing a round holds more arrays than decoding it
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TSAGAState:
@@ -203,10 +205,12 @@ class TSAGA:
     def _close_all(
         self, rounds: Sequence[_Open], summaries: Sequence[Summary]
     ) -> list[tuple[Estimate, TSAGAState]]:
-        """Close rounds that know equally much on common arrays, and each other one alone."""
-        if len(rounds) == 1 or len({self._knowledge(r) for r in rounds}) == 1:
-            return self._close(rounds, summaries)
-        return [self._close([r], [summary])[0] for r, summary in zip(rounds, summaries, strict=True)]
+        """Close rounds that know equally much a few at a time, on common arrays, and others one by one."""
+        alike = len(rounds) > 1 and len({self._knowledge(r) for r in rounds}) == 1
+        group = max(1, CLOSED_TOGETHER // rounds[0].state.size) if alike else 1
+        starts = range(0, len(rounds), group)
+        groups = [self._close(rounds[i : i + group], summaries[i : i + group]) for i in starts]
+        return [result for results in groups for result in results]
 
     def _knowledge(self, r: _Open) -> tuple[Any, ...]:
         """Return what decides which arrays a round has and what is done with them."""
