@@ -180,6 +180,24 @@ def test_parameters_stay_inside_their_range():
             assert learned.p10 <= 1 and learned.variance > 0 and np.isfinite(learned.variance)
 
 
+@pytest.mark.parametrize("active", [0.02, 0.9])
+@pytest.mark.parametrize("switches", [(True, True), (True, False), (False, True)])
+def test_streams_smoothed_together_equal_each_alone(monkeypatch, active, switches):
+    monkeypatch.setattr(em, "NEGLIGIBLE", DEFAULT_NEGLIGIBLE)
+    rng = stream(6, "em streams")
+    chains = [ChainParams(active, p01, 0.1 + p01, 1 + p01) for p01 in (0.02, 0.05, 0.1)]
+    windows = [[_evidence(rng, active) for _ in range(3)] for _ in chains]
+    alone = [em.e_step(window, chain, *switches) for window, chain in zip(windows, chains, strict=True)]
+    assert em.e_steps(windows, chains, *switches) == alone
+
+
+def _evidence(rng, active, size=400):
+    support = np.where(rng.random(size) < active, 0.9, 1e-5).astype(np.float32)
+    likelihood, mean, variance, precision, shift = rng.random((5, size), dtype=np.float32)
+    square = variance + mean**2
+    return Evidence(support, likelihood, Amplitude(mean, variance), Message(precision, shift), square)
+
+
 @pytest.mark.parametrize(("support_chain", "amplitude_chain"), [(False, True), (True, False), (False, False)])
 def test_a_chain_switched_off_is_not_learned(support_chain, amplitude_chain):
     window, _, _ = random_window()

@@ -8,6 +8,7 @@ from scipy.special import expit, logit
 
 import airfeel as af
 from airfeel.beliefs.temporal import MESSAGES
+from airfeel.receivers.storage import pack_state
 from airfeel.streams import stream
 from modeldata import Model, realised, run, stream_of
 from oracles import dense_partial_dct
@@ -184,6 +185,35 @@ def test_many_streams_at_once_equal_one_by_one():
             assert np.allclose(other.variance, one.variance, rtol=0, atol=1e-6 * scale**2)
             assert other.info.status == one.info.status and other.info.iterations == one.info.iterations
         alone, together = [s for _, s in singles], [s for _, s in batch]
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "options",
+    [*({"amplitude_message": m} for m in MESSAGES), {"support_chain": False}, {"amplitude_chain": False}],
+)
+def test_a_stream_keeps_its_bits_in_any_company(options, precision):
+    # Two streams begin later and one changes its level, so that in some rounds all know equally much.
+    receiver = af.TSAGA(activity=0.1, learn_from=4, precision=precision, **options)
+    streams = [stream_of(SMALL, seed=s, rounds=9)[0] for s in range(4)]
+    quiet = dataclasses.replace(
+        streams[3][6], observation=streams[3][6].observation * 2.0**-30, noise_var=0.0
+    )
+    streams[3][6] = quiet
+    alone = [receiver.init(SMALL.size)] * 4
+    together = list(alone)
+    for t in range(9):
+        who = range(4) if t >= 2 else range(2)
+        heard = [streams[i][t] for i in who]
+        singles = [receiver.receive(alone[i], r) for i, r in zip(who, heard, strict=True)]
+        batch = receiver.receive_batch([together[i] for i in who], heard)
+        for i, (one, state), (other, other_state) in zip(who, singles, batch, strict=True):
+            assert np.array_equal(one.mean, other.mean) and np.array_equal(one.variance, other.variance)
+            assert one.info == other.info
+            packed, other_packed = pack_state(state), pack_state(other_state)
+            assert packed.keys() == other_packed.keys()
+            assert all(np.array_equal(packed[name], other_packed[name]) for name in packed)
+            alone[i], together[i] = state, other_state
 
 
 def test_batches_may_mix_sizes_of_measurement_and_noise():
