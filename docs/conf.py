@@ -25,7 +25,7 @@ autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "results/tables"]
 html_theme = "furo"
 html_title = "airfeel"
 html_static_path = ["_static"]

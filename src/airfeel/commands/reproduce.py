@@ -50,7 +50,7 @@ def reproduce(
     names
         Which ones; airfeel list shows them. all stands for every figure of the paper.
     quick
-        A first look: 50 rounds and 2 seeds.
+        A first look: 50 rounds and 3 seeds.
     rounds
         Rounds of every run.
     seeds

@@ -21,7 +21,7 @@ from airfeel.experiments.campaigns.kinds import KINDS, Work
 PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
 BEYOND = ("tuned", "fading", "fashion")
 SHIPPED = (*PAPER, *BEYOND)
-QUICK_ROUNDS, QUICK_SEEDS = 50, 2
+QUICK_ROUNDS, QUICK_SEEDS = 50, 3
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
 Text = Annotated[str, Field(min_length=1)]
