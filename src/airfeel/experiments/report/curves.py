@@ -5,7 +5,7 @@ each where it is not.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +140,8 @@ def make_curve(name: str, variant: str, runs: Sequence[Rows], metric: str) -> Cu
     points = average(runs, metric)
     if not points:
         return None
+    if metric == "accuracy":  # Student's interval does not know that a share lies between 0 and 1
+        points = [replace(point, low=max(point.low, 0.0), high=min(point.high, 1.0)) for point in points]
     used = {row["round"]: row.get("symbols") or 0 for row in runs[0]}
     return Curve(name, variant, points, [used[int(point.x)] for point in points])
 
