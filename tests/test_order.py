@@ -5,7 +5,6 @@ import pytest
 
 from airfeel.config import load_config
 from airfeel.learning.datasets import load_dataset
-from airfeel.learning.fetch import DataError
 from airfeel.simulation import train
 
 CHAINS = ("tsa_ga", "tsa_ga_no_support", "tsa_ga_no_amplitude")
@@ -13,10 +12,7 @@ CHAINS = ("tsa_ga", "tsa_ga_no_support", "tsa_ga_no_amplitude")
 
 @pytest.fixture(scope="module")
 def mnist():
-    try:
-        return load_dataset("mnist")
-    except DataError as error:
-        pytest.skip(f"MNIST cannot be had here: {error}")
+    return load_dataset("mnist")
 
 
 def records_of(mnist, **settings):

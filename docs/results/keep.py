@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from airfeel.experiments.campaigns.collect import collect, known_experiments
-from airfeel.experiments.report.claims import judge
+from airfeel.experiments.report.claims import claims_table, judge
 from airfeel.experiments.report.costs import campaign, cost_table
 from airfeel.experiments.report.environment import environment
 from airfeel.experiments.report.exhibits import show_experiment
@@ -34,7 +34,7 @@ def main(folder):
         tables = [*exhibit.headlines, *exhibit.tables]
         parts = [f"*{table.title}*\n\n{markdown(table.rows)}" for table in tables]
         (HERE / "tables" / f"{name}.md").write_text("\n".join(parts) or "\n")
-    (HERE / "tables" / "claims.md").write_text(markdown(claims(judge(collected))))
+    (HERE / "tables" / "claims.md").write_text(markdown(claims_table(judge(collected))))
     facts = [["what", "value"], *map(list, environment()), ["time", campaign(folder)]]
     costs = markdown(cost_table(list(collected.values())))
     (HERE / "tables" / "costs.md").write_text(markdown(facts) + "\n" + costs)
@@ -46,14 +46,6 @@ def fresh(folder):
     """Make an empty folder."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-
-
-def claims(verdicts):
-    """Return number, claim, verdict and verdict against the stronger rival."""
-    rows = [["", "claim", "verdict", "against MMSE"]]
-    for verdict in verdicts:
-        rows.append([str(verdict.number), verdict.claim, verdict.outcome, verdict.against_mmse or ""])
-    return rows
 
 
 def markdown(rows):

@@ -15,6 +15,11 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class Workers:
     """A thread pool with one BLAS thread for everybody, while it is open.
 
@@ -29,8 +34,9 @@ class Workers:
 
     def __init__(self, threads: int | None = None) -> None:
         """Use ``threads`` threads; None means one for each core this process may use."""
-        available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self.threads = available if threads is None else _checks.integer("threads", threads, at_least=1)
+        self.threads = (
+            available_cores() if threads is None else _checks.integer("threads", threads, at_least=1)
+        )
         self._pool: ThreadPoolExecutor | None = None
         self._limits: Any = None
 

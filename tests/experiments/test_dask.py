@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -69,6 +70,24 @@ def test_a_killed_worker_loses_nothing(cluster, tmp_path):
     table = (tmp_path / "pool/results.csv").read_bytes()
     assert table.count(b"\n") == 1 + 12 * 60
     assert (tmp_path / "dask/results.csv").read_bytes() == table
+
+
+def test_control_c_leaves_the_cluster_usable(cluster, tmp_path):
+    address, _ = cluster
+    path, out = write_sweep(tmp_path), tmp_path / "out"
+    wait_for(lambda: connected(address) == 2)
+    campaign = begin(path, out, address)
+    wait_for(lambda: len(finished(out)) >= 1)
+    campaign.send_signal(signal.SIGINT)
+    _, errors = campaign.communicate(timeout=60)
+    assert campaign.returncode == 130
+    assert "the same command goes on from there" in errors
+    assert "Traceback" not in errors
+    # Runs under way are finished by their workers; the others never begin.
+    wait_for(lambda: len(finished(out)) == len(list(out.glob("runs/*/rounds.jsonl"))))
+    assert 1 <= len(finished(out)) < 12
+    assert sweep(path, out, "--engine", address).returncode == 0
+    assert len(finished(out)) == 12
 
 
 def connected(address):

@@ -16,8 +16,9 @@ def report(folder: Path = Path("results"), /) -> None:
     folder
         What --out of the training command was.
     """
+    from airfeel.experiments.report.claims import claims_table
     from airfeel.experiments.report.claims_html import score
-    from airfeel.experiments.report.report import claims_table, write_report
+    from airfeel.experiments.report.report import write_report
     from airfeel.experiments.report.tables import text_table
 
     written = write_report(folder)

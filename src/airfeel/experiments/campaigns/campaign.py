@@ -13,11 +13,11 @@ from threadpoolctl import threadpool_limits
 
 from airfeel.experiments.campaigns import engines
 from airfeel.experiments.campaigns.engines import Engine, open_engine
-from airfeel.experiments.campaigns.kinds import KINDS, Job, Work
+from airfeel.experiments.campaigns.kinds import KINDS, Job
 from airfeel.experiments.campaigns.overview import Overview
 from airfeel.experiments.campaigns.plan import Experiment
 from airfeel.experiments.runs import files
-from airfeel.experiments.runs.rundir import finished
+from airfeel.experiments.runs.rundir import Work, finished
 
 _PATIENCE = 3  # times that processes may die without one run being finished in between
 _GLANCE = 1.0  # seconds between looks at how far the runs are
@@ -116,7 +116,6 @@ class _Campaign:
             self.stopped = True
             self.overview.note("stopping after the rounds under way")
             engine.stop()
-            engine.executor.shutdown(wait=True, cancel_futures=True)
 
     def _settle(self, label: str, future: "Future[bool]") -> None:
         """Take note of how a job ended."""

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from airfeel.workers import available_cores
+
 _LONGEST_WAIT = 10  # seconds for a scheduler to answer
 
 _stop: Any = None  # set in worker processes: whether this machine's campaign was asked to stop
@@ -17,7 +19,7 @@ _stop: Any = None  # set in worker processes: whether this machine's campaign wa
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """An executor, how many runs it computes at a time, and how to ask those under way to stop."""
+    """An executor, how many runs it computes at a time, and how to end it before all of them are done."""
 
     executor: Executor
     workers: int
@@ -47,7 +49,7 @@ def open_engine(url: str | None = None, workers: int | None = None) -> Iterator[
     """
     check_engine(url)
     if url is None:
-        yield from _processes(workers or _cores())
+        yield from _processes(workers or available_cores())
     else:
         yield from _cluster(url)
 
@@ -61,7 +63,12 @@ def _processes(workers: int) -> Iterator[Engine]:
     context = multiprocessing.get_context("spawn")
     event = context.Event()
     with ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(event,)) as pool:
-        yield Engine(pool, workers, "processes", event.set)
+
+        def stop() -> None:
+            event.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+
+        yield Engine(pool, workers, "processes", stop)
 
 
 def _begin(event: Any) -> None:
@@ -95,8 +102,6 @@ def _cluster(url: str) -> Iterator[Engine]:
             raise ValueError(
                 f"--engine {url}: the scheduler has no worker; start some with: dask worker {url}"
             )
-        yield Engine(client.get_executor(pure=False), slots, "dask", lambda: None)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        executor = client.get_executor(pure=False)
+        # Waiting runs are cancelled; those under way are finished by their workers, which nobody interrupts.
+        yield Engine(executor, slots, "dask", lambda: executor.shutdown(wait=False))

@@ -7,8 +7,7 @@ from typing import Any
 
 from airfeel.config import SCHEMES, Config, build_config
 from airfeel.config.toml import merge
-from airfeel.experiments.runs.rundir import Work as Work
-from airfeel.experiments.runs.rundir import finished
+from airfeel.experiments.runs.rundir import Work, finished
 from airfeel.experiments.runs.runner import execute
 from airfeel.experiments.studies import bound as bound_study
 from airfeel.experiments.studies import recovery

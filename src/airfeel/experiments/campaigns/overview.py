@@ -4,28 +4,19 @@ import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
 from airfeel.experiments.campaigns.kinds import Job
+from airfeel.experiments.runs.progress import Display, duration
 
 _log = logging.getLogger("airfeel")
 
 
-class Overview:
+class Overview(Display):
     """Follows runs by the length of their records on disk, so that it works for every engine alike."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
 
     def begin(self, jobs: Sequence[Job], skipped: int, out: Path) -> None:
         """Hear what is to be done."""
@@ -55,7 +46,7 @@ class Overview:
         """Return how far things are, with the time left."""
         total, done = sum(self._efforts.values()), self._done()
         pace = (done - self._at_start) / max(time.perf_counter() - self._clock, 1e-9)
-        left = f"about {_span((total - done) / pace)} left" if pace > 0 else ""
+        left = f"about {duration((total - done) / pace)} left" if pace > 0 else ""
         runs = f"{len(self._settled)}/{len(self._efforts)} runs"
         return "  ".join(word for word in (runs, f"{done / total if total else 1:.0%}", left) if word)
 
@@ -93,16 +84,8 @@ class Live(Overview):
 
     def __init__(self, console: Console) -> None:
         self._bar = Bar(BarColumn(bar_width=30), TextColumn("{task.fields[words]}"), console=console)
+        super().__init__(self._bar)
         self._task = TaskID(0)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
 
     def begin(self, jobs: Sequence[Job], skipped: int, out: Path) -> None:
         """Draw the line."""
@@ -129,14 +112,3 @@ def choose() -> Overview:
         return Overview()
     console = Console(stderr=True)
     return Live(console) if console.is_terminal else Lines()
-
-
-def _span(seconds: float) -> str:
-    """Return a duration in the unit people use for it.
-
-    >>> _span(40), _span(600), _span(9000)
-    ('40 s', '10 min', '2.5 h')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

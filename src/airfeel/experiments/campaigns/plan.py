@@ -16,7 +16,8 @@ from pydantic import Field, ValidationError, model_validator
 
 from airfeel.config import mistakes, toml
 from airfeel.config.sections import Count, Section
-from airfeel.experiments.campaigns.kinds import KINDS, Work
+from airfeel.experiments.campaigns.kinds import KINDS
+from airfeel.experiments.runs.rundir import Work
 
 PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
 BEYOND = ("tuned", "fading", "fashion")
@@ -214,7 +215,8 @@ def _resolve(tree: dict[str, Any]) -> dict[str, Any]:
         owner, source = key.removesuffix(".of"), flat[key]
         if not isinstance(flat.get(source), int | float):
             raise ValueError(f"{key} = {source!r}: must name a key that has a number here")
-        found[owner] = found.pop(key) and flat[source] * found.pop(f"{owner}.times", 1)
+        del found[key]
+        found[owner] = flat[source] * found.pop(f"{owner}.times", 1)
     return _nest(found)
 
 

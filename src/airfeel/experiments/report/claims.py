@@ -196,15 +196,10 @@ def in_words(rule: Rule) -> str:
     return f"{measure.name} ({measure.how}): {_claimed(rule)}{f' ({where})' if where else ''}"
 
 
-def verdict_table(verdicts: Sequence[Verdict]) -> list[list[str]]:
-    """Return rows of text, first the heading."""
-    rows = [["No.", "Claim", "Place", "Verdict", "With A-DSGD, MMSE", "Parts that hold"]]
-    for verdict in verdicts:
-        held = sum(part.outcome == REPRODUCED for part in verdict.parts)
-        beside = verdict.against_mmse or ""
-        share = f"{held} of {len(verdict.parts)}"
-        rows.append([str(verdict.number), verdict.claim, verdict.place, verdict.outcome, beside, share])
-    return rows
+def claims_table(verdicts: Sequence[Verdict]) -> list[list[str]]:
+    """Return number, verdicts and text of every claim, first the heading."""
+    rows = [["claim", "verdict", "against A-DSGD, MMSE", ""]]
+    return rows + [[str(v.number), v.outcome, v.against_mmse or "", v.claim] for v in verdicts]
 
 
 def to_json(verdicts: Sequence[Verdict]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from airfeel.experiments.campaigns.collect import Collected
+from airfeel.experiments.runs.progress import duration
 
 Table = list[list[str]]
 
@@ -60,17 +61,6 @@ def campaign(folder: Path) -> str:
     except (OSError, ValueError, TypeError, KeyError):
         return ""
     return f"computed in {duration(seconds)} by {workers} worker{'' if workers == 1 else 's'}"
-
-
-def duration(seconds: float) -> str:
-    """Return a time in the unit that suits it.
-
-    >>> duration(4260), duration(59.94), duration(90000)
-    ('71 min', '59.9 s', '25.0 h')
-    """
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 3 * 3600 else f"{seconds / 3600:.1f} h"
 
 
 def _folders(collected: Collected, curve: str | None = None) -> list[Path]:

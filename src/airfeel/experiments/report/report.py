@@ -91,12 +91,6 @@ def summary_table(groups: Sequence[Group]) -> list[list[str]]:
     return rows
 
 
-def claims_table(verdicts: Sequence[Verdict]) -> list[list[str]]:
-    """Return number, verdicts and text of every claim, first the heading."""
-    rows = [["claim", "verdict", "against A-DSGD, MMSE", ""]]
-    return rows + [[str(v.number), v.outcome, v.against_mmse or "", v.claim] for v in verdicts]
-
-
 def _place(experiment: Experiment) -> tuple[int, str]:
     """Return the place of an experiment on the page: the paper's figures first, one's own sweeps last."""
     shipped = experiment.name in SHIPPED

@@ -37,16 +37,26 @@ class Progress(Protocol):
         ...
 
 
-class Silent:
-    """Show nothing."""
+class Display:
+    """What is on the terminal while a ``with`` block lasts: a bar, or nothing."""
+
+    def __init__(self, bar: Bar | None = None) -> None:
+        self._shown = bar
 
     def __enter__(self) -> Self:
+        if self._shown is not None:
+            self._shown.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        return None
+        if self._shown is not None:
+            self._shown.stop()
+
+
+class Silent(Display):
+    """Show nothing."""
 
     def begin(self, rounds: int, done: int, notes: list[str]) -> None:
         """Show nothing."""
@@ -88,16 +98,8 @@ class Live(Silent):
             TimeRemainingColumn(),
             console=console,
         )
+        super().__init__(self._bar)
         self._task = TaskID(0)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
 
     def begin(self, rounds: int, done: int, notes: list[str]) -> None:
         """Draw the line."""
@@ -125,3 +127,14 @@ def choose() -> Progress:
         return Silent()
     console = Console(stderr=True)
     return Live(console) if console.is_terminal else Lines()
+
+
+def duration(seconds: float) -> str:
+    """Return a time span in the unit people use for it.
+
+    >>> duration(4260), duration(59.94), duration(90000)
+    ('71 min', '59.9 s', '25.0 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.0f} min" if seconds < 3 * 3600 else f"{seconds / 3600:.1f} h"

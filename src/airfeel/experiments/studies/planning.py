@@ -1,7 +1,6 @@
 """From a configuration or a finished run to a plan of its link, the link budget, and maps over many links."""
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from airfeel.experiments.runs.rundir import read_records
 from airfeel.simulation import Record
 from airfeel.theory.planner import Link, Method, Plan
 from airfeel.theory.prediction import Prediction
+from airfeel.workers import available_cores
 
 Array = NDArray[np.floating[Any]]
 
@@ -125,9 +125,8 @@ def contour(
 
 
 def _in_processes(plan: Plan, links: Sequence[Link], told: Callable[[int, int], None]) -> list[float]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     values = []
-    with ProcessPoolExecutor(min(cores, len(links)), mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(min(available_cores(), len(links)), mp_context=get_context("spawn")) as pool:
         for value in pool.map(plan.steady_db, links):
             values.append(value)
             told(len(values), len(links))
