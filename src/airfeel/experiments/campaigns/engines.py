@@ -1,5 +1,6 @@
 """Where many runs are computed: processes on this machine, or a Dask cluster. Both are standard executors."""
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -96,12 +97,28 @@ def _cluster(url: str) -> Iterator[Engine]:
         raise ValueError(
             f"--engine {url}: no Dask scheduler answers there ({type(error).__name__})"
         ) from None
-    with client:
+    with _restored_level(logging.getLogger("tornado.application")) as log, client:
         slots = sum(client.ncores().values())
         if not slots:
             raise ValueError(
                 f"--engine {url}: the scheduler has no worker; start some with: dask worker {url}"
             )
         executor = client.get_executor(pure=False)
-        # Waiting runs are cancelled; those under way are finished by their workers, which nobody interrupts.
-        yield Engine(executor, slots, "dask", lambda: executor.shutdown(wait=False))
+
+        def stop() -> None:
+            # Runs that wait are cancelled; those under way are finished by their workers, which nobody
+            # interrupts. An answer on its way when the connection closes would be logged with a traceback,
+            # though nobody waits for it any more and its run is in the folder.
+            log.setLevel(logging.CRITICAL)
+            executor.shutdown(wait=False)
+
+        yield Engine(executor, slots, "dask", stop)
+
+
+@contextmanager
+def _restored_level(log: logging.Logger) -> Iterator[logging.Logger]:
+    level = log.level
+    try:
+        yield log
+    finally:
+        log.setLevel(level)
