@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -11,7 +11,6 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from airfeel.experiments.campaigns import engines
 from airfeel.experiments.campaigns.engines import Engine, open_engine
 from airfeel.experiments.campaigns.kinds import KINDS, Job
 from airfeel.experiments.campaigns.overview import Overview
@@ -99,11 +98,11 @@ class _Campaign:
 
     def use(self, engine: Engine) -> None:
         """Give all waiting jobs to an engine until they are done or the engine breaks."""
-        futures = {
-            engine.executor.submit(do, job.kind, job.work, str(self.out), self.force): label
-            for label, job in self.waiting.items()
-        }
+        futures: dict[Future[bool], str] = {}
         try:
+            for label, job in self.waiting.items():
+                words = (job.kind, job.work, str(self.out), self.force, engine.stopping)
+                futures[engine.executor.submit(do, *words)] = label
             while futures:
                 done, _ = wait(futures, timeout=_GLANCE, return_when=FIRST_COMPLETED)
                 for future in done:
@@ -115,7 +114,7 @@ class _Campaign:
         except KeyboardInterrupt:
             self.stopped = True
             self.overview.note("stopping after the rounds under way")
-            engine.stop()
+            engine.stop(futures)
 
     def _settle(self, label: str, future: "Future[bool]") -> None:
         """Take note of how a job ended."""
@@ -135,10 +134,12 @@ class _Campaign:
         self.overview.settled(label, self.failures.get(label))
 
 
-def do(kind: str, work: Work, out: str, force: bool) -> bool:
+def do(kind: str, work: Work, out: str, force: bool, stopping: Callable[[], bool]) -> bool:
     """Do one job in a worker; return whether it is complete."""
+    if stopping():
+        return False
     threadpool_limits(limits=1)  # for good: several runs may share this process
-    return KINDS[kind].execute(work, Path(out), force, engines.stop_asked)
+    return KINDS[kind].execute(work, Path(out), force, stopping)
 
 
 def _remember(out: Path, seconds: float, engine: Engine, computed: int) -> None:

@@ -1,12 +1,13 @@
 """Where many runs are computed: processes on this machine, or a Dask cluster. Both are standard executors."""
 
-import logging
+import math
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,18 +15,32 @@ from typing import Any
 from airfeel.workers import available_cores
 
 _LONGEST_WAIT = 10  # seconds for a scheduler to answer
+_PAUSE = 0.5  # seconds between the questions of a run to the scheduler: a round can be as short as an answer
 
-_stop: Any = None  # set in worker processes: whether this machine's campaign was asked to stop
+_stop: Any = None  # in worker processes: the event by which their campaign asks them to stop
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """An executor, how many runs it computes at a time, and how to end it before all of them are done."""
+    """An executor, and how to end it before all its runs are done.
+
+    Parameters
+    ----------
+    executor, kind
+        Where runs are computed.
+    workers
+        How many runs it computes at a time.
+    stop
+        Ends the work on the given futures after the rounds under way, and returns when it has ended.
+    stopping
+        Tells a run, in the worker that computes it, whether it is to end.
+    """
 
     executor: Executor
-    workers: int
     kind: str
-    stop: Callable[[], None]
+    workers: int
+    stop: Callable[[Iterable["Future[Any]"]], None]
+    stopping: Callable[[], bool]
 
 
 def check_engine(url: str | None) -> None:
@@ -55,21 +70,21 @@ def open_engine(url: str | None = None, workers: int | None = None) -> Iterator[
         yield from _cluster(url)
 
 
-def stop_asked() -> bool:
-    """Whether the campaign this worker process belongs to wants to end."""
-    return _stop is not None and _stop.is_set()
-
-
 def _processes(workers: int) -> Iterator[Engine]:
     context = multiprocessing.get_context("spawn")
     event = context.Event()
     with ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(event,)) as pool:
 
-        def stop() -> None:
+        def stop(futures: Iterable["Future[Any]"]) -> None:
             event.set()
             pool.shutdown(wait=True, cancel_futures=True)
 
-        yield Engine(pool, workers, "processes", stop)
+        yield Engine(pool, "processes", workers, stop, _stop_asked)
+
+
+def _stop_asked() -> bool:
+    """Whether the campaign this worker process belongs to wants to end."""
+    return _stop is not None and bool(_stop.is_set())
 
 
 def _begin(event: Any) -> None:
@@ -97,28 +112,33 @@ def _cluster(url: str) -> Iterator[Engine]:
         raise ValueError(
             f"--engine {url}: no Dask scheduler answers there ({type(error).__name__})"
         ) from None
-    with _restored_level(logging.getLogger("tornado.application")) as log, client:
+    with client:
         slots = sum(client.ncores().values())
         if not slots:
             raise ValueError(
                 f"--engine {url}: the scheduler has no worker; start some with: dask worker {url}"
             )
         executor = client.get_executor(pure=False)
+        event = distributed.Event(client=client)
 
-        def stop() -> None:
-            # Runs that wait are cancelled; those under way are finished by their workers, which nobody
-            # interrupts. An answer on its way when the connection closes would be logged with a traceback,
-            # though nobody waits for it any more and its run is in the folder.
-            log.setLevel(logging.CRITICAL)
-            executor.shutdown(wait=False)
+        def stop(futures: Iterable["Future[Any]"]) -> None:
+            # Nothing is cancelled: a worker would go on with a cancelled run, unseen, to its last round.
+            event.set()
+            wait(futures)
+            event.clear()
 
-        yield Engine(executor, slots, "dask", stop)
+        yield Engine(executor, "dask", slots, stop, _AskScheduler(event))
 
 
-@contextmanager
-def _restored_level(log: logging.Logger) -> Iterator[logging.Logger]:
-    level = log.level
-    try:
-        yield log
-    finally:
-        log.setLevel(level)
+class _AskScheduler:
+    """Whether a cluster's campaign wants to end; sent to the workers, which ask now and then."""
+
+    def __init__(self, event: Any) -> None:
+        self._event, self._asked = event, -math.inf
+
+    def __call__(self) -> bool:
+        now = time.monotonic()
+        if now - self._asked < _PAUSE:
+            return False
+        self._asked = now
+        return bool(self._event.is_set())
