@@ -53,6 +53,17 @@ def test_predicted_support_is_the_sum_over_both_states():
         assert predicted == pytest.approx(weight @ paths[:, 1])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_came_from_active_stays_a_probability_where_rounding_decides(dtype):
+    support = np.array([0, np.finfo(dtype).tiny, 0.5, 1 - np.finfo(dtype).epsneg, 1], dtype=dtype)
+    for activity in (0.5 + 1e-9, 0.3, 1e-9):
+        for p01 in (1 - 4e-9, 1e-9, 0.4):
+            chain = ChainParams(activity, min(p01, (1 - activity) / activity), 0.3, 1.0)
+            ahead = chains.predict_support(support, chain)
+            for share in chains.came_from_active(support, ahead, chain):
+                assert ((share >= 0) & (share <= 1)).all()
+
+
 def test_came_from_active_is_bayes():
     posterior = np.array([0.05, 0.4, 0.9])
     ahead = chains.predict_support(posterior, CHAIN)

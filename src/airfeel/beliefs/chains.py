@@ -192,7 +192,8 @@ def came_from_active(support: Array, ahead: Array, chain: Chain) -> tuple[Array,
 
     ``support`` is P(s_t = 1), ``ahead`` is P(s_t+1 = 1) as :func:`predict_support` gives it.
     """
-    tiny = np.finfo(support.dtype).tiny  # for a support that is certain to rounding
+    tiny = np.finfo(support.dtype).tiny
     leave, stay = numbers(chain, lambda c: (c.p01, 1 - c.p01))
-    left = leave * support
-    return stay * support / np.maximum(ahead, tiny), left / np.maximum(1 - ahead, left + tiny)
+    left, stayed = leave * support, stay * support
+    # Rounding can make the whole less than its part, where a support is certain.
+    return stayed / np.maximum(ahead, stayed + tiny), left / np.maximum(1 - ahead, left + tiny)
