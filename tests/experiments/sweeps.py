@@ -1,5 +1,7 @@
 """A small sweep for tests of campaigns: twelve runs on the small data set."""
 
+import signal
+
 import small
 
 
@@ -18,6 +20,16 @@ def write_sweep(folder, **changes):
 def sweep(path, out, *options):
     """Carry out the sweep in this process (its workers are others)."""
     return small.call(["airfeel", "sweep", str(path), "--out", str(out), *options])
+
+
+def interrupt(campaign, out):
+    """Press Ctrl-C: the campaign says how to go on, and leaves some runs for later."""
+    campaign.send_signal(signal.SIGINT)
+    _, errors = campaign.communicate(timeout=60)
+    assert campaign.returncode == 130
+    assert "the same command goes on from there" in errors
+    assert "Traceback" not in errors
+    assert 1 <= len(finished(out)) < 12
 
 
 def finished(out):
