@@ -1,8 +1,8 @@
 """The package as a newcomer meets it: light to import, whole when installed from a wheel, documented."""
 
+import ast
 import importlib.util
 import inspect
-import json
 import os
 import pkgutil
 import re
@@ -23,13 +23,32 @@ HEAVY = ("torch", "distributed", "dask", "altair", "vl_convert")
 
 def test_import_is_light():
     """CPU seconds of the whole process, Python's own start included; the smallest of three."""
+    code = "import time; import airfeel; print(time.process_time())"
+    runs = [float(subprocess.check_output([sys.executable, "-c", code], text=True)) for _ in range(3)]
+    assert min(runs) < 1.0
+
+
+def test_no_public_name_imports_anything_heavy():
     code = (
-        "import json, sys, time; import airfeel;"
-        f"print(json.dumps([time.process_time(), [m for m in {HEAVY!r} if m in sys.modules]]))"
+        f"import sys; from airfeel import *; TSAGA, train; print([m for m in {HEAVY!r} if m in sys.modules])"
     )
-    runs = [json.loads(subprocess.check_output([sys.executable, "-c", code], text=True)) for _ in range(3)]
-    assert runs[0][1] == []
-    assert min(seconds for seconds, _ in runs) < 1.0
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_type_checkers_see_what_is_there():
+    """Names are imported on first use; what a type checker reads instead must say the same."""
+    tree = ast.parse(Path(airfeel.__file__).read_text())
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    ours = [node for node in imports if node.module.startswith("airfeel.")]
+    seen = {alias.asname: f"{node.module}.{alias.name}" for node in ours for alias in node.names}
+    assert seen == {name: f"airfeel.{home}.{name}" for name, home in airfeel._HOMES.items()}
+
+
+def test_package_offers_its_names_and_modules_and_nothing_else():
+    code = "import airfeel; airfeel.bounds; print(set(airfeel.__all__) <= set(dir(airfeel)))"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "True"
+    with pytest.raises(AttributeError, match="TSAGAA"):
+        airfeel.TSAGAA  # noqa: B018
 
 
 def test_the_command_line_imports_nothing_heavy():

@@ -1,33 +1,64 @@
 """airfeel: over-the-air federated edge learning."""
 
-from airfeel.beliefs.chains import ChainParams
-from airfeel.config import Config, load_config
-from airfeel.operators import GaussianMatrix, PartialDCT, dot_test
-from airfeel.receivers.amp import AMP
-from airfeel.receivers.base import Estimate, Reception
-from airfeel.receivers.storage import load_state, save_state
-from airfeel.receivers.tsaga import TSAGA
-from airfeel.receivers.turbo_cs import TurboCS
-from airfeel.simulation import Record, train
-from airfeel.theory.evolution import state_evolution
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airfeel.beliefs.chains import ChainParams as ChainParams
+    from airfeel.config import Config as Config
+    from airfeel.config import load_config as load_config
+    from airfeel.operators import GaussianMatrix as GaussianMatrix
+    from airfeel.operators import PartialDCT as PartialDCT
+    from airfeel.operators import dot_test as dot_test
+    from airfeel.receivers.amp import AMP as AMP
+    from airfeel.receivers.base import Estimate as Estimate
+    from airfeel.receivers.base import Reception as Reception
+    from airfeel.receivers.storage import load_state as load_state
+    from airfeel.receivers.storage import save_state as save_state
+    from airfeel.receivers.tsaga import TSAGA as TSAGA
+    from airfeel.receivers.turbo_cs import TurboCS as TurboCS
+    from airfeel.simulation import Record as Record
+    from airfeel.simulation import train as train
+    from airfeel.theory.evolution import state_evolution as state_evolution
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "AMP",
-    "TSAGA",
-    "ChainParams",
-    "Config",
-    "Estimate",
-    "GaussianMatrix",
-    "PartialDCT",
-    "Reception",
-    "Record",
-    "TurboCS",
-    "dot_test",
-    "load_config",
-    "load_state",
-    "save_state",
-    "state_evolution",
-    "train",
-]
+# Public name: the module it comes from, imported when the name is first asked for.
+# So nobody waits for SciPy who only asks for the version or for help.
+_HOMES = {
+    "AMP": "receivers.amp",
+    "TSAGA": "receivers.tsaga",
+    "ChainParams": "beliefs.chains",
+    "Config": "config",
+    "Estimate": "receivers.base",
+    "GaussianMatrix": "operators",
+    "PartialDCT": "operators",
+    "Reception": "receivers.base",
+    "Record": "simulation",
+    "TurboCS": "receivers.turbo_cs",
+    "dot_test": "operators",
+    "load_config": "config",
+    "load_state": "receivers.storage",
+    "save_state": "receivers.storage",
+    "state_evolution": "theory.evolution",
+    "train": "simulation",
+}
+
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name, or a module of the package, when it is first used (PEP 562)."""
+    if name in _HOMES:
+        value: object = getattr(import_module(f"airfeel.{_HOMES[name]}"), name)
+    elif not name.startswith("_") and find_spec(f"airfeel.{name}"):
+        value = import_module(f"airfeel.{name}")
+    else:
+        raise AttributeError(f"module 'airfeel' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
