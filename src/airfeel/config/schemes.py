@@ -13,6 +13,7 @@ _CHAINS = (
     "receiver.window",
     "receiver.learn_from",
     "receiver.amplitude_message",
+    "receiver.doubt",
 )
 
 

@@ -120,6 +120,8 @@ class Receiver(Section):
     """first round of EM"""
     amplitude_message: Literal["expansion", "moments", "joint"] = "expansion"
     """expansion (the paper's), moments or joint"""
+    doubt: bool = False
+    """doubt a prior that a round contradicts, which the paper does not"""
     max_iterations: Count = 25
     """of a round's decoder"""
     tolerance: NonNegative = 1e-2
