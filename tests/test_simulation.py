@@ -14,7 +14,7 @@ from airfeel.config import SCHEMES, load_config
 from airfeel.experiments.runs import checkpoint
 from airfeel.learning.tasks import Samples, Score
 from airfeel.simulation import Record, start, steps, train
-from airfeel.simulation.assembly import assemble
+from airfeel.simulation.assembly import assemble, make_receiver
 from airfeel.simulation.records import make_record
 
 DATA = small.arrays()
@@ -71,6 +71,13 @@ def test_every_scheme_works_with_every_part(scheme, setting):
     records = records_of(scheme=scheme, rounds=4, **setting)
     assert len(records) == 4
     assert all(record.energy <= 500.0 * record.round * (1 + 1e-9) for record in records)
+
+
+@pytest.mark.parametrize("scheme", ["tsa_ga", "tsa_ga_no_support", "tsa_ga_no_amplitude"])
+def test_schemes_of_the_paper_have_the_paper_s_receiver_unless_told_otherwise(scheme):
+    receiver = make_receiver(configure(scheme=scheme))
+    assert (receiver.amplitude_message, receiver.doubt) == ("expansion", False)
+    assert make_receiver(configure(scheme=scheme, receiver__doubt=True)).doubt
 
 
 @pytest.mark.parametrize("scheme", sorted(SCHEMES))
