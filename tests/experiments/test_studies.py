@@ -9,6 +9,7 @@ import small
 from airfeel.experiments.campaigns.kinds import KINDS
 from airfeel.experiments.campaigns.plan import PAPER, Experiment, read_experiment, shipped
 from airfeel.experiments.campaigns.results import write_results
+from airfeel.experiments.report.groups import read_runs
 from airfeel.experiments.runs.rundir import finished, read_rows, run_path
 from airfeel.experiments.studies import recovery
 
@@ -48,6 +49,15 @@ def test_equal_studies_are_equal_files_and_are_done_once(kind, trees, tmp_path):
     assert (path / "summary.json").stat().st_mtime_ns == before
     do(kind, trees[kind], tmp_path / "a", force=True)
     assert (path / "summary.json").stat().st_mtime_ns > before
+
+
+@pytest.mark.parametrize("kind", ["recovery", "bound"])
+def test_a_study_of_no_known_experiment_is_named_and_left_out_of_a_report(kind, trees, tmp_path):
+    _, path = do(kind, trees[kind], tmp_path)
+    assert read_runs(tmp_path) == (
+        [],
+        [f"{path.name}: not a training run and of no known experiment, left out"],
+    )
 
 
 @pytest.mark.parametrize("kind", ["recovery", "bound"])

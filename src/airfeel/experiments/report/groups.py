@@ -59,10 +59,18 @@ def read_runs(folder: Path, elsewhere: Collection[str] = ()) -> tuple[list[Run],
             left_out.append(f"{path.name}: not finished or damaged, left out")
             continue
         try:
-            runs.append(Run(read_config(path).identity(), read_rows(path)))
+            runs.append(_read_training(path))
         except ValueError:
             left_out.append(f"{path.name}: not a training run and of no known experiment, left out")
     return runs, left_out
+
+
+def _read_training(path: Path) -> Run:
+    """Return a training run; a study's is refused, also where its settings look like a training run's."""
+    rows = read_rows(path)
+    if any("symbols" not in row for row in rows):
+        raise ValueError(f"{path}: has rounds without channel uses")
+    return Run(read_config(path).identity(), rows)
 
 
 def group_runs(runs: Iterable[Run]) -> list[Group]:
