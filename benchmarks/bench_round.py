@@ -14,17 +14,16 @@ import resource
 import subprocess
 import sys
 import time
-from functools import partial
 
 import numpy as np
 from scipy import fft
 
 import airfeel as af
-from airfeel.aggregators import OverTheAir
 from airfeel.learning import partitions
 from airfeel.learning.datasets import load_dataset
 from airfeel.learning.devices import LocalTraining, evaluate, local_gradients, shares, split
 from airfeel.learning.tasks import SoftmaxRegression
+from airfeel.simulation.assembly import make_aggregator, make_channel
 from airfeel.workers import Workers
 
 RATE, RATIO, SPARSITY, POWER = 0.01, 0.1, 0.2, 500.0
@@ -62,6 +61,13 @@ def header(title, ours, other):
     print(f"\n{title:<58} {ours:>9} {other:>9} {'ratio':>7}  {'bound':<8} held")
 
 
+def tsa_ga(fast):
+    """Return the scheme as ``airfeel run`` makes it."""
+    uplink = {"uplink.ratio": RATIO, "uplink.sparsity": SPARSITY, "uplink.power": POWER, "uplink.fast": fast}
+    config = af.load_config(None, uplink)
+    return make_aggregator(config, make_channel(config))
+
+
 class Setting:
     """MNIST on 25 devices with 1000 samples each, and a TSA-GA scheme on it."""
 
@@ -73,8 +79,7 @@ class Setting:
         self.samples = [self.task.prepare(images[part], labels[part]) for part in self.parts]
         self.test = split(self.task, self.data.test_images, self.data.test_labels)
         self.weights = shares(self.samples)
-        operator = partial(af.PartialDCT, fast=fast)
-        self.scheme = OverTheAir(af.TSAGA(activity=SPARSITY), RATIO, SPARSITY, operator=operator)
+        self.scheme = tsa_ga(fast)
         self.state = self.scheme.init(num_devices, self.task.size)
         self.theta = self.task.init(0)
         for t in range(1, SETTLED):
@@ -267,9 +272,7 @@ def large_model():
         task.prepare(data.train_images[part], data.train_labels[part])
         for part in partitions.iid(data.train_labels, [200] * 10, seed=0)
     ]
-    scheme = OverTheAir(
-        af.TSAGA(activity=SPARSITY), RATIO, SPARSITY, operator=partial(af.PartialDCT, fast=True)
-    )
+    scheme = tsa_ga(fast=True)
     state, theta, weights = scheme.init(10, task.size), task.init(0), shares(samples)
     with Workers() as workers:
         for t in range(1, SETTLED + 1):

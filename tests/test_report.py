@@ -98,6 +98,14 @@ def test_unfinished_and_damaged_runs_are_named_and_left_out(results):
     assert all(note in html for note in report.left_out)
 
 
+def test_a_run_of_another_version_is_named_and_left_out(results):
+    config = next(results.glob("runs/tsa_ga-*/config.toml"))
+    config.write_text(config.read_text() + "\n[next_year]\nkey = 1\n")
+    runs, left_out = read_runs(results)
+    assert len(runs) == 5
+    assert left_out == [f"{config.parent.name}: its configuration cannot be read by this version, left out"]
+
+
 def test_a_folder_without_runs_is_one_sentence(tmp_path):
     with pytest.raises(ValueError, match="has no finished run under"):
         write_report(tmp_path)

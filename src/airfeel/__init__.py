@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Public name: the module it comes from, imported when the name is first asked for.
-# So nobody waits for SciPy who only asks for the version or for help.
+# Public name: the module it comes from, imported when the name is first asked for. Otherwise whoever needs
+# one part would wait for all of them: a second, most of it SciPy's.
 _HOMES = {
     "AMP": "receivers.amp",
     "TSAGA": "receivers.tsaga",

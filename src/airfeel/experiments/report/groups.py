@@ -10,8 +10,8 @@ from typing import Any
 from scipy.special import stdtrit
 
 from airfeel.config.schemes import SCHEMES
-from airfeel.experiments.campaigns.results import finished_runs, read_config
-from airfeel.experiments.runs.rundir import read_rows
+from airfeel.experiments.campaigns.results import read_config
+from airfeel.experiments.runs.rundir import finished, read_rows
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -48,29 +48,23 @@ def read_runs(folder: Path, elsewhere: Collection[str] = ()) -> tuple[list[Run],
 
     Folders whose names are in ``elsewhere`` are passed over without a word.
     """
-    complete = finished_runs(folder)
-    if not complete:
+    summaries = {path: finished(path) for path in sorted((folder / "runs").glob("*")) if path.is_dir()}
+    if not any(summaries.values()):
         raise ValueError(f"{folder}: has no finished run under {folder / 'runs'}")
     runs, left_out = [], []
-    for path in sorted(path for path in (folder / "runs").iterdir() if path.is_dir()):
+    for path, summary in summaries.items():
         if path.name in elsewhere:
             continue
-        if path not in complete:
+        if summary is None:
             left_out.append(f"{path.name}: not finished or damaged, left out")
-            continue
-        try:
-            runs.append(_read_training(path))
-        except ValueError:
-            left_out.append(f"{path.name}: not a training run and of no known experiment, left out")
+        elif "kind" in summary:
+            left_out.append(f"{path.name}: a study ({summary['kind']}) of no known experiment, left out")
+        else:
+            try:
+                runs.append(Run(read_config(path).identity(), read_rows(path)))
+            except ValueError:
+                left_out.append(f"{path.name}: its configuration cannot be read by this version, left out")
     return runs, left_out
-
-
-def _read_training(path: Path) -> Run:
-    """Return a training run; a study's is refused, also where its settings look like a training run's."""
-    rows = read_rows(path)
-    if any("symbols" not in row for row in rows):
-        raise ValueError(f"{path}: has rounds without channel uses")
-    return Run(read_config(path).identity(), rows)
 
 
 def group_runs(runs: Iterable[Run]) -> list[Group]:
