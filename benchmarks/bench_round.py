@@ -23,7 +23,13 @@ from airfeel.learning import partitions
 from airfeel.learning.datasets import load_dataset
 from airfeel.learning.devices import LocalTraining, evaluate, local_gradients, shares, split
 from airfeel.learning.tasks import SoftmaxRegression
-from airfeel.simulation.assembly import make_aggregator, make_channel
+from airfeel.radio.air import Air
+from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.power import EqualPower
+from airfeel.schemes.base import Setting as SchemeSetting
+from airfeel.schemes.round import begin, carry
+from airfeel.simulation.assembly import make_scheme
+from airfeel.units import count
 from airfeel.workers import Workers
 
 RATE, RATIO, SPARSITY, POWER = 0.01, 0.1, 0.2, 500.0
@@ -64,8 +70,7 @@ def header(title, ours, other):
 def tsa_ga(fast):
     """Return the scheme as ``airfeel run`` makes it."""
     uplink = {"uplink.ratio": RATIO, "uplink.sparsity": SPARSITY, "uplink.power": POWER, "uplink.fast": fast}
-    config = af.load_config(None, uplink)
-    return make_aggregator(config, make_channel(config))
+    return make_scheme(af.load_config(None, uplink))
 
 
 class Setting:
@@ -80,7 +85,9 @@ class Setting:
         self.test = split(self.task, self.data.test_images, self.data.test_labels)
         self.weights = shares(self.samples)
         self.scheme = tsa_ga(fast)
-        self.state = self.scheme.init(num_devices, self.task.size)
+        self.air = Air(GaussianMAC(), EqualPower(POWER))
+        setting = SchemeSetting(num_devices, count(RATIO, self.task.size))
+        self.state = begin(self.scheme, {"theta": (self.task.size,)}, setting)
         self.theta = self.task.init(0)
         for t in range(1, SETTLED):
             self.theta, self.state = self.play(t)
@@ -94,7 +101,7 @@ class Setting:
 
     def radio(self, gradients, round=SETTLED):
         with fft.set_workers(self.workers.threads):  # as the training loop does
-            return self.scheme.aggregate(self.state, gradients, self.weights, seed=0, round=round)
+            return carry(self.scheme, self.air, self.state, gradients, self.weights, seed=0, round=round)
 
     def play(self, round=SETTLED):
         """Play one round up to the new parameters and the devices' and receiver's new state."""
@@ -272,15 +279,16 @@ def large_model():
         task.prepare(data.train_images[part], data.train_labels[part])
         for part in partitions.iid(data.train_labels, [200] * 10, seed=0)
     ]
-    scheme = tsa_ga(fast=True)
-    state, theta, weights = scheme.init(10, task.size), task.init(0), shares(samples)
+    scheme, air = tsa_ga(fast=True), Air(GaussianMAC(), EqualPower(POWER))
+    state = begin(scheme, task.shapes, SchemeSetting(10, count(RATIO, task.size)))
+    theta, weights = task.init(0), shares(samples)
     with Workers() as workers:
         for t in range(1, SETTLED + 1):
             start = time.perf_counter()
             gradients = local_gradients(
                 task, theta, samples, LocalTraining(), rate=RATE, seed=0, round=t, workers=workers
             )
-            aggregate, state = scheme.aggregate(state, gradients, weights, seed=0, round=t)
+            aggregate, state = carry(scheme, air, state, gradients, weights, seed=0, round=t)
             theta = theta - RATE * aggregate.mean
     assert task.size > 998_000
     return time.perf_counter() - start

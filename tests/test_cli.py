@@ -2,16 +2,13 @@
 
 import subprocess
 import sys
-from typing import get_args
 
 import pytest
 
 import airfeel
 from airfeel.cli import app, main
-from airfeel.config.schemes import SCHEMES
-from airfeel.config.sections import Channel
 from airfeel.experiments.campaigns.plan import SHIPPED
-from airfeel.learning.sources import CATALOGUE
+from airfeel.registry import CHANNELS, DATASETS, MODELS, SCHEMES
 
 COMMANDS = sorted(name for name in app if not name.startswith("-"))
 
@@ -80,8 +77,8 @@ def test_debugging_shows_where_a_mistake_was_noticed(monkeypatch):
 def test_list_names_every_word_that_a_configuration_may_use(capsys):
     assert main(["list"]) == 0
     listed = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")}
-    channels = get_args(Channel.model_fields["kind"].annotation)
-    assert listed == {*SCHEMES, *SHIPPED, *CATALOGUE, *channels}
+    registered = (name for registry in (SCHEMES, CHANNELS, MODELS, DATASETS) for name in registry.names())
+    assert listed == {*registered, *SHIPPED}
 
 
 def test_data_shows_what_is_present_and_where(tmp_path, monkeypatch, capsys):

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airfeel.config import Config, load_config, parse_override
-from airfeel.config.schemes import SCHEMES
+from airfeel.registry import SCHEMES
 
 FRACTION = st.floats(0, 1, exclude_min=True)
 SAFE = {
-    "scheme": st.sampled_from(sorted(SCHEMES)),
+    "scheme": st.sampled_from(SCHEMES.names()),
     "dataset": st.text(min_size=1, max_size=20),
     "rounds": st.integers(1, 10**6),
     "seed": st.integers(0, 2**63 - 1),
@@ -114,7 +114,7 @@ def test_all_mistakes_are_told_at_once_with_the_file(tmp_path):
         ({"channel.threshold": 0.2}, "channel.threshold = 0.2: is only read with channel.kind = 'fading'"),
         ({"devices.samples": [5, 6]}, "devices.samples = [5, 6]: must have one entry for each of the 25"),
         ({"receiver.activity": 0.9, "receiver.p01": 0.5}, "receiver.p01 = 0.5: must be <= (1 - activity)"),
-        ({"model.kind": "cnn", "model.l2": 0.1}, "model.l2 = 0.1: must be 0 with model.kind = 'cnn'"),
+        ({"model.kind": "cnn", "model.l2": 0.1}, "model.l2 = 0.1: is only read with model.kind = 'softmax'"),
         ({"ratio": 0.1}, "ratio = 0.1: unknown key, the nearest valid key is 'uplink.ratio'"),
         ({"uplnk.power": 5}, "uplnk.power = 5: unknown key, the nearest valid key is 'uplink.power'"),
     ],
@@ -138,7 +138,7 @@ def test_unreadable_files_are_one_sentence(tmp_path):
 
 
 def test_schemes_bring_the_paper_s_settings():
-    sparsity = {name: load_config(None, {"scheme": name}).uplink.sparsity for name in SCHEMES}
+    sparsity = {name: load_config(None, {"scheme": name}).uplink.sparsity for name in SCHEMES.names()}
     assert sparsity["tsa_ga"] == sparsity["error_free"] == sparsity["turbo_cs"] == 0.2
     assert sparsity["a_dsgd"] == sparsity["a_dsgd_mmse"] == 0.05
     config = load_config(None, {"uplink.sparsity": 0.1, "devices.learning_rate": 0.05})

@@ -1,25 +1,32 @@
-"""The examples of a user's own task and channel hold what the documentation promises of them."""
+"""The examples of a user's own parts hold what the documentation promises, also from the command line."""
 
-import importlib.util
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import airfeel as af
-from airfeel.aggregators import CommonK
-from airfeel.aggregators.base import Air
+import small
 from airfeel.learning.tasks import SoftmaxRegression, Task
-from airfeel.transmit import EqualPower
+from airfeel.radio.air import Air
+from airfeel.radio.power import EqualPower
+from airfeel.schemes.base import Setting
+from airfeel.schemes.common_k import CommonK
+from airfeel.schemes.round import begin, carry
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
+@pytest.fixture(autouse=True)
+def _examples_can_be_imported(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+
+
 def load(name):
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return __import__(name)
 
 
 def spots(count, seed):
@@ -29,6 +36,15 @@ def spots(count, seed):
     images = rng.integers(0, 100, (count, 6, 6), dtype=np.uint8)
     images[np.arange(count), labels, labels] = 255
     return images, labels
+
+
+SETTINGS = {"devices.count": 5, "devices.samples": 80, "devices.learning_rate": 0.5, "uplink.ratio": 0.5}
+DATA = (*spots(600, 3), *spots(300, 4))
+
+
+def train(rounds=60, settings=None, **own):
+    flat = {"rounds": rounds, "scheme": "common_k"} | SETTINGS | (settings or {})
+    return list(af.train(af.load_config(None, flat), dataset=DATA, **own))
 
 
 def test_gradient_of_the_own_task_against_finite_differences():
@@ -43,17 +59,7 @@ def test_gradient_of_the_own_task_against_finite_differences():
 
 def test_the_own_task_trains_over_the_air():
     task = load("own_task").HiddenLayer(features=36, hidden=12, classes=4)
-    settings = {
-        "scheme": "common_k",
-        "rounds": 60,
-        "devices.count": 5,
-        "devices.samples": 80,
-        "devices.learning_rate": 0.5,
-        "server.learning_rate": 0.5,
-        "uplink.ratio": 0.5,
-    }
-    data = (*spots(600, 3), *spots(300, 4))
-    records = list(af.train(af.load_config(None, settings), task=task, dataset=data))
+    records = train(task=task)
     assert records[-1].accuracy > 0.9 > 0.5 > records[0].accuracy
 
 
@@ -63,27 +69,113 @@ def test_tasks_have_what_the_protocol_asks():
         assert all(hasattr(task, name) for name in needed)
 
 
+def test_the_own_scheme_learns_where_the_large_coefficients_are():
+    """Without chance it sends what is largest; every coordinate is sent where all are chosen."""
+    records = train(scheme=load("own_scheme").Largest(), settings={"uplink.ratio": 0.2})
+    assert records[-1].accuracy > 0.9 > 0.5 > records[0].accuracy
+    assert records[-1].symbols == 60 * round(0.2 * 148)
+    scheme = load("own_scheme").Largest(chance=0.0)
+    state = scheme.init({"theta": (5,)}, Setting(devices=1, symbols=2))
+    for t in range(1, 9):
+        plan = scheme.plan(state, seed=0, round=t)
+        sent = scheme.encode(plan, np.array([[0.1, 5.0, 0.2, -7.0, 0.3]]))
+        _, state = scheme.decode(state, plan, af.Heard(sent.signal[0], 0.0))
+    np.testing.assert_array_equal(plan["coordinates"], [1, 3])
+
+
+def test_the_own_receiver_recovers_a_sparse_vector():
+    receiver = load("own_receiver").Pursuit(keep=5)
+    for seed in range(3):
+        operator = af.PartialDCT(size=200, rows=120, seed=seed)
+        x = np.zeros(200)
+        x[np.random.default_rng(seed).choice(200, 5, replace=False)] = [1, -2, 3, -1, 2]
+        estimate, _ = receiver.receive(receiver.init(200), af.Reception(operator @ x, operator, 0.0))
+        np.testing.assert_allclose(estimate.mean, x, atol=1e-3)
+
+
 def test_the_own_channel_costs_energy_by_distance():
-    channel = load("own_channel").PathLossMAC()
-    link = channel.link(2000, seed=1, round=1)
+    channel = load("own_channel").PathLoss()
+    link = channel.link(2000, 10, seed=1, round=1)
     # Distances over a disc have density 2r; the cost is max(r, 0.1)^3.
     expected = 0.01 * 0.1**3 + 2 / 5 * (1 - 0.1**5)
     assert link.cost.mean() == pytest.approx(expected, abs=4.5 * link.cost.std() / np.sqrt(2000))
-    np.testing.assert_array_equal(link.cost, channel.link(2000, seed=1, round=9).cost)
+    np.testing.assert_array_equal(link.cost, channel.link(2000, 10, seed=1, round=9).cost)
 
 
 def test_the_own_channel_carries_a_round_within_the_power():
-    channel = load("own_channel").PathLossMAC(noise_var=0.0)
-    scheme = CommonK(1.0, Air(channel, EqualPower(7.0)))
+    air = Air(load("own_channel").PathLoss(noise_var=0.0), EqualPower(7.0))
     gradients = np.random.default_rng(0).standard_normal((8, 30))
-    weights = np.full(8, 1 / 8)
-    result, _ = scheme.aggregate(scheme.init(8, 30), gradients, weights, seed=0, round=1)
+    state = begin(CommonK(), {"theta": (30,)}, Setting(devices=8, symbols=30))
+    result, _ = carry(CommonK(), air, state, gradients, np.full(8, 1 / 8), seed=0, round=1)
     np.testing.assert_allclose(result.mean, gradients.mean(axis=0), atol=1e-12)
     assert result.energy.max() == pytest.approx(7.0)
 
 
-def test_the_example_compares_both_channels():
-    results = {(t, name): nmse for t, name, nmse in load("own_channel").compare(rounds=2)}
-    assert len(results) == 4
-    # All devices are nearer than the unit distance of the Gaussian channel, so alpha is larger.
-    assert results[1, "PathLossMAC"] < results[1, "GaussianMAC"]
+def test_the_own_data_can_be_learned():
+    flat = {"rounds": 30, "scheme": "dense", "devices.count": 5, "devices.samples": 300}
+    config = af.load_config(None, flat | {"devices.learning_rate": 0.3})
+    records = list(af.train(config, dataset=load("own_data").stripes()))
+    assert records[-1].accuracy > records[0].accuracy > 0.2
+
+
+NAMED = {
+    "scheme": ["scheme=own_scheme:Largest", "uplink.chance=0.3"],
+    "receiver": ["scheme=own_receiver:WithPursuit", "uplink.keep=20"],
+    "channel": ["channel.kind=own_channel:PathLoss", "channel.exponent=3.5"],
+    "model": ["model.kind=own_task:HiddenLayer", "model.features=64", "model.classes=4", "model.hidden=6"],
+    "data": ["dataset=own_data:stripes"],
+}
+
+
+@pytest.mark.parametrize("kind", NAMED)
+def test_every_example_runs_from_the_command_line_by_its_name(kind, tmp_path):
+    """Modules in the working folder are found, as with python -m."""
+    folder = small.write_folder(tmp_path / "data")
+    words = small.command(folder, tmp_path / "out", rounds=3)
+    for setting in NAMED[kind]:
+        words += ["--set", setting]
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", *words[2:]],
+        cwd=EXAMPLES,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    settings = (Path(done.stdout.strip()) / "config.toml").read_text()
+    for setting in NAMED[kind]:
+        key, _, value = setting.partition("=")
+        assert f"\n{key.rpartition('.')[2]} = " in f"\n{settings}" and value in settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (["scheme=own_scheme:Larger"], "scheme = 'own_scheme:Larger': must name something in 'own_scheme'"),
+        (["scheme=no_module:X"], "scheme = 'no_module:X': cannot import 'no_module' (ModuleNotFoundError"),
+        (
+            ["scheme=own_scheme:State"],
+            "scheme = 'own_scheme:State': must have init, plan, encode, decode, but has no",
+        ),
+        (["scheme=own_scheme:Largest", "uplink.chanse=1"], "the nearest valid key is 'uplink.chance'"),
+        (
+            ["scheme=own_scheme:Largest", "uplink.chance=high"],
+            "uplink.chance = 'high': must be a finite number",
+        ),
+        (["channel.kind=own_scheme:Largest"], "must have link, but has no link"),
+        (["model.kind=own_data:stripes"], "model.kind = 'own_data:stripes'"),
+        (["dataset=own_scheme:round_up"], "dataset = 'own_scheme:round_up'"),
+    ],
+)
+def test_a_mistake_about_an_own_part_is_one_sentence(settings, sentence, tmp_path, capsys):
+    folder = small.write_folder(tmp_path / "data")
+    words = small.command(folder, tmp_path / "out", rounds=2)
+    for setting in settings:
+        words += ["--set", setting]
+    done = small.call(words)
+    assert done.returncode == 2
+    assert sentence in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()

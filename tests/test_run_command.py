@@ -260,7 +260,7 @@ def test_config_prints_toml_on_stdout_and_the_classes_on_stderr(data, tmp_path):
     assert tomllib.loads(process.stdout)["partition"] == {"kind": "classes", "classes": 2}
     path = tmp_path / "printed.toml"
     path.write_text(process.stdout)
-    assert load_config(path).to_toml() == process.stdout
+    assert load_config(path).template() == process.stdout
     table = process.stderr.splitlines()
     assert table[-4].split()[:2] == ["device", "K_m"]
     assert [line.count(".") for line in table[-3:]] == [small.CLASSES - 2] * 3

@@ -8,13 +8,15 @@ import pytest
 
 import airfeel as af
 import small
-from airfeel.aggregators import Aggregate
-from airfeel.channels import GaussianMAC
-from airfeel.config import SCHEMES, load_config
+from airfeel.config import load_config
 from airfeel.experiments.runs import checkpoint
 from airfeel.learning.tasks import Samples, Score
+from airfeel.radio.gaussian import GaussianMAC
+from airfeel.registry import SCHEMES
+from airfeel.schemes.compressed import Compressed
+from airfeel.schemes.round import Aggregate
 from airfeel.simulation import Record, start, steps, train
-from airfeel.simulation.assembly import assemble, make_receiver
+from airfeel.simulation.assembly import Own, assemble, make_scheme
 from airfeel.simulation.records import make_record
 
 DATA = small.arrays()
@@ -30,11 +32,12 @@ def records_of(**settings):
     return list(train(configure(**settings), dataset=DATA))
 
 
-@pytest.mark.parametrize("scheme", sorted(SCHEMES))
+@pytest.mark.parametrize("scheme", SCHEMES.names())
 def test_every_scheme_runs_and_records_what_it_used(scheme):
     records = records_of(scheme=scheme, receiver__learn_from=3)
     assert [record.round for record in records] == [1, 2, 3, 4, 5, 6]
-    radio = SCHEMES[scheme].uplink != "none"
+    part = SCHEMES.get(scheme).target
+    radio = part.uses_radio
     for record in records:
         assert 0 < record.accuracy <= 1
         assert record.loss > 0
@@ -44,12 +47,12 @@ def test_every_scheme_runs_and_records_what_it_used(scheme):
         assert Record.from_json(record.to_json()) == record
     # The strongest device spends all its power in every round, but not always the same device is strongest.
     assert (records[-1].energy > 0.2 * 6 * 500) == radio
-    received = SCHEMES[scheme].uplink == "over_the_air"
+    received = issubclass(part, Compressed)
     assert (records[-1].iterations is not None) == received
     assert records[-1].loss < math.log(small.CLASSES)
 
 
-@pytest.mark.parametrize("scheme", sorted(SCHEMES))
+@pytest.mark.parametrize("scheme", SCHEMES.names())
 @pytest.mark.parametrize(
     "setting",
     [
@@ -75,14 +78,16 @@ def test_every_scheme_works_with_every_part(scheme, setting):
 
 @pytest.mark.parametrize("scheme", ["tsa_ga", "tsa_ga_no_support", "tsa_ga_no_amplitude"])
 def test_schemes_of_the_paper_have_the_paper_s_receiver_unless_told_otherwise(scheme):
-    receiver = make_receiver(configure(scheme=scheme))
+    receiver = make_scheme(configure(scheme=scheme)).receiver()
     assert (receiver.amplitude_message, receiver.doubt) == ("expansion", False)
-    assert make_receiver(configure(scheme=scheme, receiver__doubt=True)).doubt
+    assert make_scheme(configure(scheme=scheme, receiver__doubt=True)).receiver().doubt
 
 
-@pytest.mark.parametrize("scheme", sorted(SCHEMES))
+@pytest.mark.parametrize("scheme", SCHEMES.names())
 def test_a_run_continued_from_a_saved_state_gives_the_same_records(scheme, tmp_path):
-    parts = assemble(configure(scheme=scheme, receiver__learn_from=3, server__momentum=0.5), dataset=DATA)
+    parts = assemble(
+        configure(scheme=scheme, receiver__learn_from=3, server__momentum=0.5), Own(dataset=DATA)
+    )
     whole = list(steps(parts, start(parts)))
     for step in whole[:-1]:
         checkpoint.save(tmp_path / "state.npz", step.state, {})
@@ -107,7 +112,7 @@ def test_evaluation_can_be_rarer_but_never_misses_the_last_round():
 
 
 def test_nmse_and_cumulative_nmse_are_what_they_say():
-    parts = assemble(configure(scheme="common_k", uplink__power=5.0), dataset=DATA)
+    parts = assemble(configure(scheme="common_k", uplink__power=5.0), Own(dataset=DATA))
     truth, found = np.zeros(SIZE), np.zeros(SIZE)
     for step in steps(parts, start(parts)):
         x, estimate = step.aggregate.truth, step.aggregate.mean
@@ -144,7 +149,7 @@ def test_the_found_support_counts_means_beyond_their_deviation():
 
 def test_a_round_without_a_sender_is_silent_and_changes_nothing():
     parts = assemble(
-        configure(scheme="common_k", channel__kind="fading", channel__threshold=50.0), dataset=DATA
+        configure(scheme="common_k", channel__kind="fading", channel__threshold=50.0), Own(dataset=DATA)
     )
     step = next(steps(parts, start(parts)))
     assert step.record.alpha is None
@@ -191,7 +196,7 @@ def test_a_user_s_own_channel():
 
 @pytest.mark.torch
 def test_the_network_trains_and_continues_from_a_saved_state(tmp_path):
-    parts = assemble(configure(model__kind="cnn", rounds=3), dataset=DATA)
+    parts = assemble(configure(model__kind="cnn", rounds=3), Own(dataset=DATA))
     whole = list(steps(parts, start(parts)))
     checkpoint.save(tmp_path / "state.npz", whole[0].state, {})
     again = steps(parts, checkpoint.load(tmp_path / "state.npz")[0])

@@ -8,18 +8,30 @@ if TYPE_CHECKING:
     from airfeel.beliefs.chains import ChainParams as ChainParams
     from airfeel.config import Config as Config
     from airfeel.config import load_config as load_config
+    from airfeel.learning.datasets import Dataset as Dataset
     from airfeel.operators import GaussianMatrix as GaussianMatrix
     from airfeel.operators import PartialDCT as PartialDCT
     from airfeel.operators import dot_test as dot_test
+    from airfeel.radio.link import Channel as Channel
+    from airfeel.radio.link import Link as Link
     from airfeel.receivers.amp import AMP as AMP
     from airfeel.receivers.base import Estimate as Estimate
+    from airfeel.receivers.base import Receiver as Receiver
     from airfeel.receivers.base import Reception as Reception
     from airfeel.receivers.storage import load_state as load_state
     from airfeel.receivers.storage import save_state as save_state
     from airfeel.receivers.tsaga import TSAGA as TSAGA
     from airfeel.receivers.turbo_cs import TurboCS as TurboCS
+    from airfeel.registry import option as option
+    from airfeel.schemes.base import Heard as Heard
+    from airfeel.schemes.base import Scheme as Scheme
+    from airfeel.schemes.base import Sent as Sent
+    from airfeel.schemes.base import Setting as Setting
+    from airfeel.schemes.base import size_of as size_of
+    from airfeel.schemes.compressed import Compressed as Compressed
     from airfeel.simulation import Record as Record
     from airfeel.simulation import train as train
+    from airfeel.streams import stream as stream
     from airfeel.theory.evolution import state_evolution as state_evolution
 
 __version__ = "0.1.0"
@@ -30,18 +42,30 @@ _HOMES = {
     "AMP": "receivers.amp",
     "TSAGA": "receivers.tsaga",
     "ChainParams": "beliefs.chains",
+    "Channel": "radio.link",
+    "Compressed": "schemes.compressed",
     "Config": "config",
+    "Dataset": "learning.datasets",
     "Estimate": "receivers.base",
     "GaussianMatrix": "operators",
+    "Heard": "schemes.base",
+    "Link": "radio.link",
     "PartialDCT": "operators",
+    "Receiver": "receivers.base",
     "Reception": "receivers.base",
     "Record": "simulation",
+    "Scheme": "schemes.base",
+    "Sent": "schemes.base",
+    "Setting": "schemes.base",
     "TurboCS": "receivers.turbo_cs",
     "dot_test": "operators",
     "load_config": "config",
     "load_state": "receivers.storage",
+    "option": "registry",
     "save_state": "receivers.storage",
+    "size_of": "schemes.base",
     "state_evolution": "theory.evolution",
+    "stream": "streams",
     "train": "simulation",
 }
 

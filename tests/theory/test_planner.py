@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import airfeel as af
-from airfeel.aggregators import OverTheAir
+from airfeel.radio.air import Air
+from airfeel.schemes.base import Setting
+from airfeel.schemes.round import begin, carry
+from airfeel.schemes.turbo_cs import IndependentTurboCS
 from airfeel.theory.planner import Link, Method, Plan, solve_power, solve_rows
 from modeldata import Model, run, stream_of
 
@@ -20,11 +23,11 @@ def test_reference_model_is_the_noise_of_equal_devices():
     size, devices = 4000, 5
     gradient = np.zeros(size)
     gradient[:400] = np.random.default_rng(0).standard_normal(400)
-    scheme = OverTheAir(af.TurboCS(activity=0.1), ratio=0.25, sparsity=0.1)
+    scheme = IndependentTurboCS(sparsity=0.1, activity=0.1)
+    state = begin(scheme, {"theta": (size,)}, Setting(devices, symbols=1000))
     gradients = np.tile(gradient, (devices, 1)).astype(np.float32)
-    aggregate, _ = scheme.aggregate(
-        scheme.init(devices, size), gradients, np.full(devices, 1 / devices), seed=3, round=1
-    )
+    weights = np.full(devices, 1 / devices)
+    aggregate, _ = carry(scheme, Air(), state, gradients, weights, seed=3, round=1)
     link = Link(size, 1000, devices, power=500.0)
     assert aggregate.noise_var == pytest.approx(np.mean(gradient**2) / link.snr, rel=0.15)
 

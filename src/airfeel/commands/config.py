@@ -4,7 +4,7 @@ import logging
 
 from airfeel.commands.run import Settings, load
 from airfeel.config import Config
-from airfeel.learning.fetch import DataError
+from airfeel.learning.datasets import is_here
 from airfeel.learning.partitions import class_table
 from airfeel.simulation.assembly import find_data, make_partition
 
@@ -26,16 +26,15 @@ def config(config: str = "", /, *, settings: Settings = None) -> None:
     """
     loaded = load(config, settings)
     table = _table(loaded) if _log.isEnabledFor(logging.INFO) else ""
-    print(loaded.to_toml(), end="", flush=True)
+    print(loaded.template(), end="", flush=True)
     _log.info(f"\n{table}")
 
 
 def _table(config: Config) -> str:
-    """Return who holds which classes, or why that cannot be said."""
-    try:
-        labels = find_data(config).train_labels
-    except DataError as error:
-        return f"classes of the devices: not known without the data ({error})"
+    """Return who holds which classes, or how to find out."""
+    if not is_here(config.dataset):
+        return f"classes of the devices: shown once the data is here (airfeel data {config.dataset})"
+    labels = find_data(config).train_labels
     partition = make_partition(config, labels)
     lines = ["samples of each class on every device", class_table(labels, partition[:_SHOWN])]
     if len(partition) > _SHOWN:

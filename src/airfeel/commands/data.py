@@ -2,6 +2,7 @@
 
 from airfeel.learning.fetch import cache_folder, ensure, is_present
 from airfeel.learning.sources import CATALOGUE
+from airfeel.registry import DATASETS
 
 
 def data(name: str = "", /) -> None:
@@ -20,6 +21,7 @@ def data(name: str = "", /) -> None:
     if name:
         print(ensure(name))
         return
+    DATASETS.names()  # imports the catalogue
     for dataset in CATALOGUE.values():
         status = "present" if is_present(dataset.name) else "absent"
         print(f"{dataset.name:<14} {status:<8} {cache_folder() / dataset.name}")

@@ -2,29 +2,26 @@
 
 from collections.abc import Mapping
 
-from airfeel.config.schemes import SCHEMES
 from airfeel.experiments.campaigns.plan import BEYOND, PAPER, shipped
-from airfeel.learning.sources import CATALOGUE
-
-CHANNELS = {
-    "gaussian": "all signals add up, with white noise (6)",
-    "fading": "complex gains per device and round, truncated inversion at the devices",
-}
+from airfeel.registry import CHANNELS, DATASETS, MODELS, SCHEMES, Registry
 
 
 def listing() -> None:
-    """Show schemes, figures, data sets and channels by the names that commands and configurations use.
+    """Show schemes, figures, data sets, channels and models by the names that configurations use.
 
     Example: airfeel list
     """
-    _print("schemes (scheme = ...)", {name: scheme.summary for name, scheme in SCHEMES.items()})
+    _print("schemes (scheme = ...)", _summaries(SCHEMES))
     _print("figures of the paper (airfeel reproduce ...)", {name: shipped(name).title for name in PAPER})
     _print("beyond the paper (airfeel reproduce ...)", {name: shipped(name).title for name in BEYOND})
-    _print(
-        "data sets (dataset = ..., or a folder of idx files)",
-        {d.name: d.description for d in CATALOGUE.values()},
-    )
-    _print("channels (channel.kind = ...)", CHANNELS)
+    _print("data sets (dataset = ..., or a folder of idx files)", _summaries(DATASETS))
+    _print("channels (channel.kind = ...)", _summaries(CHANNELS))
+    _print("models (model.kind = ...)", _summaries(MODELS))
+    print("Your own, wherever a name stands: package.module:Name. Options of each: airfeel config.")
+
+
+def _summaries(registry: Registry) -> dict[str, str]:
+    return {part.name: part.summary for part in registry.parts()}
 
 
 def _print(heading: str, entries: Mapping[str, str]) -> None:

@@ -1,6 +1,6 @@
-"""The configuration of a run: typed keys, named schemes, TOML in and out, mistakes in one sentence."""
+"""The configuration of a run: typed keys, parts by name, TOML in and out, mistakes in one sentence."""
 
-from airfeel.config.loading import Config, build_config, load_config, parse_override
-from airfeel.config.schemes import SCHEMES, Scheme
+from airfeel.config.loading import build_config, load_config, parse_override, read_config
+from airfeel.config.schema import Config
 
-__all__ = ["SCHEMES", "Config", "Scheme", "build_config", "load_config", "parse_override"]
+__all__ = ["Config", "build_config", "load_config", "parse_override", "read_config"]

@@ -1,98 +1,18 @@
-"""The typed configuration of one run.
+"""Read a configuration: from a TOML file, with overrides, or from the folder of a run.
 
-``load_config`` reads a TOML file, applies overrides, fills in what the scheme decides and refuses everything
-that is misspelt, of the wrong type or out of range, all mistakes at once.
+Everything that is misspelt, of the wrong type or out of range is refused, all mistakes at once.
 """
 
-import hashlib
-import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import ValidationError
 
-from airfeel.config import mistakes, toml
-from airfeel.config.schemes import SCHEMES
-from airfeel.config.sections import (
-    Channel,
-    Count,
-    Devices,
-    Model,
-    Partition,
-    Receiver,
-    Run,
-    Section,
-    Server,
-    Uplink,
-)
-
-# What cannot change a result does not belong to a run's identity.
-_INCIDENTAL = ("name", "run.checkpoint_every", "run.threads")
-# Defaults of the keys that only a fading channel has.
-_FADING = {"threshold": 0.3, "rician": 0.0, "csi_error": 0.0, "phase_error": 0.0}
-
-
-class Config(Section):
-    """One run, completely described.
-
-    >>> config = load_config(None, {"scheme": "a_dsgd", "devices.count": 10})
-    >>> config.uplink.sparsity, config.devices.count
-    (0.05, 10)
-    """
-
-    scheme: Literal[tuple(SCHEMES)] = "tsa_ga"  # type: ignore[valid-type]
-    """airfeel list names them all"""
-    dataset: Annotated[str, Field(min_length=1)] = "mnist"
-    """mnist, fashion-mnist, or a folder of idx files"""
-    rounds: Count = 300
-    """T"""
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """decides data, noise, rows and everything else that is random"""
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)] | None = None
-    """what to call the run; unset: the scheme"""
-    devices: Devices = Devices()
-    partition: Partition = Partition()
-    model: Model = Model()
-    uplink: Uplink = Uplink()
-    channel: Channel = Channel()
-    receiver: Receiver = Receiver()
-    server: Server = Server()
-    run: Run = Run()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _complete(cls, data: Any) -> Any:
-        return _fill(data) if isinstance(data, Mapping) else data
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        for key, value, rule in _contradictions(self):
-            raise mistakes.Contradiction(key, value, rule)
-        return self
-
-    def identity(self) -> dict[str, Any]:
-        """Return the keys that determine the result, by dotted name."""
-        ignored = _INCIDENTAL + SCHEMES[self.scheme].ignores
-        flat = mistakes.flatten(self.model_dump(mode="json", exclude_none=True))
-        return {key: value for key, value in flat.items() if not _covered(key, ignored)}
-
-    def digest(self) -> str:
-        """Return a short hash of :meth:`identity`; it names the run's folder."""
-        text = json.dumps(self.identity(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-    def label(self) -> str:
-        """Return ``<name>-<hash>``, the name of the run's folder."""
-        return f"{self.name or self.scheme}-{self.digest()}"
-
-    def to_toml(self) -> str:
-        """Return the resolved configuration as TOML; comments explain the keys and name those not read."""
-        notes = {key: field.description or "" for key, field in mistakes.fields(Config).items()}
-        ignored = SCHEMES[self.scheme].ignores
-        unread = {key: f"not read by {self.scheme}" for key in notes if _covered(key, ignored)}
-        return toml.dumps(self.model_dump(mode="json"), notes | unread)
+from airfeel.config import mistakes
+from airfeel.config.parts import SEAMS, choose
+from airfeel.config.schema import Config, config_class
 
 
 def load_config(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
@@ -124,10 +44,31 @@ def build_config(
     tree, overrides = dict(tree), dict(overrides or {})
     for key, value in overrides.items():
         _put(tree, key, value)
+    chosen, wrong = choose(tree)
+    lines = [mistakes.sentence(key, value, rule, source, overrides) for key, (value, rule) in wrong.items()]
     try:
-        return Config.model_validate(tree)
+        checked = dict(tree) if not wrong else _without(tree, wrong)
+        config = config_class(chosen).model_validate(checked)
     except ValidationError as error:
-        raise ValueError(mistakes.sentences(error, Config, tree, source, overrides)) from None
+        lines.append(mistakes.sentences(error, config_class(chosen), tree, source, overrides))
+    if lines:
+        raise ValueError("\n".join(lines)) from None
+    return config
+
+
+def read_config(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Config:
+    """Return the configuration of a run as far as it can be told from its file without running anything.
+
+    Nothing is imported because a file names it: defaults stand for parts given as ``package.module:Name``,
+    and keys that this version does not know are left out.
+    """
+    flat = mistakes.flatten(_read(Path(path)))
+    for seam in SEAMS.values():
+        if ":" in str(flat.get(seam.key, "")):
+            del flat[seam.key]
+    known = mistakes.fields(config_class(choose(mistakes.nest(flat))[0]))
+    kept = {key: value for key, value in flat.items() if key in known}
+    return build_config(mistakes.nest(kept), overrides, str(path))
 
 
 def parse_override(text: str) -> tuple[str, Any]:
@@ -165,65 +106,6 @@ def _put(tree: dict[str, Any], key: str, value: Any) -> None:
     tree[leaf] = value
 
 
-def _fill(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Complete what other keys decide: scheme defaults, lambda = k/N, the server's rate, fading."""
-    tree = {key: dict(value) if isinstance(value, Mapping) else value for key, value in data.items()}
-
-    def default(section: str, key: str, value: Any) -> None:
-        table = tree.setdefault(section, {})
-        if isinstance(table, dict) and value is not None:
-            table.setdefault(key, value)
-
-    def given(section: str, key: str) -> Any:
-        table = tree.get(section)
-        return table.get(key) if isinstance(table, dict) else None
-
-    scheme = SCHEMES.get(str(tree.get("scheme", "tsa_ga")))
-    if scheme is not None:
-        default("uplink", "sparsity", scheme.sparsity)
-        default("uplink", "signs", scheme.signs)
-        default("receiver", "max_iterations", scheme.max_iterations)
-    sparsity, rate = given("uplink", "sparsity"), given("devices", "learning_rate")
-    if isinstance(sparsity, int | float) and 0 < sparsity <= 1:
-        default("receiver", "activity", min(float(sparsity), 0.99))
-    if isinstance(rate, int | float) and 0 < rate < float("inf"):
-        default("server", "learning_rate", float(rate))
-    if given("channel", "kind") == "fading":
-        for key, value in _FADING.items():
-            default("channel", key, value)
-    return tree
-
-
-def _contradictions(config: Config) -> Iterator[tuple[str, Any, str]]:
-    """Yield what is right key by key but not together: key, value and rule."""
-    count, samples, spread = config.devices.count, config.devices.samples, config.devices.spread
-    if isinstance(samples, tuple) and len(samples) != count:
-        yield "devices.samples", list(samples), f"must have one entry for each of the {count} devices"
-    if isinstance(samples, tuple) and spread:
-        yield "devices.spread", spread, "must be 0 when devices.samples lists every device's number"
-    kind = config.partition.kind
-    yield from _only_with("partition.classes", config.partition.classes, "partition.kind", kind, "classes")
-    yield from _only_with("partition.alpha", config.partition.alpha, "partition.kind", kind, "dirichlet")
-    for key in _FADING:
-        value = getattr(config.channel, key)
-        yield from _only_with(f"channel.{key}", value, "channel.kind", config.channel.kind, "fading")
-    if config.model.kind == "cnn" and config.model.l2:
-        yield "model.l2", config.model.l2, "must be 0 with model.kind = 'cnn'"
-    if config.server.optimizer == "adam" and config.server.momentum:
-        yield "server.momentum", config.server.momentum, "must be 0 with server.optimizer = 'adam'"
-    p01, limit = config.receiver.p01, (1 - config.receiver.activity) / config.receiver.activity
-    if p01 > limit:
-        yield "receiver.p01", p01, f"must be <= (1 - activity)/activity = {limit:g}, or p10 > 1"
-
-
-def _only_with(key: str, value: Any, switch: str, state: str, wanted: str) -> Iterator[tuple[str, Any, str]]:
-    """Yield a contradiction if ``key`` is given although nobody reads it, or missing although it is read."""
-    if value is not None and state != wanted:
-        yield key, value, f"is only read with {switch} = {wanted!r}, but that is {state!r}"
-    if value is None and state == wanted:
-        yield key, None, f"must be given with {switch} = {wanted!r}"
-
-
-def _covered(key: str, prefixes: tuple[str, ...]) -> bool:
-    """Whether ``key`` is one of ``prefixes`` or lies in a section among them."""
-    return any(key == prefix or key.startswith(prefix + ".") for prefix in prefixes)
+def _without(tree: Mapping[str, Any], wrong: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tree without the keys whose mistakes are already told."""
+    return mistakes.nest({key: value for key, value in mistakes.flatten(tree).items() if key not in wrong})

@@ -37,6 +37,18 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Undo :func:`flatten`."""
+    tree: dict[str, Any] = {}
+    for key, value in flat.items():
+        *sections, leaf = key.split(".")
+        inner = tree
+        for section in sections:
+            inner = inner.setdefault(section, {})
+        inner[leaf] = value
+    return tree
+
+
 def fields(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
     """Return every key of a configuration by its dotted name, sections included."""
     found: dict[str, FieldInfo] = {}
@@ -81,10 +93,15 @@ def sentences(
             key = _first_leaf(path, tree) if unknown else _owner(path, known)
             value = _lookup(tree, key)
             rule = unknown_rule(key, known) if unknown else field_rule(known[key], value)
-        origin = "--set" if any(_related(key, override) for override in overrides) else source
-        shown = f"{key} is missing" if value is None else f"{key} = {value!r}"
-        lines.setdefault(key, f"{origin}: {shown}: {rule}")
+        lines.setdefault(key, sentence(key, value, rule, source, overrides))
     return "\n".join(lines.values())
+
+
+def sentence(key: str, value: Any, rule: str, source: str, overrides: Mapping[str, Any]) -> str:
+    """Return one mistake as a line: where it stands, key, value and rule."""
+    origin = "--set" if any(_related(key, override) for override in overrides) else source
+    shown = f"{key} is missing" if value is None else f"{key} = {value!r}"
+    return f"{origin}: {shown}: {rule}"
 
 
 def unknown_rule(key: str, known: Mapping[str, FieldInfo]) -> str:

@@ -1,16 +1,16 @@
-"""The sections of a configuration: every key, its default and the rule its values obey."""
+"""The sections of a configuration: every key, its default and the rule its values obey.
+
+``Uplink``, ``Channel``, ``Model`` and ``Receiver`` hold what all schemes, channels and models share here; the
+options of the part that is chosen come on top, see :mod:`airfeel.config.parts`.
+"""
 
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from airfeel.config import mistakes
+from airfeel.ranges import Count, Fraction, NonNegative, Positive
 
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
-Fraction = Annotated[float, Field(gt=0, le=1)]
-Probability = Annotated[float, Field(gt=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
 Counts = Annotated[
     int | tuple[int, ...],
     BeforeValidator(mistakes.counts),
@@ -43,7 +43,7 @@ class Devices(Section):
     """samples per local step; unset: all of them"""
     participation: Fraction = 1.0
     """share of the devices that is selected in a round"""
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    dropout: Annotated[float, Field(ge=0, lt=1, json_schema_extra={"revision": 2})] = 0.0
     """probability that a selected device fails to send"""
 
 
@@ -61,73 +61,32 @@ class Partition(Section):
 class Model(Section):
     """What is trained."""
 
-    kind: Literal["softmax", "cnn"] = "softmax"
-    """softmax, or cnn (needs PyTorch)"""
-    l2: NonNegative = 0.0
-    """weight of ||theta||^2 / 2 in the loss (softmax)"""
+    kind: str = "softmax"
+    """airfeel list names them all; or package.module:Name"""
     device: Annotated[str, Field(min_length=1)] = "cpu"
     """where PyTorch computes"""
 
 
 class Uplink(Section):
-    """Sparsification (8)-(10), compression (11) and power (7)(12)."""
+    """How updates travel: bandwidth and power (7)(12), and the scheme's own options."""
 
     ratio: Fraction = 0.1
     """s/N, channel uses per parameter"""
-    sparsity: Fraction = 0.2
-    """k/N, what a device keeps"""
     power: Positive = 500.0
     """P, energy per device and round"""
     policy: Literal["equal", "long_term"] = "equal"
     """equal, or long_term: spend what earlier rounds saved"""
-    signs: bool = False
-    """random signs in the DCT"""
-    fast: bool = False
-    """transform of a fast length"""
 
 
 class Channel(Section):
-    """The multiple-access channel (6), or one with fading and truncated inversion."""
+    """The air."""
 
-    kind: Literal["gaussian", "fading"] = "gaussian"
-    """gaussian or fading"""
-    noise_var: NonNegative = 1.0
-    """sigma_e^2"""
-    threshold: Positive | None = None
-    """h_min, weaker devices stay silent (fading)"""
-    rician: NonNegative | None = None
-    """line of sight over scattered power; 0: Rayleigh (fading)"""
-    csi_error: NonNegative | None = None
-    """variance of what devices misjudge of their gain (fading)"""
-    phase_error: NonNegative | None = None
-    """standard deviation of the residual phase (fading)"""
+    kind: str = "gaussian"
+    """airfeel list names them all; or package.module:Name"""
 
 
 class Receiver(Section):
-    """Where the receiver's chain parameters start and how it works."""
-
-    activity: Probability = 0.2
-    """lambda at the start"""
-    p01: Fraction = 0.005
-    """P(1 -> 0) at the start"""
-    beta: Fraction = 0.005
-    """forgetting of the amplitudes at the start"""
-    learn: bool = True
-    """learn the chains by EM"""
-    window: Annotated[int, Field(ge=2)] = 5
-    """rounds EM looks at"""
-    learn_from: Count = 10
-    """first round of EM"""
-    amplitude_message: Literal["expansion", "moments", "joint"] = "expansion"
-    """expansion (the paper's), moments or joint"""
-    doubt: bool = False
-    """doubt a prior that a round contradicts, which the paper does not"""
-    max_iterations: Count = 25
-    """of a round's decoder"""
-    tolerance: NonNegative = 1e-2
-    """relative change at which the decoder stops"""
-    precision: Literal["float32", "float64"] = "float32"
-    """float32 or float64 inside the receiver"""
+    """How the scheme's receiver starts and works, for schemes that have one."""
 
 
 class Server(Section):

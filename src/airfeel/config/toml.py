@@ -5,7 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def dumps(tree: Mapping[str, Any], notes: Mapping[str, str] | None = None) -> str:
+def dumps(
+    tree: Mapping[str, Any],
+    notes: Mapping[str, str] | None = None,
+    others: Mapping[str, tuple[Any, str]] | None = None,
+) -> str:
     """Return ``tree`` (scalars, lists of scalars and one level of tables) as TOML.
 
     Parameters
@@ -14,14 +18,31 @@ def dumps(tree: Mapping[str, Any], notes: Mapping[str, str] | None = None) -> st
         Keys whose value is None are left out: TOML has no null.
     notes
         Comments by dotted key, printed behind the value.
+    others
+        Keys that could be there, by dotted name: value and comment. They are printed as comments.
     """
-    notes = notes or {}
+    notes, others = notes or {}, others or {}
     scalars = {key: value for key, value in tree.items() if not isinstance(value, Mapping)}
     lines = _lines(scalars, "", notes)
     for section, table in tree.items():
-        if isinstance(table, Mapping):
-            lines += ["", f"[{section}]", *_lines(table, f"{section}.", notes)]
-    return "\n".join(lines) + "\n"
+        if not isinstance(table, Mapping):
+            continue
+        absent = {key: item for key, item in others.items() if key.partition(".")[0] == section}
+        body = _lines(table, f"{section}.", notes) + [
+            _commented(k, *i) for k, i in absent.items() if table.get(k.partition(".")[2]) is None
+        ]
+        lines += ["", f"[{section}]", *body] if body else []
+    return "\n".join(lines).removeprefix("\n") + "\n"
+
+
+def _commented(key: str, item: Any, note: str) -> str:
+    """Return a key that could be given as a comment."""
+    shown = (
+        "..."
+        if item is None or not isinstance(item, str | bool | int | float | list | tuple)
+        else value(item)
+    )
+    return f"{'# ' + key.partition('.')[2] + ' = ' + shown:<24} # {note}"
 
 
 def _lines(table: Mapping[str, Any], prefix: str, notes: Mapping[str, str]) -> list[str]:

@@ -4,6 +4,7 @@ import gzip
 import math
 import zlib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from airfeel import _checks
-from airfeel.learning.fetch import ensure
-from airfeel.learning.sources import CATALOGUE
+from airfeel.learning.fetch import ensure, is_present
+from airfeel.learning.sources import CATALOGUE, DatasetFiles
+from airfeel.learning.tasks import DataShape
+from airfeel.registry import DATASETS
 
 _STEMS = (
     "train-images-idx3-ubyte",
@@ -35,6 +38,11 @@ class Dataset:
     test_labels: NDArray[np.int64]
     name: str
     classes: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one image."""
+        return tuple(self.train_images.shape[1:])
 
     @classmethod
     def from_arrays(
@@ -87,19 +95,54 @@ def load_dataset(source: str | Path | Dataset) -> Dataset:
     Parameters
     ----------
     source
-        ``"mnist"``, ``"fashion-mnist"``, or the path of a folder with the four files
-        ``{train,t10k}-{images-idx3,labels-idx1}-ubyte``, each plain or with ``.gz``. A name goes before a
-        folder of that name: write ``./mnist`` for the folder. A :class:`Dataset` is returned as it is.
+        ``"mnist"``, ``"fashion-mnist"`` or another registered name; the path of a folder with the four files
+        ``{train,t10k}-{images-idx3,labels-idx1}-ubyte``, each plain or with ``.gz``; or
+        ``package.module:load``, a function that returns a :class:`Dataset`. A name goes before a folder of
+        that name: write ``./mnist`` for the folder. A :class:`Dataset` is returned as it is.
     """
     if isinstance(source, Dataset):
         return source
-    if str(source) in CATALOGUE:
-        return _from_folder(ensure(str(source)), str(source))
+    if str(source) in (*DATASETS.names(), *CATALOGUE):
+        return _loaded(str(source))
     folder = Path(source).expanduser()
-    if not folder.is_dir():
-        names = ", ".join(repr(name) for name in CATALOGUE)
-        raise _checks.reject("dataset", str(source), f"must be one of {names}, or a folder of idx files")
-    return _from_folder(folder, folder.name)
+    if folder.is_dir():
+        return _from_folder(folder, folder.name)
+    if ":" in str(source):
+        return _loaded(str(source))
+    names = ", ".join(repr(name) for name in DATASETS.names())
+    rule = f"must be one of {names}, or a folder of idx files, or package.module:load"
+    raise _checks.reject("dataset", str(source), rule)
+
+
+def is_here(source: str) -> bool:
+    """Whether a data set can be read without fetching or computing anything."""
+    known = source in DATASETS.names() or ":" in source
+    return is_present(source) if source in CATALOGUE else not known
+
+
+def shape_of(source: str) -> DataShape:
+    """Return the shape of the samples and the number of classes, without fetching where they are known."""
+    DATASETS.names()  # imports the catalogue
+    return CATALOGUE[source] if source in CATALOGUE else load_dataset(source)
+
+
+def fetchable(files: DatasetFiles, place: int) -> None:
+    """Register a data set whose idx files can be fetched, at its place in lists."""
+    CATALOGUE[files.name] = files
+    DATASETS.register(files.name, files.description, place=place)(partial(_loaded, files.name))
+
+
+def _loaded(name: str) -> Dataset:
+    """Call the function that a name stands for."""
+    if name in CATALOGUE:
+        return _from_folder(ensure(name), name)
+    try:
+        found = DATASETS.get(name).target()
+    except TypeError as error:  # a function that wants arguments
+        raise _checks.reject("dataset", name, f"must be a function without arguments ({error})") from error
+    if not isinstance(found, Dataset):
+        raise _checks.reject("dataset", name, f"must return a Dataset, not {type(found).__name__}")
+    return found
 
 
 def _from_folder(folder: Path, name: str) -> Dataset:

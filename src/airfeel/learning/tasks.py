@@ -48,6 +48,20 @@ class Score:
     accuracy: float
 
 
+class DataShape(Protocol):
+    """What a model must know of the data before it can be built; a :class:`Dataset` has it."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one sample."""
+        ...
+
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        ...
+
+
 class Task(Protocol):
     """What a user writes to train something else; about 30 lines, see ``examples/own_task.py``."""
 

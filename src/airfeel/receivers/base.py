@@ -22,7 +22,7 @@ class Reception:
 
     observation: Array
     operator: LinearOperator
-    noise_var: float
+    noise_var: Any
 
     def __post_init__(self) -> None:
         """Refuse an observation that does not fit the operator."""
@@ -64,11 +64,14 @@ class Info:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """The recovered aggregate: posterior mean and variance of every coefficient."""
+    """The recovered aggregate: posterior mean and variance of every coefficient.
+
+    ``variance`` and ``info`` are None where nothing had to be inferred.
+    """
 
     mean: Array
-    variance: Array
-    info: Info
+    variance: Array | None = None
+    info: Info | None = None
 
 
 @dataclass(frozen=True, slots=True)

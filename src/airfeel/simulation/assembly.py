@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +9,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks
-from airfeel.aggregators import Aggregator, CommonK, ErrorFree, OverTheAir
-from airfeel.aggregators.base import Air
-from airfeel.channels import Channel, FadingMAC, GaussianMAC
-from airfeel.config import SCHEMES, Config
+from airfeel.config import Config
 from airfeel.learning import partitions
 from airfeel.learning.datasets import Dataset, load_dataset
 from airfeel.learning.devices import LocalTraining, Participation, shares, split
 from airfeel.learning.server import Adam, GradientDescent, Optimizer, Schedule
-from airfeel.learning.tasks import Samples, SoftmaxRegression, Task
-from airfeel.operators import GaussianMatrix, PartialDCT
-from airfeel.receivers.amp import AMP
-from airfeel.receivers.base import Receiver
-from airfeel.receivers.tsaga import TSAGA
-from airfeel.receivers.turbo_cs import TurboCS
-from airfeel.transmit import EqualPower, LongTermPower, PowerPolicy
+from airfeel.learning.tasks import DataShape, Samples, Task
+from airfeel.radio.air import Air
+from airfeel.radio.link import Channel
+from airfeel.radio.power import EqualPower, LongTermPower, PowerPolicy
+from airfeel.schemes.base import Scheme, Setting, Shapes
+from airfeel.units import count
 
 Array = NDArray[np.floating[Any]]
 DataLike = str | Path | Dataset | Sequence[NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Own:
+    """Parts of a user's own that take the place of what a configuration names."""
+
+    scheme: Scheme[Any] | None = None
+    task: Task | None = None
+    dataset: DataLike | None = None
+    channel: Channel | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,20 +47,33 @@ class Parts:
     training: LocalTraining
     participation: Participation
     local_rate: Schedule
-    aggregator: Aggregator
+    scheme: Scheme[Any]
+    air: Air
     optimizer: Optimizer
     server_rate: Schedule
 
+    @property
+    def shapes(self) -> Shapes:
+        """The model's tensors in the order of the flat vector; one of N where the task does not say."""
+        return getattr(self.task, "shapes", None) or {"theta": (self.task.size,)}
 
-def assemble(
-    config: Config,
-    task: Task | None = None,
-    dataset: DataLike | None = None,
-    channel: Channel | None = None,
-) -> Parts:
-    """Build the parts that ``config`` names; ``task``, ``dataset`` and ``channel`` replace its own."""
-    source = find_data(config, dataset)
-    task = make_task(config, source) if task is None else task
+    @property
+    def setting(self) -> Setting:
+        """What the scheme may know before the first round."""
+        config = self.config
+        return Setting(
+            devices=len(self.data),
+            symbols=count(config.uplink.ratio, self.task.size),
+            power=config.uplink.power,
+            noise_var=getattr(self.air.channel, "noise_var", None),
+            rounds=config.rounds,
+        )
+
+
+def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
+    """Build the parts that ``config`` names; those of ``own`` replace them."""
+    source = find_data(config, own.dataset)
+    task = make_task(config, source) if own.task is None else own.task
     held = make_partition(config, source.train_labels)
     data = [task.prepare(source.train_images[part], source.train_labels[part]) for part in held]
     return Parts(
@@ -67,7 +85,8 @@ def assemble(
         training=LocalTraining(config.devices.local_steps, config.devices.batch_size),
         participation=Participation(config.devices.participation, config.devices.dropout),
         local_rate=_schedule(config, config.devices.learning_rate),
-        aggregator=make_aggregator(config, channel or make_channel(config)),
+        scheme=make_scheme(config) if own.scheme is None else own.scheme,
+        air=Air(make_channel(config) if own.channel is None else own.channel, _policy(config)),
         optimizer=make_optimizer(config),
         server_rate=_schedule(config, config.server.learning_rate),
     )
@@ -86,14 +105,21 @@ def find_data(config: Config, dataset: DataLike | None = None) -> Dataset:
     return load_dataset(config.dataset if dataset is None else dataset)
 
 
-def make_task(config: Config, source: Dataset) -> Task:
-    """Return the model to be trained, fitted to the size of the images."""
-    shape = source.train_images.shape[1:]
-    if config.model.kind == "cnn":
-        from airfeel.learning.torch_task import TorchTask, small_cnn
-
-        return TorchTask(partial(small_cnn, source.classes, shape), device=config.model.device)
-    return SoftmaxRegression(int(np.prod(shape)), source.classes, l2=config.model.l2)
+def make_task(config: Config, data: DataShape) -> Task:
+    """Return the model to be trained, fitted to the data: the configured part is one, or makes one."""
+    model = config.part("model")
+    try:
+        task: Task = model if hasattr(model, "gradient") else model(data)
+    except (TypeError, AttributeError) as error:  # somebody's function that was not written for this
+        reason = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        rule = f"cannot make a model for samples of shape {data.shape} ({reason})"
+        raise _checks.reject("model.kind", config.model.kind, rule) from error
+    needed = ("size", "init", "prepare", "gradient", "evaluate")
+    missing = [name for name in needed if not hasattr(task, name)]
+    if missing:
+        rule = f"must have {', '.join(needed)}, but has no {', '.join(missing)}"
+        raise _checks.reject("model.kind", config.model.kind, rule)
+    return task
 
 
 def make_partition(config: Config, labels: NDArray[Any]) -> partitions.Partition:
@@ -114,47 +140,16 @@ def make_partition(config: Config, labels: NDArray[Any]) -> partitions.Partition
     return partitions.iid(labels, sizes, seed)
 
 
-def make_aggregator(config: Config, channel: Channel) -> Aggregator:
-    """Return the scheme's way from the devices' gradients to the server's estimate."""
-    scheme, uplink = SCHEMES[config.scheme], config.uplink
-    if scheme.uplink == "none":
-        return ErrorFree(uplink.sparsity)
-    air = Air(channel, _policy(config))
-    if scheme.uplink == "common_k":
-        return CommonK(uplink.ratio, air)
-    operator: Any = GaussianMatrix
-    if scheme.matrix == "dct":
-        operator = partial(PartialDCT, signs=uplink.signs, fast=uplink.fast)
-    return OverTheAir(make_receiver(config), uplink.ratio, uplink.sparsity, air, operator)
-
-
-def make_receiver(config: Config) -> Receiver[Any]:
-    """Return what the server runs."""
-    scheme, options = SCHEMES[config.scheme], config.receiver
-    if scheme.receiver == "amp":
-        return AMP(
-            activity=options.activity,
-            denoiser=scheme.denoiser,
-            max_iterations=options.max_iterations,
-            tolerance=options.tolerance,
-        )
-    if scheme.receiver == "turbo_cs":
-        return TurboCS(
-            activity=options.activity,
-            max_iterations=options.max_iterations,
-            tolerance=options.tolerance,
-            precision=options.precision,
-        )
-    return TSAGA(
-        **options.model_dump(), support_chain=scheme.support_chain, amplitude_chain=scheme.amplitude_chain
-    )
+def make_scheme(config: Config) -> Scheme[Any]:
+    """Return the way from the devices' updates to the server's estimate."""
+    scheme: Scheme[Any] = config.part("scheme")
+    return scheme
 
 
 def make_channel(config: Config) -> Channel:
     """Return the air between devices and server."""
-    if config.channel.kind == "gaussian":
-        return GaussianMAC(config.channel.noise_var)
-    return FadingMAC(**config.channel.model_dump(exclude={"kind"}))
+    channel: Channel = config.part("channel")
+    return channel
 
 
 def make_optimizer(config: Config) -> Optimizer:

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from airfeel.aggregators import Aggregate
-from airfeel.aggregators.base import AirState
-from airfeel.channels import Channel
 from airfeel.config import Config
 from airfeel.learning.devices import evaluate, local_gradients
 from airfeel.learning.server import ServerState
 from airfeel.learning.tasks import Score, Task
-from airfeel.simulation.assembly import DataLike, Parts, assemble
+from airfeel.radio.link import Channel
+from airfeel.schemes.base import Scheme
+from airfeel.schemes.round import Aggregate, UplinkState, begin, carry
+from airfeel.simulation.assembly import DataLike, Own, Parts, assemble
 from airfeel.simulation.records import Record, make_record
 from airfeel.workers import Workers
 
@@ -31,7 +31,7 @@ class RunState:
 
     round: int
     theta: Array
-    air: AirState
+    uplink: UplinkState
     server: ServerState
     true_sum: Array
     found_sum: Array
@@ -50,6 +50,7 @@ class Step:
 def train(
     config: Config,
     *,
+    scheme: Scheme[Any] | None = None,
     task: Task | None = None,
     dataset: DataLike | None = None,
     channel: Channel | None = None,
@@ -60,6 +61,8 @@ def train(
     ----------
     config
         From :func:`airfeel.load_config`.
+    scheme
+        A scheme of your own in place of ``config.scheme``.
     task
         A model of your own in place of ``config.model``.
     dataset
@@ -68,7 +71,7 @@ def train(
     channel
         Air of your own in place of ``config.channel``.
     """
-    parts = assemble(config, task, dataset, channel)
+    parts = assemble(config, Own(scheme, task, dataset, channel))
     return (step.record for step in steps(parts, start(parts)))
 
 
@@ -87,7 +90,7 @@ def start(parts: Parts) -> RunState:
     return RunState(
         round=0,
         theta=parts.task.init(parts.config.seed),
-        air=parts.aggregator.init(len(parts.data), size),
+        uplink=begin(parts.scheme, parts.shapes, parts.setting),
         server=parts.optimizer.init(size),
         true_sum=np.zeros(size),
         found_sum=np.zeros(size),
@@ -99,7 +102,7 @@ def advance(parts: Parts, state: RunState, workers: Workers) -> Step:
     """Carry out one round: local training, uplink, update, evaluation."""
     round, seed = state.round + 1, parts.config.seed
     computing, sending = parts.participation.draw(len(parts.data), seed, round)
-    gradients = local_gradients(
+    updates = local_gradients(
         parts.task,
         state.theta,
         parts.data,
@@ -111,15 +114,23 @@ def advance(parts: Parts, state: RunState, workers: Workers) -> Step:
         workers=workers,
     )
     with fft.set_workers(workers.threads):  # every device transforms its own gradient
-        aggregate, air = parts.aggregator.aggregate(
-            state.air, gradients, parts.weights, seed=seed, round=round, sending=sending
+        aggregate, uplink = carry(
+            parts.scheme,
+            parts.air,
+            state.uplink,
+            updates,
+            parts.weights,
+            seed=seed,
+            round=round,
+            computing=computing,
+            sending=sending,
         )
     rate = parts.server_rate(round)
     theta, server = parts.optimizer.update(state.server, state.theta, aggregate.mean, rate)
     after = RunState(
         round=round,
         theta=theta,
-        air=air,
+        uplink=uplink,
         server=server,
         true_sum=state.true_sum + aggregate.truth,
         found_sum=state.found_sum + aggregate.mean,
@@ -130,7 +141,7 @@ def advance(parts: Parts, state: RunState, workers: Workers) -> Step:
         aggregate,
         _score(parts, theta, round, workers),
         sums=(after.true_sum, after.found_sum),
-        energy=float(air.ledger.spent.max()),
+        energy=float(uplink.ledger.spent.max()),
         symbols=after.symbols,
     )
     return Step(record, after, aggregate)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel.aggregators import Aggregate
 from airfeel.learning.tasks import Score
+from airfeel.schemes.round import Aggregate
 
 Array = NDArray[np.floating[Any]]
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from airfeel.config import SCHEMES, Config, build_config
+from airfeel.config import Config, build_config
 from airfeel.config.toml import merge
 from airfeel.experiments.runs.rundir import Work, finished
 from airfeel.experiments.runs.runner import execute
 from airfeel.experiments.studies import bound as bound_study
 from airfeel.experiments.studies import recovery
+from airfeel.schemes.a_dsgd import ADsgd
 
 _MATRIX_EFFORT = 50  # of a dense matrix with s = N, drawn and multiplied by in a round, over a gradient's
 
@@ -45,7 +46,7 @@ def _train(config: Config, out: Path, force: bool, stop: Callable[[], bool]) -> 
 
 
 def _training_effort(config: Config) -> float:
-    dense = SCHEMES[config.scheme].matrix == "gaussian"
+    dense = issubclass(config.chosen.scheme.target, ADsgd)
     return config.rounds * (config.devices.local_steps + dense * _MATRIX_EFFORT * config.uplink.ratio)
 
 

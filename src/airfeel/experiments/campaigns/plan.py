@@ -15,9 +15,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from airfeel.config import mistakes, toml
-from airfeel.config.sections import Count, Section
+from airfeel.config.sections import Section
 from airfeel.experiments.campaigns.kinds import KINDS
 from airfeel.experiments.runs.rundir import Work
+from airfeel.ranges import Count
 
 PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
 BEYOND = ("tuned", "fading", "fashion")

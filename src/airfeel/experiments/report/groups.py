@@ -9,9 +9,9 @@ from typing import Any
 
 from scipy.special import stdtrit
 
-from airfeel.config.schemes import SCHEMES
 from airfeel.experiments.campaigns.results import read_config
 from airfeel.experiments.runs.rundir import finished, read_rows
+from airfeel.registry import SCHEMES
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -74,8 +74,10 @@ def group_runs(runs: Iterable[Run]) -> list[Group]:
         groups.setdefault(json.dumps(_comparable(run.settings), sort_keys=True), []).append(run)
     members = list(groups.values())
     named = [Group(_label(m[0], [o[0] for o in members]), m) for m in members]
-    order = list(SCHEMES)
-    return sorted(named, key=lambda group: (order.index(group.runs[0].settings["scheme"]), group.label))
+    order = {name: place for place, name in enumerate(SCHEMES.names())}
+    return sorted(
+        named, key=lambda group: (order.get(group.runs[0].settings["scheme"], len(order)), group.label)
+    )
 
 
 def average(runs: Iterable[Rows], metric: str, x: str = "round") -> list[Mean]:

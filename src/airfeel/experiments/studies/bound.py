@@ -46,9 +46,9 @@ class BoundStudy:
 def load(tree: Mapping[str, Any], source: str) -> BoundStudy:
     """Check the configuration of a study: what Theorem 3 assumes must hold."""
     config = build_config(merge({"run": {"threads": 1}}, tree), source=source)
-    if config.model.kind != "softmax" or not config.model.l2 > 0:
+    if config.model.kind != "softmax" or not config.options("model").get("l2", 0.0) > 0:
         rule = "must be > 0, with model.kind = 'softmax': the loss must be strongly convex"
-        raise ValueError(f"{source}: model.l2 = {config.model.l2}: {rule}")
+        raise ValueError(f"{source}: model.l2 = {config.options('model').get('l2', 0.0)}: {rule}")
     if config.devices.local_steps != 1:
         rule = "must be 1, as Theorem 3 assumes"
         raise ValueError(f"{source}: devices.local_steps = {config.devices.local_steps}: {rule}")

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from airfeel.aggregators.base import count
 from airfeel.config import Config
 from airfeel.learning.tasks import Samples, SoftmaxRegression
-from airfeel.simulation.assembly import DataLike, Parts, assemble, find_data, make_partition
+from airfeel.simulation.assembly import DataLike, Own, Parts, assemble, find_data, make_partition
 from airfeel.simulation.loop import advance, start
 from airfeel.theory.bound import LossConstants, loss_bound, loss_bound_limit, measured_error_bound
+from airfeel.units import count
 from airfeel.workers import Workers
 
 Array = NDArray[np.floating[Any]]
@@ -67,17 +67,17 @@ def measure(
 
     ``config`` decides everything but the rates and the number of local steps; ``told`` hears about rounds.
     """
-    if config.model.kind != "softmax" or not config.model.l2 > 0:
-        raise ValueError(f"model.l2 = {config.model.l2}: must be > 0, with model.kind = 'softmax'")
+    if config.model.kind != "softmax" or not _l2(config) > 0:
+        raise ValueError(f"model.l2 = {_l2(config)}: must be > 0, with model.kind = 'softmax'")
     task, pooled = pool(config, dataset)
-    smoothness = largest_curvature(pooled) + config.model.l2
+    smoothness = largest_curvature(pooled) + _l2(config)
     best = best_loss(task, pooled)
-    parts = assemble(_with_rate(config, 1 / smoothness), dataset=dataset)
+    parts = assemble(_with_rate(config, 1 / smoothness), Own(dataset=dataset))
     rounds = _follow(parts, told)
     losses = np.array([task.evaluate(round.theta, pooled).loss for round in rounds])
     return Convergence(
-        constants=LossConstants(config.model.l2, smoothness, max(round.steepest for round in rounds)),
-        keep=count(config.uplink.sparsity, task.size),
+        constants=LossConstants(_l2(config), smoothness, max(round.steepest for round in rounds)),
+        keep=count(float(config.options("scheme").get("sparsity", 1.0)), task.size),
         size=task.size,
         best_loss=best,
         initial_gap=task.evaluate(task.init(config.seed), pooled).loss - best,
@@ -88,12 +88,16 @@ def measure(
     )
 
 
+def _l2(config: Config) -> float:
+    return float(config.options("model").get("l2", 0.0))
+
+
 def pool(config: Config, dataset: DataLike | None = None) -> tuple[SoftmaxRegression, Samples]:
     """Return the task in double precision and the samples of all devices in one: their mean is the loss."""
     source = find_data(config, dataset)
     held = np.concatenate(make_partition(config, source.train_labels))
     features = int(np.prod(source.train_images.shape[1:]))
-    task = SoftmaxRegression(features, source.classes, config.model.l2, dtype="float64")
+    task = SoftmaxRegression(features, source.classes, _l2(config), dtype="float64")
     return task, task.prepare(source.train_images[held], source.train_labels[held])
 
 

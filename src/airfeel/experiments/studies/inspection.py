@@ -11,19 +11,20 @@ from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator
 
-from airfeel.aggregators.base import count
-from airfeel.aggregators.over_the_air import shared_seed
 from airfeel.beliefs.chains import ChainParams
-from airfeel.config import SCHEMES, Config, load_config
+from airfeel.config import Config, read_config
 from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.rundir import aggregate_file, read_aggregate, read_records
-from airfeel.operators import PartialDCT
 from airfeel.receivers.base import Reception
-from airfeel.receivers.tsaga import TSAGA
 from airfeel.receivers.turbo_cs import TurboCS
+from airfeel.schemes.a_dsgd import ADsgd
+from airfeel.schemes.compressed import shared_seed
+from airfeel.schemes.tsa_ga import TsaGa
 from airfeel.streams import stream
 from airfeel.theory.evolution import state_evolution
+from airfeel.units import count
 
 Array = NDArray[np.floating[Any]]
 
@@ -51,6 +52,12 @@ class Recorded:
     def rows(self) -> int:
         """s, the channel uses per round."""
         return count(self.config.uplink.ratio, self.aggregates.shape[1])
+
+    @property
+    def scheme(self) -> TsaGa:
+        """TSA-GA as the run's configuration describes it, whatever scheme it had."""
+        scheme: TsaGa = self.config.scheme_as("tsa_ga")
+        return scheme
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,7 +119,7 @@ def read_recorded(folder: Path) -> Recorded:
     """Read a run that was carried out with ``run.record_aggregates``."""
     if not (folder / "config.toml").exists():
         raise RunError(f"{folder} is not the folder of a run: airfeel run prints it as its last line")
-    config = load_config(folder / "config.toml")
+    config = read_config(folder / "config.toml")
     records = [r for r in read_records(folder) if aggregate_file(folder, r.round).exists()]
     if not records:
         raise RunError(f"{folder} holds no aggregates: repeat the run with --set run.record_aggregates=true")
@@ -124,9 +131,10 @@ def read_recorded(folder: Path) -> Recorded:
         silent = records[int(np.argmin(power))].round
         raise RunError(f"{folder} has nothing but zeros in round {silent}: the model cannot be judged")
     rows = count(config.uplink.ratio, aggregates.shape[1])
-    equal = config.channel.noise_var * rows / (config.devices.count**2 * config.uplink.power)
+    noise_var = getattr(config.channel, "noise_var", None) or 1.0
+    equal = noise_var * rows / (config.devices.count**2 * config.uplink.power)
     noise = np.array([r.noise_var or 0.0 for r in records]) / power
-    if SCHEMES[config.scheme].matrix == "gaussian":
+    if issubclass(config.chosen.scheme.target, ADsgd):
         noise *= rows / aggregates.shape[1]  # its columns have unit norm, so that its rows are longer
     noise = np.where(noise > 0, noise, equal)
     return Recorded(config, records[0].round, aggregates, np.maximum(noise, QUIET))
@@ -223,16 +231,16 @@ def compare_receivers(
     Rows and signs are those of the run; the noise is drawn anew with its variance. The memory starts and
     learns as the run's configuration says.
     """
-    options, size = recorded.config.receiver, recorded.aggregates.shape[1]
-    memory = TSAGA(**options.model_dump())
-    alone = TurboCS(options.activity, max_iterations=options.max_iterations, precision=options.precision)
+    scheme, size = recorded.scheme, recorded.aggregates.shape[1]
+    memory = scheme.receiver()
+    alone = TurboCS(scheme.activity, max_iterations=scheme.max_iterations, precision=scheme.precision)
     state: Any = memory.init(size)
     errors, chains = [], []
     for reception, x in _receptions(recorded):
         estimate, state = memory.receive(state, reception)
         single, _ = alone.receive(alone.init(size), reception)
         errors.append([np.sum((e.mean - x) ** 2) / np.sum(x**2) for e in (estimate, single)])
-        chains.append(estimate.info.chain)
+        chains.append(None if estimate.info is None else estimate.info.chain)
         told(len(errors))
     learned = _middle([chain for chain in chains[len(chains) // 2 :] if chain is not None])
     measured = Course(*np.array(errors).T)
@@ -241,12 +249,12 @@ def compare_receivers(
 
 def _receptions(recorded: Recorded) -> Iterator[tuple[Reception, Array]]:
     """Yield what the server hears in every round, and the aggregate it has to find."""
-    config, size = recorded.config, recorded.aggregates.shape[1]
-    operator = partial(PartialDCT, size, recorded.rows, signs=config.uplink.signs, fast=config.uplink.fast)
+    seed, size = recorded.config.seed, recorded.aggregates.shape[1]
+    operator = partial(recorded.scheme.operator, size, recorded.rows)
     rounds = range(recorded.first_round, recorded.first_round + len(recorded.aggregates))
     for round, x, noise in zip(rounds, recorded.aggregates, recorded.noise, strict=True):
         noise_var = float(noise * np.mean(x**2))
-        yield _send(x, operator(shared_seed(config.seed, round)), noise_var, config.seed, round), x
+        yield _send(x, operator(shared_seed(seed, round)), noise_var, seed, round), x
 
 
 def _predict(recorded: Recorded, chain: ChainParams) -> Course:
@@ -258,7 +266,7 @@ def _predict(recorded: Recorded, chain: ChainParams) -> Course:
         float(np.median(recorded.noise)) * chain.activity * chain.variance,
         samples=SAMPLES,
     )
-    message, rounds = recorded.config.receiver.amplitude_message, min(len(recorded.aggregates), LONGEST)
+    message, rounds = recorded.scheme.amplitude_message, min(len(recorded.aggregates), LONGEST)
     with_memory = predict(rounds=rounds, amplitude_message=message).nmse
     alone = predict(rounds=4, support_chain=False, amplitude_chain=False).nmse.mean()
     return Course(with_memory, np.full(rounds, alone))
@@ -271,7 +279,7 @@ def _middle(chains: Sequence[ChainParams]) -> ChainParams:
     )
 
 
-def _send(x: Array, operator: PartialDCT, noise_var: float, seed: int, round: int) -> Reception:
+def _send(x: Array, operator: LinearOperator, noise_var: float, seed: int, round: int) -> Reception:
     noise = np.sqrt(noise_var) * stream(seed, "inspection noise", round).standard_normal(operator.shape[0])
     return Reception(operator @ x + noise, operator, noise_var)
 

@@ -12,17 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel.beliefs.chains import ChainParams
-from airfeel.config import SCHEMES, Config, load_config
+from airfeel.config import Config, read_config
 from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.rundir import read_records
+from airfeel.learning.datasets import shape_of
+from airfeel.schemes.a_dsgd import ADsgd
+from airfeel.schemes.tsa_ga import TsaGa
+from airfeel.schemes.turbo_cs import IndependentTurboCS
 from airfeel.simulation import Record
+from airfeel.simulation.assembly import make_task
 from airfeel.theory.planner import Link, Method, Plan
 from airfeel.theory.prediction import Prediction
+from airfeel.units import count
 from airfeel.workers import available_cores
 
 Array = NDArray[np.floating[Any]]
 
-IMAGE_PARAMETERS = 7850  # softmax regression on 28 x 28 pixels and 10 classes
 MAP_SAMPLES, MAP_ROUNDS = 16_000, 40  # at most, per cell of a map: 144 cells should take about a minute
 
 
@@ -35,13 +40,12 @@ def from_config(config: Config) -> tuple[Plan, Link]:
 
 
 def _plan(config: Config) -> tuple[Plan, Link]:
-    receiver, uplink = config.receiver, config.uplink
+    receiver, uplink = config.scheme_as("tsa_ga"), config.uplink
     chain = ChainParams(receiver.activity, receiver.p01, receiver.beta)
-    size = IMAGE_PARAMETERS
-    link = Link(
-        size, max(1, round(uplink.ratio * size)), config.devices.count, uplink.power, config.channel.noise_var
-    )
-    return Plan(chain, method_of(config)), link
+    noise_var = getattr(config.channel, "noise_var", None) or 1.0
+    size = make_task(config, shape_of(config.dataset)).size
+    link = Link(size, count(uplink.ratio, size), config.devices.count, uplink.power, noise_var)
+    return Plan(chain, method_of(config.scheme, config.part("scheme"))), link
 
 
 def from_run(folder: Path, settings: dict[str, Any]) -> tuple[Plan, Link]:
@@ -49,7 +53,7 @@ def from_run(folder: Path, settings: dict[str, Any]) -> tuple[Plan, Link]:
 
     Chain and noise are medians over the second half of the rounds.
     """
-    config = load_config(folder / "config.toml", settings)
+    config = read_config(folder / "config.toml", settings)
     plan, reference = _plan(config)
     rounds = [r for r in read_records(folder) if r.noise_var]
     late = [r for r in rounds[len(rounds) // 2 :] if r.activity and r.variance]
@@ -62,17 +66,16 @@ def from_run(folder: Path, settings: dict[str, Any]) -> tuple[Plan, Link]:
     return replace(plan, chain=replace(chain, variance=1.0)), replace(link, excess=noise * link.snr)
 
 
-def method_of(config: Config) -> Method:
-    """Return the recovery method a scheme stands for."""
-    scheme = SCHEMES[config.scheme]
-    if scheme.uplink != "over_the_air":
-        raise ValueError(f"scheme = {config.scheme!r}: recovers nothing, so there is no error to predict")
-    if scheme.receiver == "amp":
+def method_of(name: str, scheme: Any, amplitude_message: str | None = None) -> Method:
+    """Return the recovery method a scheme stands for, perhaps with another message."""
+    if isinstance(scheme, ADsgd):
         return Method(denoiser=scheme.denoiser)
-    linked = scheme.receiver == "tsaga"
-    return Method(
-        config.receiver.amplitude_message, linked and scheme.support_chain, linked and scheme.amplitude_chain
-    )
+    if isinstance(scheme, IndependentTurboCS):
+        return Method(support_chain=False, amplitude_chain=False)
+    if isinstance(scheme, TsaGa):
+        message = amplitude_message or scheme.amplitude_message
+        return Method(message, scheme.support_chain, scheme.amplitude_chain)
+    raise ValueError(f"scheme = {name!r}: there is no theory of its error, so none can be predicted")
 
 
 def budget(plan: Plan, link: Link, prediction: Prediction, hold: str) -> list[tuple[str, float | int | str]]:
@@ -116,7 +119,7 @@ def contour(
     powers = np.geomspace(link.power / 100, link.power * 100, cells)
     plan = replace(plan, samples=min(plan.samples, MAP_SAMPLES), rounds=min(plan.rounds, MAP_ROUNDS))
     links = [
-        replace(link, rows=max(1, round(ratio * link.size)), power=float(power))
+        replace(link, rows=count(ratio, link.size), power=float(power))
         for ratio in ratios
         for power in powers
     ]

@@ -13,21 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
-from airfeel.aggregators.base import count
-from airfeel.aggregators.over_the_air import shared_seed
 from airfeel.beliefs.chains import ChainParams
-from airfeel.config import SCHEMES, mistakes, toml
-from airfeel.config.sections import Count, Fraction, Probability, Section
+from airfeel.config import mistakes, toml
+from airfeel.config.sections import Section
 from airfeel.experiments.studies import study
+from airfeel.experiments.studies.planning import method_of
 from airfeel.operators import GAUSSIAN_LIMIT, GaussianMatrix, PartialDCT
+from airfeel.ranges import Count, Fraction, Probability
 from airfeel.receivers.amp import AMP
 from airfeel.receivers.base import Estimate, Receiver, Reception
 from airfeel.receivers.tsaga import TSAGA
 from airfeel.receivers.turbo_cs import TurboCS
+from airfeel.registry import SCHEMES
+from airfeel.schemes.a_dsgd import ADsgd
+from airfeel.schemes.compressed import shared_seed
+from airfeel.schemes.tsa_ga import TsaGa
 from airfeel.simulation.records import decibel
 from airfeel.streams import bits
-from airfeel.theory.planner import Link, Method, Plan
+from airfeel.theory.planner import Link, Plan
 from airfeel.theory.scalar import sample_paths
+from airfeel.units import count
 
 Array = NDArray[np.floating[Any]]
 
@@ -104,14 +109,19 @@ class RecoveryStudy(Section):
         return ChainParams(self.activity, self.p01, self.beta)
 
     @property
+    def parts(self) -> Any:
+        """The scheme whose matrix and receiver are studied."""
+        return SCHEMES.get(self.scheme).target
+
+    @property
     def remembers(self) -> bool:
         """Whether the receiver carries something from round to round."""
-        return SCHEMES[self.scheme].receiver == "tsaga"
+        return issubclass(self.parts, TsaGa)
 
     @property
     def dense(self) -> bool:
         """Whether the matrix is Gaussian."""
-        return SCHEMES[self.scheme].matrix == "gaussian"
+        return issubclass(self.parts, ADsgd)
 
     @cached_property
     def noise_var(self) -> float:
@@ -150,13 +160,7 @@ def steady(values: Sequence[float]) -> float:
 
 def predict(work: RecoveryStudy) -> Array:
     """Return the NMSE per round, in dB, that state evolution expects of a receiver with known chains."""
-    scheme = SCHEMES[work.scheme]
-    method = Method(denoiser=scheme.denoiser)
-    if not work.dense:
-        linked = work.remembers
-        method = Method(
-            work.amplitude_message, linked and scheme.support_chain, linked and scheme.amplitude_chain
-        )
+    method = method_of(work.scheme, work.parts(), work.amplitude_message)
     rounds = work.rounds if work.remembers else _ALIKE
     link = Link(work.size, work.rows).with_snr(10 ** (work.snr_db / 10))
     nmse = Plan(work.chain, method, rounds, SAMPLES, work.seed).predict(link).nmse
@@ -178,7 +182,7 @@ def _follow(work: RecoveryStudy, stop: Callable[[], bool]) -> Iterator[tuple[stu
 
 def _receiver(work: RecoveryStudy) -> Receiver[Any]:
     """Return the receiver, which knows the chains unless it has to learn them."""
-    scheme = SCHEMES[work.scheme]
+    scheme = work.parts()
     if work.dense:
         return AMP(work.activity, scheme.denoiser, variance=1.0)
     if not work.remembers:
@@ -210,15 +214,17 @@ def _receptions(work: RecoveryStudy) -> Iterator[tuple[Reception, Array]]:
 def _row(round: int, estimate: Estimate, x: Array, predicted: float, symbols: int) -> study.Row:
     """Return what is written down of a round; ``believed_nmse_db`` is what the receiver itself thinks."""
     power = float(np.sum(x**2)) or 1.0  # a signal of nothing but zeros
-    chain = estimate.info.chain
+    info = estimate.info
+    assert info is not None and estimate.variance is not None  # every receiver here reports both
+    chain = info.chain
     learned = ("activity", "p01", "beta", "variance")
     return {
         "round": round,
         "nmse_db": decibel(float(np.sum((estimate.mean - x) ** 2)) / power),
         "predicted_nmse_db": predicted,
         "believed_nmse_db": decibel(float(np.sum(estimate.variance, dtype=np.float64)) / power),
-        "iterations": estimate.info.iterations,
-        "status": estimate.info.status,
+        "iterations": info.iterations,
+        "status": info.status,
         **{name: None if chain is None else getattr(chain, name) for name in learned},
         "symbols": symbols,
     }

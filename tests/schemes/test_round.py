@@ -1,24 +1,32 @@
-from dataclasses import dataclass
+"""One round of any scheme: the sum in the air, energy, memory, and what the server is told."""
+
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
 
-from airfeel.aggregators import CommonK, ErrorFree, OverTheAir
-from airfeel.aggregators.base import Air
-from airfeel.aggregators.common_k import coordinates
-from airfeel.aggregators.over_the_air import shared_seed
-from airfeel.channels import FadingMAC, GaussianMAC
 from airfeel.operators import GaussianMatrix, PartialDCT
+from airfeel.radio.air import Air
+from airfeel.radio.fading import FadingMAC
+from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.power import EnergyExceeded, EqualPower, LongTermPower
 from airfeel.receivers.base import Estimate, Info
 from airfeel.receivers.tsaga import TSAGA
 from airfeel.receivers.turbo_cs import TurboCS
-from airfeel.transmit import EnergyExceeded, EqualPower, LongTermPower
+from airfeel.schemes.base import Setting
+from airfeel.schemes.common_k import CommonK, coordinates
+from airfeel.schemes.compressed import Compressed, shared_seed
+from airfeel.schemes.error_free import ErrorFree
+from airfeel.schemes.round import begin, carry
 
 DEVICES, SIZE = 6, 200
 WEIGHTS = np.array([5.0, 1.0, 2.0, 4.0, 3.0, 1.0]) / 16
 SILENT_AIR = Air(GaussianMAC(0.0), EqualPower(500.0))
+NOISY_AIR = Air(GaussianMAC(1.0), EqualPower(500.0))
 CHANNELS = [GaussianMAC(1.0), FadingMAC(threshold=0.6, csi_error=0.02, phase_error=0.2)]
 POLICIES = [EqualPower(500.0), LongTermPower(500.0)]
+SCHEMES = ["over the air", "Gaussian matrix", "common k", "error-free"]
 
 
 @dataclass(frozen=True)
@@ -33,25 +41,43 @@ class Adjoint:
         return Estimate(mean, np.zeros_like(mean), Info(1, "converged", 0.0)), state + 1
 
 
+@dataclass(frozen=True)
+class With(Compressed):
+    """Any receiver and any matrix in a scheme."""
+
+    own: Any = field(default_factory=Adjoint)
+    matrix: Any = PartialDCT
+
+    def operator(self, size, symbols, seed):
+        return self.matrix(size, symbols, seed)
+
+    def receiver(self):
+        return self.own
+
+
 def gradients(rounds=1, dtype=np.float32, seed=0):
     rng = np.random.default_rng(seed)
     return (rng.standard_normal((rounds, DEVICES, SIZE)) ** 3).astype(dtype)
 
 
-def schemes(air, ratio=0.25, sparsity=0.3):
+def schemes(sparsity=0.3):
     return {
-        "over the air": OverTheAir(Adjoint(), ratio, sparsity, air),
-        "Gaussian matrix": OverTheAir(Adjoint(), ratio, sparsity, air, GaussianMatrix),
-        "common k": CommonK(ratio, air),
+        "over the air": With(sparsity),
+        "Gaussian matrix": With(sparsity, matrix=GaussianMatrix),
+        "common k": CommonK(),
         "error-free": ErrorFree(sparsity),
     }
 
 
-def run(scheme, rounds, sending=None, seed=3):
-    state, results = scheme.init(DEVICES, SIZE), []
+def start(scheme, ratio=0.25, size=SIZE, devices=DEVICES):
+    return begin(scheme, {"theta": (size,)}, Setting(devices, round(ratio * size)))
+
+
+def run(scheme, air, rounds, sending=None, seed=3, ratio=0.25):
+    state, results = start(scheme, ratio), []
     for t, g in enumerate(rounds, start=1):
         mask = None if sending is None else sending[t - 1]
-        result, state = scheme.aggregate(state, g, WEIGHTS, seed=seed, round=t, sending=mask)
+        result, state = carry(scheme, air, state, g, WEIGHTS, seed=seed, round=t, sending=mask)
         results.append(result)
     return results, state
 
@@ -60,7 +86,7 @@ def run(scheme, rounds, sending=None, seed=3):
 @pytest.mark.parametrize("scheme", ["over the air", "common k", "error-free"])
 def test_the_sum_in_the_air_is_the_weighted_mean(scheme, dtype):
     (g,) = gradients(dtype=dtype)
-    (result,), state = run(schemes(SILENT_AIR, ratio=1.0, sparsity=1.0)[scheme], [g])
+    (result,), state = run(schemes(sparsity=1.0)[scheme], SILENT_AIR, [g], ratio=1.0)
     mean = WEIGHTS @ g.astype(float)
     limit = 1e-6 if dtype == np.float32 else 1e-12
     assert np.linalg.norm(result.mean - mean) < limit * np.linalg.norm(mean)
@@ -73,7 +99,7 @@ def test_the_sum_in_the_air_is_the_weighted_mean(scheme, dtype):
 )
 def test_the_receivers_return_the_weighted_mean_when_nothing_disturbs(receiver):
     rounds = gradients(rounds=3, dtype=np.float64)
-    results, _ = run(OverTheAir(receiver, 1.0, 1.0, SILENT_AIR), rounds)
+    results, _ = run(With(1.0, own=receiver), SILENT_AIR, rounds, ratio=1.0)
     for g, result in zip(rounds, results, strict=True):
         mean = WEIGHTS @ g
         assert np.linalg.norm(result.mean - mean) < 1e-6 * np.linalg.norm(mean)
@@ -82,8 +108,8 @@ def test_the_receivers_return_the_weighted_mean_when_nothing_disturbs(receiver):
 def test_rescaled_noise_has_the_variance_of_13():
     """sigma^2 = sigma_e^2 / (M^2 alpha), with neither K_m nor a share inside the root."""
     noise_var = 0.7
-    scheme = OverTheAir(Adjoint(), 1.0, 1.0, Air(GaussianMAC(noise_var), EqualPower(500.0)))
-    results, _ = run(scheme, gradients(rounds=60, dtype=np.float64))
+    air = Air(GaussianMAC(noise_var), EqualPower(500.0))
+    results, _ = run(With(1.0), air, gradients(rounds=60, dtype=np.float64), ratio=1.0)
     errors = []
     for result in results:
         assert result.noise_var == pytest.approx(noise_var / (DEVICES**2 * result.alpha))
@@ -94,8 +120,7 @@ def test_rescaled_noise_has_the_variance_of_13():
 
 
 def test_the_strongest_device_spends_exactly_p():
-    scheme = OverTheAir(Adjoint(), 0.25, 0.3, Air(GaussianMAC(1.0), EqualPower(500.0)))
-    results, state = run(scheme, gradients(rounds=5))
+    results, state = run(With(0.3), NOISY_AIR, gradients(rounds=5))
     for result in results:
         assert result.energy.max() == pytest.approx(500.0, rel=1e-12)
     np.testing.assert_allclose(state.ledger.spent, sum(r.energy for r in results))
@@ -104,8 +129,7 @@ def test_the_strongest_device_spends_exactly_p():
 
 def test_energy_is_that_of_the_signals_really_sent():
     (g,) = gradients()
-    scheme = OverTheAir(Adjoint(), 0.25, 1.0, Air(GaussianMAC(1.0), EqualPower(500.0)))
-    (result,), _ = run(scheme, [g])
+    (result,), _ = run(With(1.0), NOISY_AIR, [g])
     operator = PartialDCT(SIZE, 50, shared_seed(3, 1))
     for m in range(DEVICES):
         signal = np.sqrt(result.alpha) * DEVICES * WEIGHTS[m] * (operator @ g[m].astype(float))
@@ -114,20 +138,19 @@ def test_energy_is_that_of_the_signals_really_sent():
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda p: type(p).__name__)
 @pytest.mark.parametrize("channel", CHANNELS, ids=lambda c: type(c).__name__)
-@pytest.mark.parametrize("scheme", ["over the air", "Gaussian matrix", "common k", "error-free"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_energy_holds_at_every_prefix_and_nothing_is_lost(scheme, channel, policy):
     rounds = gradients(rounds=12, dtype=np.float64)
     sending = np.random.default_rng(1).random((12, DEVICES)) < 0.8
-    results, state = run(schemes(Air(channel, policy))[scheme], rounds, sending)
+    results, state = run(schemes()[scheme], Air(channel, policy), rounds, sending)
     spent = np.cumsum([r.energy for r in results], axis=0)
     allowed = 500.0 * np.arange(1, 13)[:, None] * (1 + 1e-9)
     assert (spent <= allowed).all()
     for result, mask in zip(results, sending, strict=True):
         assert not (result.active & ~mask).any()
         assert (result.energy[~result.active] == 0).all()
-    # What reached the server, W x, plus what the memories hold is all that was ever computed.
-    weight = [WEIGHTS[r.active].sum() for r in results]
-    arrived = sum(w * r.truth for w, r in zip(weight, results, strict=True))
+    # What reached the server plus what the memories hold is all that was ever computed.
+    arrived = sum(r.truth for r in results)
     np.testing.assert_allclose(arrived + WEIGHTS @ state.memory, WEIGHTS @ rounds.sum(axis=0), atol=1e-10)
 
 
@@ -137,39 +160,66 @@ def test_saved_energy_is_used(scheme):
     sending = np.random.default_rng(1).random((10, DEVICES)) < 0.5
     alphas = {}
     for policy in POLICIES:
-        results, _ = run(schemes(Air(GaussianMAC(0.0), policy))[scheme], rounds, sending)
+        results, _ = run(schemes()[scheme], Air(GaussianMAC(0.0), policy), rounds, sending)
         alphas[type(policy)] = np.array([r.alpha for r in results])
     assert (alphas[LongTermPower] >= alphas[EqualPower] * (1 - 1e-9)).all()
     assert alphas[LongTermPower].sum() > 1.2 * alphas[EqualPower].sum()
 
 
-@pytest.mark.parametrize("scheme", ["over the air", "common k", "error-free"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_device_that_does_not_send_keeps_all_it_has(scheme):
     rounds = gradients(rounds=2)
     sending = np.ones((2, DEVICES), bool)
     sending[:, 1] = False
-    results, state = run(schemes(SILENT_AIR)[scheme], rounds, sending)
+    results, state = run(schemes()[scheme], SILENT_AIR, rounds, sending)
     np.testing.assert_array_equal(state.memory[1], rounds[0, 1] + rounds[1, 1])
     assert not results[0].active[1]
 
 
-def test_truth_and_noise_are_normalised_by_the_active_weight():
+@pytest.mark.parametrize("scheme", ["over the air", "error-free"])
+def test_silent_devices_do_not_lengthen_the_step(scheme):
+    """The divisor is the weight of all that computed: what a silent device keeps arrives later, once."""
+    (g,) = gradients(dtype=np.float64)
+    sending = np.array([[True, False, True, True, False, True]])
+    (result,), _ = run(schemes(sparsity=1.0)[scheme], SILENT_AIR, [g], sending, ratio=1.0)
+    heard = sending[0]
+    np.testing.assert_allclose(result.truth, WEIGHTS[heard] @ g[heard], atol=1e-12)
+    np.testing.assert_allclose(result.mean, WEIGHTS[heard] @ g[heard], atol=1e-10)
+    if scheme == "over the air":
+        assert SILENT_AIR.channel.noise_var == 0 and result.noise_var == 0
+
+
+@pytest.mark.parametrize("scheme", ["over the air", "error-free"])
+def test_a_device_that_was_not_selected_does_not_count(scheme):
+    """A device that computed nothing has nothing to deliver later: the mean is over those that computed."""
+    (g,) = gradients(dtype=np.float64)
+    computing = np.array([True, True, False, True, False, True])
+    g[~computing] = 0
+    part = schemes(sparsity=1.0)[scheme]
+    result, state = carry(
+        part, SILENT_AIR, start(part, 1.0), g, WEIGHTS, seed=3, round=1, computing=computing
+    )
+    weight = WEIGHTS[computing].sum()
+    np.testing.assert_allclose(result.mean, WEIGHTS[computing] @ g[computing] / weight, atol=1e-10)
+    np.testing.assert_array_equal(result.active, computing)
+    assert not state.memory.any()
+
+
+def test_fading_silences_the_weak_and_noise_follows_the_weight_of_all():
     (g,) = gradients(dtype=np.float64)
     channel = FadingMAC(noise_var=2.0, threshold=0.8)
-    scheme = OverTheAir(Adjoint(), 1.0, 1.0, Air(channel, EqualPower(500.0)))
-    partly = 0
+    scheme, air, partly = With(1.0), Air(channel, EqualPower(500.0)), 0
     for t in range(1, 9):
-        active = channel.link(DEVICES, 3, t).active
+        active = channel.link(DEVICES, SIZE, 3, t).active
         partly += 0 < active.sum() < DEVICES
-        result, state = scheme.aggregate(scheme.init(DEVICES, SIZE), g, WEIGHTS, seed=3, round=t)
+        result, state = carry(scheme, air, start(scheme, 1.0), g, WEIGHTS, seed=3, round=t)
         np.testing.assert_array_equal(state.memory[~active], g[~active])
-        np.testing.assert_array_equal(result.active, active)
         if not active.any():
             assert result.alpha is None
             continue
-        weight = WEIGHTS[active].sum()
-        np.testing.assert_allclose(result.truth, WEIGHTS[active] @ g[active] / weight)
-        assert result.noise_var == pytest.approx(2.0 / (DEVICES * weight) ** 2 / result.alpha)
+        np.testing.assert_array_equal(result.active, active)
+        np.testing.assert_allclose(result.truth, WEIGHTS[active] @ g[active])
+        assert result.noise_var == pytest.approx(2.0 / DEVICES**2 / result.alpha)
         known = np.abs(channel.gains(DEVICES, 3, t))
         demand = (DEVICES * WEIGHTS * np.linalg.norm(g, axis=1) / known) ** 2
         assert result.alpha == pytest.approx(500.0 / demand[active].max())
@@ -179,7 +229,7 @@ def test_truth_and_noise_are_normalised_by_the_active_weight():
 def test_imperfect_knowledge_shows_in_the_nmse():
     (g,) = gradients(dtype=np.float64)
     exact, wrong = (
-        run(OverTheAir(Adjoint(), 1.0, 1.0, Air(channel, EqualPower(500.0))), [g])[0][0]
+        run(With(1.0), Air(channel, EqualPower(500.0)), [g], ratio=1.0)[0][0]
         for channel in (FadingMAC(0.0, threshold=0.1), FadingMAC(0.0, threshold=0.1, phase_error=0.5))
     )
     assert exact.nmse < 1e-20
@@ -188,8 +238,7 @@ def test_imperfect_knowledge_shows_in_the_nmse():
 
 @pytest.mark.parametrize("scheme", ["over the air", "Gaussian matrix", "common k"])
 def test_all_signals_zero_sends_nothing(scheme):
-    part = schemes(Air(GaussianMAC(1.0), EqualPower(500.0)))[scheme]
-    (result,), state = run(part, np.zeros((1, DEVICES, SIZE)))
+    (result,), state = run(schemes()[scheme], NOISY_AIR, np.zeros((1, DEVICES, SIZE)))
     assert result.alpha is None
     assert result.noise_var is None
     assert result.nmse is None
@@ -203,46 +252,63 @@ def test_nobody_sending_leaves_the_receiver_alone():
     rounds = gradients(rounds=2)
     sending = np.zeros((2, DEVICES), bool)
     sending[1] = True
-    part = schemes(Air(GaussianMAC(1.0), LongTermPower(500.0)))["over the air"]
-    results, state = run(part, rounds, sending)
+    results, state = run(With(0.3), Air(GaussianMAC(1.0), LongTermPower(500.0)), rounds, sending)
     assert results[0].alpha is None
-    assert state.receiver == 1  # only the second round reached it
+    assert state.scheme.receiver == 1  # only the second round reached it
     assert results[1].energy.max() == pytest.approx(1000.0)  # two rounds' worth
 
 
-def test_common_coordinates_all_have_their_turn_once():
+def test_coordinates_in_turns_all_come_once():
     for rows, size in ((50, 200), (33, 100)):
-        turns = [coordinates(size, rows, 7, t) for t in range(1, 40)]
+        turns = [coordinates(size, rows, 7, t) for t in range(40)]
         assert all(len(np.unique(turn)) == rows for turn in turns)
         order = np.concatenate(turns)
-        for start in range(0, len(order) - size, size):
-            assert len(np.unique(order[start : start + size])) == size
+        for first in range(0, len(order) - size, size):
+            assert len(np.unique(order[first : first + size])) == size
     assert not np.array_equal(coordinates(200, 50, 7, 1), coordinates(200, 50, 8, 1))
 
 
-def test_common_k_reads_only_its_coordinates():
+@pytest.mark.parametrize("order", ["random", "turns"])
+def test_common_k_reads_only_its_coordinates(order):
     (g,) = gradients()
-    (result,), state = run(CommonK(0.25, SILENT_AIR), [g])
-    turn = coordinates(SIZE, 50, 3, 1)
-    rest = np.setdiff1d(np.arange(SIZE), turn)
-    np.testing.assert_allclose(result.mean[turn], WEIGHTS @ g[:, turn].astype(float), rtol=1e-5, atol=1e-6)
+    scheme = CommonK(order)
+    (result,), state = run(scheme, SILENT_AIR, [g])
+    plan = scheme.plan(start(scheme).scheme, seed=3, round=1)
+    chosen = coordinates(SIZE, 50, plan["seed"], plan["turn"])
+    rest = np.setdiff1d(np.arange(SIZE), chosen)
+    np.testing.assert_allclose(
+        result.mean[chosen], WEIGHTS @ g[:, chosen].astype(float), rtol=1e-5, atol=1e-6
+    )
     assert not result.mean[rest].any()
-    assert not state.memory[:, turn].any()
+    assert not state.memory[:, chosen].any()
     np.testing.assert_array_equal(state.memory[:, rest], g[:, rest])
     assert result.channel_uses == 50
 
 
-@pytest.mark.parametrize("scheme", ["over the air", "common k", "error-free"])
+def test_a_random_choice_is_fresh_in_every_round_and_turns_are_not():
+    """In N/s rounds turns send every coordinate once; a fresh choice sends a share 1 - (1 - s/N)^(N/s)."""
+    sent = {}
+    for order in ("random", "turns"):
+        scheme = CommonK(order)
+        state = start(scheme).scheme
+        plans = [scheme.plan(state, seed=5, round=t) for t in range(1, 5)]
+        places = np.concatenate([coordinates(SIZE, 50, p["seed"], p["turn"]) for p in plans])
+        sent[order] = len(np.unique(places)) / SIZE
+    assert sent["turns"] == 1.0
+    assert sent["random"] == pytest.approx(1 - 0.75**4, abs=0.1)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_round_is_pure(scheme):
-    part = schemes(Air(CHANNELS[1], LongTermPower(500.0)))[scheme]
+    part, air = schemes()[scheme], Air(CHANNELS[1], LongTermPower(500.0))
     rounds = gradients(rounds=3)
-    _, state = run(part, rounds[:2])
+    _, state = run(part, air, rounds[:2])
     memory, spent, third = state.memory.copy(), state.ledger.spent.copy(), rounds[2].copy()
-    first, after = part.aggregate(state, rounds[2], WEIGHTS, seed=3, round=3)
+    first, after = carry(part, air, state, rounds[2], WEIGHTS, seed=3, round=3)
     np.testing.assert_array_equal(state.memory, memory)
     np.testing.assert_array_equal(state.ledger.spent, spent)
     np.testing.assert_array_equal(rounds[2], third)
-    again, later = part.aggregate(state, rounds[2], WEIGHTS, seed=3, round=3)
+    again, later = carry(part, air, state, rounds[2], WEIGHTS, seed=3, round=3)
     assert first.mean.tobytes() == again.mean.tobytes()
     assert after.memory.tobytes() == later.memory.tobytes()
 
@@ -258,9 +324,9 @@ def test_schemes_of_one_seed_meet_the_same_rows_and_noise():
 
     (g,) = gradients()
     for sparsity in (1.0, 0.1):
-        run(OverTheAir(Spy(), 0.25, sparsity, Air(GaussianMAC(1.0), EqualPower(500.0))), [g])
+        run(With(sparsity, own=Spy()), NOISY_AIR, [g])
     np.testing.assert_array_equal(seen[0].operator.index, seen[1].operator.index)
-    run(OverTheAir(Spy(), 0.25, 1.0, Air(GaussianMAC(1.0), EqualPower(500.0))), [g, g])
+    run(With(1.0, own=Spy()), NOISY_AIR, [g, g])
     assert not np.array_equal(seen[-1].operator.index, seen[-2].operator.index)
 
 
@@ -271,18 +337,17 @@ def test_a_wrong_policy_is_stopped_by_the_audit():
             return 1.1 * super().alpha(demand, ledger)
 
     with pytest.raises(EnergyExceeded, match="after 1 rounds"):
-        run(CommonK(0.25, Air(GaussianMAC(1.0), Greedy(500.0))), gradients())
+        run(CommonK(), Air(GaussianMAC(1.0), Greedy(500.0)), gradients())
 
 
 @pytest.mark.parametrize(
     ("make", "name"),
     [
-        (lambda: OverTheAir(Adjoint(), ratio=0.0), "ratio"),
-        (lambda: OverTheAir(Adjoint(), sparsity=1.1), "sparsity"),
-        (lambda: CommonK(ratio=2.0), "ratio"),
+        (lambda: With(1.1), "sparsity"),
+        (lambda: CommonK("sometimes"), "order"),
         (lambda: ErrorFree(0.0), "sparsity"),
-        (lambda: ErrorFree().init(0, 5), "num_devices"),
-        (lambda: ErrorFree().init(5, 0), "size"),
+        (lambda: start(ErrorFree(), devices=0), "num_devices"),
+        (lambda: start(ErrorFree(), size=0), "size"),
     ],
 )
 def test_bad_parameters_are_named(make, name):
@@ -290,6 +355,9 @@ def test_bad_parameters_are_named(make, name):
         make()
 
 
-def test_a_mask_of_the_wrong_length_is_named():
-    with pytest.raises(ValueError, match=r"sending has shape \(3,\): must be \(6,\)"):
-        run(ErrorFree(), gradients(), np.ones((1, 3), bool))
+@pytest.mark.parametrize("name", ["sending", "computing"])
+def test_a_mask_of_the_wrong_length_is_named(name):
+    masks = {name: np.ones(3, bool)}
+    (g,) = gradients()
+    with pytest.raises(ValueError, match=rf"{name} has shape \(3,\): must be \(6,\)"):
+        carry(ErrorFree(), SILENT_AIR, start(ErrorFree()), g, WEIGHTS, seed=0, round=1, **masks)

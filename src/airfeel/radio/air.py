@@ -1,0 +1,62 @@
+"""The way through the air that all schemes share: scale, send, rescale (12), (6), (13)(14)."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.link import Channel, Link, superpose
+from airfeel.radio.power import EqualPower, Ledger, PowerPolicy
+
+Array = NDArray[np.floating[Any]]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrival:
+    """What came through the air: y = (1/W) sum of w_m signal_m + n, n ~ N(0, noise_var I)."""
+
+    observation: Array
+    noise_var: float
+    alpha: float
+    energy: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Air:
+    """A channel, and how the devices spend their energy on it."""
+
+    channel: Channel = field(default_factory=GaussianMAC)
+    policy: PowerPolicy = field(default_factory=EqualPower)
+
+    def carry(
+        self,
+        signals: Array,
+        weights: Array,
+        whole: float,
+        link: Link,
+        active: Mask,
+        ledger: Ledger,
+        seed: int,
+        round: int,
+    ) -> Arrival | None:
+        """Scale, send and rescale the signals (M, s), one row per device; None when nothing is sent.
+
+        With one alpha for all, an active device sends sqrt(alpha) M w_m signal_m / h^_m; the server divides
+        what it hears by M sqrt(alpha) W, which leaves noise of variance sigma_e^2 / (M sqrt(alpha) W)^2. W
+        is ``whole``, the weight of all devices that computed an update: what a silent one keeps arrives
+        later, and dividing by the weight of those heard would then count it 1/W times. The observation has
+        the precision of the signals, and a receiver follows it.
+        """
+        num_devices = len(weights)
+        scale = np.where(active, num_devices * weights, 0.0)
+        demand = scale**2 * np.einsum("ms,ms->m", signals, signals, dtype=np.float64) * link.cost
+        alpha = self.policy.alpha(demand, ledger)
+        if alpha is None:
+            return None
+        heard = superpose(link, (np.sqrt(alpha) * scale)[:, None] * signals, seed, round)
+        amplitude = num_devices * np.sqrt(alpha) * whole
+        observation = (heard / amplitude).astype(signals.dtype, copy=False)
+        return Arrival(observation, link.noise_var / amplitude**2, alpha, alpha * demand)

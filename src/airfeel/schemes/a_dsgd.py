@@ -1,0 +1,54 @@
+"""A-DSGD (Amiri and Gunduz, IEEE Transactions on Signal Processing 2020), the paper's rival."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scipy.sparse.linalg import LinearOperator
+
+from airfeel.ranges import Count, Fraction, NonNegative, Probability
+from airfeel.receivers.amp import AMP
+from airfeel.receivers.base import Receiver
+from airfeel.registry import SCHEMES, fixed, option
+from airfeel.schemes.compressed import Compressed, gaussian_matrix
+
+
+@SCHEMES.register("a_dsgd", place=30)
+@dataclass(frozen=True)
+class ADsgd(Compressed):
+    """A-DSGD: Gaussian matrix and soft-threshold AMP."""
+
+    sparsity: Fraction = option(0.05, "k/N, what a device keeps")
+    max_iterations: Count = option(40, "of a round's decoder", section="receiver")
+    tolerance: NonNegative = option(
+        1e-2, "relative change of the estimate at which the decoder stops", section="receiver"
+    )
+    activity: float = fixed(0.05)
+    denoiser: str = fixed("soft")
+
+    def operator(self, size: int, symbols: int, seed: int) -> LinearOperator:
+        """Return an IID Gaussian matrix with unit-norm columns."""
+        return gaussian_matrix(size, symbols, seed)
+
+    def receiver(self) -> Receiver[Any]:
+        """Return AMP."""
+        return AMP(
+            activity=self.activity,
+            denoiser=self.denoiser,
+            max_iterations=self.max_iterations,
+            tolerance=self.tolerance,
+        )
+
+
+@SCHEMES.register("a_dsgd_mmse", place=31)
+@dataclass(frozen=True)
+class MmseADsgd(ADsgd):
+    """A-DSGD with a Bernoulli-Gaussian (MMSE) denoiser in AMP."""
+
+    activity: Probability = option(0.05, "lambda; k/N where it is not given", section="receiver")
+    denoiser: str = fixed("mmse")
+
+    @staticmethod
+    def complete(given: Mapping[str, Any]) -> dict[str, Any]:
+        """Expect a share k/N of active coefficients."""
+        return {"activity": min(float(given["sparsity"]), 0.99)}

@@ -1,0 +1,93 @@
+"""What TSA-GA, Turbo-CS and A-DSGD share: sparsify (8)-(10), compress (11), recover from y = A x + n."""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator
+
+from airfeel import _checks
+from airfeel.operators import GaussianMatrix, PartialDCT
+from airfeel.ranges import Fraction
+from airfeel.receivers.base import Estimate, Receiver, Reception
+from airfeel.registry import option
+from airfeel.schemes.base import Array, Heard, Plan, Sent, Setting, Shapes, size_of
+from airfeel.schemes.sparsification import top_k
+from airfeel.streams import bits
+from airfeel.units import count
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompressedState:
+    """What the server carries: N, s and the receiver's own state."""
+
+    size: int
+    symbols: int
+    receiver: Any
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """Sparsify, compress with a matrix drawn anew in each round, recover with a receiver.
+
+    A subclass says which receiver (:meth:`receiver`), and perhaps another matrix (:meth:`operator`) than the
+    partial DCT.
+    """
+
+    sparsity: Fraction = option(0.2, "k/N, what a device keeps")
+
+    uses_radio: ClassVar[bool] = True
+    exact: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Refuse a share outside (0, 1]."""
+        _checks.real("sparsity", self.sparsity, above=0, at_most=1)
+
+    def operator(self, size: int, symbols: int, seed: int) -> LinearOperator:
+        """Return A of a round: s rows of the DCT."""
+        return partial_dct(size, symbols, seed, signs=False, fast=False, block=None)
+
+    def receiver(self) -> Receiver[Any]:
+        """Return what the server runs."""
+        raise TypeError(f"{type(self).__name__} must have a method receiver() that returns a receiver")
+
+    def init(self, shapes: Shapes, setting: Setting) -> CompressedState:
+        """Start with a receiver that knows nothing."""
+        size = size_of(shapes)
+        return CompressedState(size, setting.symbols, self.receiver().init(size))
+
+    def plan(self, state: CompressedState, seed: int, round: int) -> Plan:
+        """Announce the seed of the round's matrix and its number of rows."""
+        return {"seed": shared_seed(seed, round), "symbols": state.symbols}
+
+    def encode(self, plan: Plan, accumulated: Array) -> Sent:
+        """Keep the k largest entries of each row and compress them (8)-(11)."""
+        size = accumulated.shape[1]
+        kept, remainder = top_k(accumulated, count(self.sparsity, size))
+        operator = self.operator(size, plan["symbols"], plan["seed"])
+        return Sent(np.asarray(operator @ kept.T).T, remainder)
+
+    def decode(self, state: CompressedState, plan: Plan, heard: Heard) -> tuple[Estimate, CompressedState]:
+        """Recover x from y = A x + n and whatever the receiver remembers."""
+        operator = self.operator(state.size, plan["symbols"], plan["seed"])
+        reception = Reception(heard.observation, operator, heard.noise_var)
+        estimate, receiver = self.receiver().receive(state.receiver, reception)
+        return estimate, replace(state, receiver=receiver)
+
+
+def shared_seed(seed: int, round: int) -> int:
+    """Return the seed of a round's matrix, known to devices and server."""
+    return int(bits(seed, "operator", round).random_raw() >> 1)
+
+
+@lru_cache(maxsize=1)
+def partial_dct(size: int, rows: int, seed: int, signs: bool, fast: bool, block: int | None) -> PartialDCT:
+    """Return a partial DCT; both halves of a round ask for the same one, and choosing rows takes time."""
+    return PartialDCT(size, rows, seed, signs=signs, fast=fast, block=block)
+
+
+@lru_cache(maxsize=1)
+def gaussian_matrix(size: int, rows: int, seed: int) -> GaussianMatrix:
+    """Return a Gaussian matrix, drawn once for both halves of a round."""
+    return GaussianMatrix(size, rows, seed)

@@ -1,0 +1,58 @@
+"""Aggregation without a radio: the upper end of every comparison."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from airfeel import _checks
+from airfeel.ranges import Fraction
+from airfeel.receivers.base import Estimate
+from airfeel.registry import SCHEMES, fixed, option
+from airfeel.schemes.base import Array, Heard, Plan, Sent, Setting, Shapes
+from airfeel.schemes.sparsification import top_k
+from airfeel.units import count
+
+
+@SCHEMES.register("error_free", place=0)
+@dataclass(frozen=True)
+class ErrorFree:
+    """Sparsified gradients, summed without radio: what the receivers try to reach.
+
+    >>> import numpy as np
+    >>> sent = ErrorFree(sparsity=0.5).encode({}, np.array([[4.0, 1.0], [0.0, 2.0]]))
+    >>> sent.signal, sent.remainder
+    (array([[4., 0.],
+           [0., 2.]]), array([[0., 1.],
+           [0., 0.]]))
+    """
+
+    sparsity: Fraction = option(0.2, "k/N, what a device keeps")
+
+    uses_radio: ClassVar[bool] = False
+    exact: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse a share outside (0, 1]."""
+        _checks.real("sparsity", self.sparsity, above=0, at_most=1)
+
+    def init(self, shapes: Shapes, setting: Setting) -> None:
+        """Carry nothing."""
+
+    def plan(self, state: None, seed: int, round: int) -> Plan:
+        """Announce nothing."""
+        return {}
+
+    def encode(self, plan: Plan, accumulated: Array) -> Sent:
+        """Send the k largest entries of each row as they are (8)-(10)."""
+        return Sent(*top_k(accumulated, count(self.sparsity, accumulated.shape[1])))
+
+    def decode(self, state: None, plan: Plan, heard: Heard) -> tuple[Estimate, None]:
+        """Take what arrived for what was sent."""
+        return Estimate(heard.observation), None
+
+
+@SCHEMES.register("dense", place=1)
+@dataclass(frozen=True)
+class Dense(ErrorFree):
+    """Whole gradients, summed without radio: plain federated learning."""
+
+    sparsity: float = fixed(1.0)

@@ -1,0 +1,67 @@
+"""Error memory and top-k (8)-(10): what a device sends now, and what it keeps for later.
+
+Arrays hold one device per row.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel import _checks
+
+Array = NDArray[np.floating[Any]]
+Mask = NDArray[np.bool_]
+
+
+def accumulate(memory: Array, gradients: Array) -> Array:
+    """Return e_m = g_m + Delta_m (8) of all devices, refusing gradients that are not finite."""
+    if gradients.shape != memory.shape:
+        raise ValueError(
+            f"gradients have shape {gradients.shape}: must be {memory.shape}, one row per device"
+        )
+    accumulated = memory + gradients
+    finite = np.isfinite(accumulated)
+    if not finite.all():
+        device = int(np.flatnonzero(~finite.all(axis=1))[0])
+        raise ValueError(
+            f"gradients[{device}] is not finite: the training has diverged; lower the learning rate"
+        )
+    return accumulated
+
+
+def top_k(accumulated: Array, keep: int) -> tuple[Array, Array]:
+    """Split each row into its ``keep`` entries of largest magnitude and the rest (9)(10).
+
+    Exactly ``keep`` entries are kept; among equal magnitudes the lower index wins. kept + remainder equals
+    the (finite) input bit for bit, because every entry goes to one side unchanged.
+
+    >>> kept, remainder = top_k(np.array([[3.0, -4.0, 1.0, -3.0]]), keep=2)
+    >>> kept + 0
+    array([[ 3., -4.,  0.,  0.]])
+    >>> remainder
+    array([[ 0.,  0.,  1., -3.]])
+    """
+    size = accumulated.shape[1]
+    keep = _checks.integer("keep", keep, at_least=0, at_most=size)
+    if keep == 0:
+        return np.zeros_like(accumulated), accumulated.copy()
+    if keep == size:
+        return accumulated.copy(), np.zeros_like(accumulated)
+    # Times 0 or 1, and minus itself or zero, are exact, and several times as fast as np.where.
+    kept = accumulated * _largest(np.abs(accumulated), keep)
+    return kept, accumulated - kept
+
+
+def _largest(magnitude: Array, keep: int) -> Mask:
+    """Mark the ``keep`` largest entries of each row, the lower index first among equals."""
+    split = magnitude.shape[1] - keep
+    threshold = np.partition(magnitude, split, axis=1)[:, split, None]
+    chosen = magnitude >= threshold
+    if np.count_nonzero(chosen) == keep * len(chosen):  # no ties, and counting all is faster than each row
+        return chosen
+    surplus = np.count_nonzero(chosen, axis=1) - keep
+    for row in np.flatnonzero(surplus):
+        ties = np.flatnonzero(magnitude[row] == threshold[row])
+        chosen[row, ties[len(ties) - surplus[row] :]] = False
+    return chosen

@@ -1,0 +1,72 @@
+"""A configuration that names a user's own parts, so that a run with them has a folder and can be resumed."""
+
+import dataclasses
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from airfeel import _checks
+from airfeel.config import Config, build_config, mistakes
+from airfeel.config.parts import SEAMS
+from airfeel.learning.datasets import Dataset
+from airfeel.registry import Part
+from airfeel.simulation.assembly import DataLike, Own, find_data
+
+
+def named(config: Config, own: Own) -> Config:
+    """Return the configuration in which ``own`` stands by name: qualified names with their options.
+
+    Raises
+    ------
+    ValueError
+        For a part that cannot be described so: one that is not at the top of a module, or whose options are
+        neither numbers nor texts. :func:`airfeel.train` takes any.
+    """
+    flat = mistakes.flatten(config.model_dump(exclude_none=True))
+    for seam, part in (("scheme", own.scheme), ("channel", own.channel), ("model", own.task)):
+        if part is not None:
+            read = [key for key, (owner, _) in config.chosen.keys.items() if owner == seam]
+            flat = {key: value for key, value in flat.items() if key not in read} | _described(seam, part)
+    if own.dataset is not None:
+        flat["dataset"] = _data_name(config, own.dataset)
+    return build_config(mistakes.nest(flat), source="own parts")
+
+
+def _described(seam: str, part: Any) -> dict[str, Any]:
+    """Return the keys that name one part and its options."""
+    place, kind = SEAMS[seam], type(part)
+    if "<" in kind.__qualname__:
+        raise _checks.reject(place.key, part, "must be of a class at the top of a module for a run folder")
+    found = Part(place.registry.name_of(kind), kind)
+    if found.options and not dataclasses.is_dataclass(kind):
+        raise _checks.reject(place.key, part, "must be a dataclass, whose fields a run folder can name")
+    keys: dict[str, Any] = {place.key: found.name}
+    for option in found.options:
+        value = getattr(part, option.name)
+        if not _plain(value):
+            rule = "must be a number, a text, true or false, or a list of these, to be kept in a run folder"
+            raise _checks.reject(f"{kind.__qualname__}.{option.name}", value, rule)
+        if value is not None:
+            keys[f"{option.section or place.tables[0]}.{option.name}"] = value
+    return keys
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(_plain(entry) for entry in value)
+    return value is None or isinstance(value, str | bool | int | float)
+
+
+def _data_name(config: Config, data: DataLike) -> str:
+    """Return a name for data: as given, or with a digest of the arrays."""
+    found = data if isinstance(data, Dataset) else None
+    if found is None:
+        if not isinstance(data, list | tuple):
+            return str(data)
+        found = find_data(config, data)
+    digest = hashlib.sha256()
+    for array in (found.train_images, found.train_labels, found.test_images, found.test_labels):
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return f"{found.name}@{digest.hexdigest()[:16]}"
