@@ -72,7 +72,7 @@ def test_tasks_have_what_the_protocol_asks():
 def test_the_own_scheme_learns_where_the_large_coefficients_are():
     """Without chance it sends what is largest; every coordinate is sent where all are chosen."""
     records = train(scheme=load("own_scheme").Largest(), settings={"uplink.ratio": 0.2})
-    assert records[-1].accuracy > 0.9 > 0.5 > records[0].accuracy
+    assert records[-1].accuracy > 0.9 > records[0].accuracy + 0.2
     assert records[-1].symbols == 60 * round(0.2 * 148)
     scheme = load("own_scheme").Largest(chance=0.0)
     state = scheme.init({"theta": (5,)}, Setting(devices=1, symbols=2))
