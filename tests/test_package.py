@@ -19,18 +19,20 @@ import airfeel
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = ("torch", "distributed", "dask", "altair", "vl_convert")
+SLOW = (
+    "scipy",
+    "pydantic",
+    "cyclopts",
+    *HEAVY,
+)  # together about a second, which "import airfeel" shall not take
 
 
-def test_import_is_light():
-    """CPU seconds of the whole process, Python's own start included; the smallest of three."""
-    code = "import time; import airfeel; print(time.process_time())"
-    runs = [float(subprocess.check_output([sys.executable, "-c", code], text=True)) for _ in range(3)]
-    assert min(runs) < 1.0
-
-
-@pytest.mark.parametrize("everything", ["from airfeel import *", "import airfeel.cli"])
-def test_neither_names_nor_commands_import_anything_heavy(everything):
-    code = f"import sys; {everything}; print([m for m in {HEAVY!r} if m in sys.modules])"
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [("import airfeel", SLOW), ("from airfeel import *", HEAVY), ("import airfeel.cli", HEAVY)],
+)
+def test_nothing_is_imported_before_it_is_needed(statement, absent):
+    code = f"import sys; {statement}; print([m for m in {absent!r} if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
@@ -44,8 +46,11 @@ def test_type_checkers_see_what_is_there():
 
 
 def test_package_offers_its_names_and_modules_and_nothing_else():
-    code = "import airfeel; airfeel.bounds; print(set(airfeel.__all__) <= set(dir(airfeel)))"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "True"
+    code = "import airfeel; print(airfeel.bounds.__name__, [name in globals() for name in airfeel.__all__])"
+    code = f"from airfeel import *; {code}"
+    shown = subprocess.check_output([sys.executable, "-c", code], text=True).strip()
+    assert shown == f"airfeel.bounds {[True] * len(airfeel.__all__)}"
+    assert set(airfeel.__all__) <= set(dir(airfeel))
     with pytest.raises(AttributeError, match="TSAGAA"):
         airfeel.TSAGAA  # noqa: B018
 
@@ -72,7 +77,7 @@ def test_lowest_versions_are_the_declared_ones():
 
 
 def test_public_names_are_few_and_documented():
-    assert len(airfeel.__all__) <= 20
+    assert len(airfeel.__all__) <= 32  # receivers, the seams of own parts, and training
     for name in airfeel.__all__:
         documentation = inspect.getdoc(getattr(airfeel, name))
         assert documentation, name

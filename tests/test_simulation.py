@@ -10,6 +10,7 @@ import airfeel as af
 import small
 from airfeel.config import load_config
 from airfeel.experiments.runs import checkpoint
+from airfeel.learning.devices import Participation
 from airfeel.learning.tasks import Samples, Score
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.registry import SCHEMES
@@ -72,8 +73,106 @@ def test_every_scheme_runs_and_records_what_it_used(scheme):
 )
 def test_every_scheme_works_with_every_part(scheme, setting):
     records = records_of(scheme=scheme, rounds=4, **setting)
-    assert len(records) == 4
+    assert [record.round for record in records] == [1, 2, 3, 4]
     assert all(record.energy <= 500.0 * record.round * (1 + 1e-9) for record in records)
+    assert all(math.isfinite(record.loss) for record in records)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"seed": 2},
+        {"scheme": "turbo_cs"},
+        {"scheme": "tsa_ga_no_support"},
+        {"scheme": "tsa_ga_no_amplitude"},
+        {"channel__kind": "fading"},
+        {"channel__noise_var": 2.0},
+        {"uplink__power": 100.0},
+        {"uplink__policy": "long_term"},
+        {"uplink__ratio": 0.4},
+        {"uplink__sparsity": 0.1},
+        {"uplink__signs": True},
+        {"uplink__fast": True},
+        {"devices__participation": 0.6},
+        {"devices__dropout": 0.5},
+        {"devices__spread": 0.5},
+        {"devices__local_steps": 2},
+        {"devices__batch_size": 20},
+        {"server__optimizer": "adam"},
+        {"server__momentum": 0.5},
+        {"server__learning_rate": 0.25},
+        {"server__schedule": "step", "server__schedule_every": 1},
+        {"partition__kind": "classes", "partition__classes": 2},
+        {"partition__kind": "dirichlet", "partition__alpha": 0.5},
+        {"model__l2": 0.1},
+        {"receiver__activity": 0.05},
+        {"receiver__p01": 0.3},
+        {"receiver__beta": 0.5},
+        {"receiver__max_iterations": 2},
+        {"receiver__amplitude_message": "joint"},
+    ],
+    ids=str,
+)
+def test_every_setting_is_heard(setting):
+    """A key that nothing reads would leave all records as they were."""
+    usual, changed = records_of(rounds=3), records_of(rounds=3, **setting)
+    assert [record.loss for record in usual] != [record.loss for record in changed]
+
+
+def test_the_two_denoisers_of_amp_differ():
+    soft, mmse = (records_of(scheme=scheme, rounds=2) for scheme in ("a_dsgd", "a_dsgd_mmse"))
+    assert soft[0].nmse_db != mmse[0].nmse_db
+
+
+def test_a_dense_run_is_federated_averaging_by_hand():
+    """No radio, so every round is theta - eta_t sum_m w_m g_m over who takes part, w_m by their samples."""
+    settings = {
+        "scheme": "dense",
+        "devices__spread": 0.7,
+        "devices__participation": 0.6,
+        "devices__local_steps": 2,
+        "devices__learning_rate": 0.3,
+        "server__learning_rate": 0.8,
+        "server__momentum": 0.5,
+        "server__schedule": "inverse",
+        "server__schedule_every": 3,
+    }
+    parts = assemble(configure(**settings), Own(dataset=DATA))
+    sizes = np.array([len(samples) for samples in parts.data])
+    assert len(set(sizes)) > 1
+    test = parts.task.prepare(DATA[2], DATA[3])
+    theta, velocity = np.zeros(SIZE), np.zeros(SIZE)
+    for t, step in enumerate(steps(parts, start(parts)), start=1):
+        selected = Participation(0.6).draw(5, seed=parts.config.seed, round=t)[0]
+        mean = np.zeros(SIZE)
+        for m in np.flatnonzero(selected):
+            first = parts.task.gradient(theta, parts.data[m])
+            second = parts.task.gradient(theta - 0.3 / (1 + (t - 1) / 3) * first, parts.data[m])
+            mean += sizes[m] / sizes[selected].sum() * (first + second)
+        velocity = 0.5 * velocity + mean
+        theta = theta - 0.8 / (1 + (t - 1) / 3) * velocity
+        np.testing.assert_allclose(step.state.theta, theta, rtol=0, atol=1e-5)
+        assert step.record.devices == 3
+        assert step.record.loss == pytest.approx(parts.task.evaluate(step.state.theta, test).loss)
+
+
+def test_a_device_that_drops_out_is_not_heard():
+    parts = assemble(configure(scheme="common_k", devices__dropout=0.5), Own(dataset=DATA))
+    heard = [step.record.devices for step in steps(parts, start(parts))]
+    drawn = [Participation(dropout=0.5).draw(5, parts.config.seed, t)[1].sum() for t in range(1, 7)]
+    assert heard == drawn
+    assert len(set(heard)) > 1
+
+
+@pytest.mark.parametrize("policy", ["equal", "long_term"])
+def test_energy_is_what_the_greediest_device_spent_so_far(policy):
+    parts = assemble(configure(scheme="common_k", uplink__policy=policy), Own(dataset=DATA))
+    spent, largest = np.zeros(5), []
+    for step in steps(parts, start(parts)):
+        spent += step.aggregate.energy
+        largest.append(step.aggregate.energy.max())
+        assert step.record.energy == pytest.approx(spent.max())
+    assert (np.max(largest) > 500 * (1 + 1e-6)) == (policy == "long_term")  # savings are spent
 
 
 @pytest.mark.parametrize("scheme", ["tsa_ga", "tsa_ga_no_support", "tsa_ga_no_amplitude"])

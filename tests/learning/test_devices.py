@@ -1,8 +1,11 @@
+from functools import partial
+
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from airfeel.learning.devices import LocalTraining, Participation, evaluate, local_gradients, shares, split
-from airfeel.learning.tasks import SoftmaxRegression
+from airfeel.learning.tasks import Samples, SoftmaxRegression
 from airfeel.workers import Workers
 
 TASK = SoftmaxRegression(20, 5)
@@ -64,10 +67,31 @@ def test_a_batch_as_large_as_the_data_is_the_full_batch():
     np.testing.assert_array_equal(full, gradients(TASK, data, LocalTraining(2, batch_size=50)))
 
 
-def test_a_mini_batch_gradient_is_unbiased():
-    data = devices(EXACT)[:1]
+class Counting:
+    """A task whose gradient says how often each of ten samples was used."""
+
+    size = 10
+
+    def gradient(self, theta, samples):
+        return np.bincount(samples.labels, minlength=10)
+
+
+def test_a_mini_batch_holds_no_sample_twice_and_every_step_draws_another():
+    samples = [Samples(np.arange(10), np.arange(10))] * 30
+    for used in gradients(Counting(), samples, LocalTraining(1, batch_size=7)):
+        assert sorted(used) == [0] * 3 + [1] * 7
+    twice = gradients(Counting(), samples, LocalTraining(2, batch_size=3))
+    assert (twice.sum(axis=1) == 6).all()
+    # Two batches of 3 out of 10 are the same ones with probability 1/120.
+    assert sum(2 in used and 1 not in used for used in twice) < 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_mini_batch_gradient_is_unbiased(seed):
+    data = devices(EXACT, seed=seed)[:1]
     full = gradients(EXACT, data, LocalTraining())[0]
-    draws = np.array([gradients(EXACT, data, LocalTraining(1, 6), round=t)[0] for t in range(400)])
+    draw = partial(LocalTraining(1, 6).accumulated_gradient, EXACT, np.zeros(EXACT.size), data[0], 0.3, seed)
+    draws = np.array([draw(round=t, device=0) for t in range(400)])
     error = (draws.mean(axis=0) - full) / (draws.std(axis=0) / 20)
     assert np.abs(error).max() < 4.5  # 105 coefficients, 4.5 standard deviations
 
@@ -86,9 +110,10 @@ def test_shares_follow_the_sizes():
     np.testing.assert_allclose(shares(devices(TASK)), np.array([30, 50, 20, 41]) / 141)
 
 
-def test_score_in_parts_is_the_score_of_the_whole():
-    rng = np.random.default_rng(4)
-    images, labels = rng.integers(0, 256, (103, 20), dtype=np.uint8), rng.integers(0, 5, 103)
+@pytest.mark.parametrize("seed", range(5))
+def test_score_in_parts_is_the_score_of_the_whole(seed):
+    rng = np.random.default_rng(seed)
+    images, labels = rng.integers(0, 256, (117, 20), dtype=np.uint8), rng.integers(0, 5, 117)
     theta = rng.standard_normal(EXACT.size)
     whole = EXACT.evaluate(theta, EXACT.prepare(images, labels))
     with Workers(2) as workers:
@@ -103,21 +128,41 @@ def test_everybody_takes_part_by_default():
     assert sending.all()
 
 
-def test_a_fraction_is_selected_anew_each_round():
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_fraction_is_selected_anew_each_round(seed):
     part = Participation(fraction=0.3)
-    masks = np.array([part.draw(10, seed=1, round=t)[0] for t in range(1, 401)])
+    masks = np.array([part.draw(10, seed, round=t)[0] for t in range(1, 401)])
     assert (masks.sum(axis=1) == 3).all()
     spread = np.sqrt(0.3 * 0.7 / 400)
     assert np.abs(masks.mean(axis=0) - 0.3).max() < 4.5 * spread
-    assert Participation(fraction=0.01).draw(10, 1, 1)[0].sum() == 1
 
 
-def test_dropped_devices_computed_and_do_not_send():
-    draws = [Participation(0.5, dropout=0.2).draw(20, seed=2, round=t) for t in range(1, 301)]
+@pytest.mark.parametrize(("fraction", "count"), [(0.01, 1), (0.24, 2), (0.25, 3), (0.96, 10)])
+def test_a_fraction_is_rounded_to_whole_devices(fraction, count):
+    assert Participation(fraction).draw(10, seed=1, round=1)[0].sum() == count
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_dropped_devices_computed_and_do_not_send(seed):
+    draws = [Participation(0.5, dropout=0.2).draw(20, seed, round=t) for t in range(1, 301)]
     selected, sending = np.array(draws).transpose(1, 0, 2)
     assert not (sending & ~selected).any()
     rate = 1 - sending.sum() / selected.sum()
     assert abs(rate - 0.2) < 4.5 * np.sqrt(0.16 / selected.sum())
+
+
+def test_workers_hold_blas_to_one_thread_while_they_are_open():
+    """With more than one, sums would depend on how BLAS splits them."""
+
+    def threads():
+        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+    with threadpool_limits(limits=2):
+        before = threads()
+        with Workers(2) as workers:
+            assert threads() <= {1}
+            assert workers.map(str, range(9)) == list("012345678")
+        assert threads() == before
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,15 @@ def test_what_every_partition_keeps(draw):
     assert not np.array_equal(parts[0], draw(SIZES, 4)[0])
 
 
-def test_iid_devices_overlap_and_follow_the_class_shares():
-    parts = iid(LABELS, [2000] * 10, seed=1, pool=5000)
+def test_devices_draw_from_the_first_50000_samples():
+    """Section VII; the other 10,000 training samples of MNIST belong to nobody."""
+    (part,) = iid(np.zeros(60_000, int), [50_000], seed=0)
+    np.testing.assert_array_equal(part, np.arange(50_000))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_iid_devices_overlap_and_follow_the_class_shares(seed):
+    parts = iid(LABELS, [2000] * 10, seed, pool=5000)
     assert len(np.intersect1d(parts[0], parts[1])) > 500
     expected = np.bincount(LABELS[:5000]) * (2000 / 5000)
     counts = class_counts(LABELS, parts)
@@ -43,26 +50,34 @@ def test_iid_devices_overlap_and_follow_the_class_shares():
     assert (np.abs(counts - expected) < 6 * np.sqrt(expected)).all()
 
 
-def test_a_device_has_only_its_classes_in_equal_shares():
-    counts = class_counts(LABELS, by_classes(LABELS, [101] * 30, seed=1, classes=2))
+@pytest.mark.parametrize(
+    ("classes", "shares"), [(2, [50, 51]), (3, [33, 34, 34]), (4, [25, 25, 25, 26]), (6, [16] + [17] * 5)]
+)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_device_has_only_its_classes_in_equal_shares(classes, shares, seed):
+    counts = class_counts(LABELS, by_classes(LABELS, [101] * 60, seed, classes))
     for row in counts:
-        np.testing.assert_array_equal(np.sort(row[row > 0]), [50, 51])
-    assert (counts > 0).sum(axis=0).min() > 0  # over 30 devices every class is somewhere
+        np.testing.assert_array_equal(np.sort(row[row > 0]), shares)
+    # A class is drawn by a device with probability chi/10: binomial over 60 devices, 4.5 sigma.
+    share = classes / 10
+    assert np.abs((counts > 0).mean(axis=0) - share).max() < 4.5 * np.sqrt(share * (1 - share) / 60)
 
 
-def test_small_dirichlet_parameters_make_devices_less_alike():
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_small_dirichlet_parameters_make_devices_less_alike(seed):
     shares = {}
     for alpha in (0.1, 1.0, 100.0):
-        counts = class_counts(LABELS, dirichlet(LABELS, [300] * 40, seed=1, alpha=alpha))
+        counts = class_counts(LABELS, dirichlet(LABELS, [300] * 40, seed, alpha))
         shares[alpha] = (counts / 300).max(axis=1).mean()
     assert shares[0.1] > shares[1.0] > shares[100.0]
     assert shares[100.0] < 0.16
 
 
 def test_dirichlet_shares_have_the_variance_of_their_law():
-    counts = class_counts(LABELS, dirichlet(LABELS, [500] * 300, seed=2, alpha=1.0)) / 500
-    expected = 0.1 * 0.9 / 11  # of one share of a symmetric Dirichlet(1) over ten classes
-    assert counts.var() == pytest.approx(expected, rel=0.15)
+    """Var = 0.1 * 0.9 / 11 for ten classes; the square of a share has a relative spread below 3."""
+    parts = [part for seed in range(4) for part in dirichlet(LABELS, [500] * 300, seed, alpha=1.0)]
+    squares = np.square(class_counts(LABELS, parts) / 500 - 0.1)
+    assert squares.mean() == pytest.approx(0.1 * 0.9 / 11, rel=4.5 * 3 / np.sqrt(squares.size))
 
 
 def test_dirichlet_spreads_what_a_class_cannot_give():
@@ -73,12 +88,19 @@ def test_dirichlet_spreads_what_a_class_cannot_give():
 
 
 def test_unequal_sizes_keep_the_sum():
-    sizes = unequal_sizes(40, mean=200, spread=0.8, seed=1)
-    assert sum(sizes) == 8000
-    assert min(sizes) >= 1
-    assert np.std(np.log(sizes)) == pytest.approx(0.8, rel=0.4)
+    for seed in range(5):
+        sizes = unequal_sizes(40, mean=200, spread=0.8, seed=seed)
+        assert sum(sizes) == 8000
+        assert min(sizes) >= 1
     assert unequal_sizes(5, 200, 0.0, seed=1) == [200] * 5
     assert max(unequal_sizes(5, 200, 3.0, seed=1, pool=400)) <= 400
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_unequal_sizes_are_log_normal(seed):
+    """A standard deviation from 500 devices is known to 1/sqrt(1000), five times which is allowed."""
+    sizes = unequal_sizes(500, mean=1000, spread=0.8, seed=seed)
+    assert np.std(np.log(sizes)) == pytest.approx(0.8, rel=5 / np.sqrt(1000))
 
 
 def test_the_table_shows_every_device():

@@ -1,12 +1,13 @@
 import numpy as np
 import pytest
 
-from airfeel.learning.tasks import SoftmaxRegression
+from airfeel.learning.tasks import Samples, SoftmaxRegression
 
 
 def digits(count=60, features=12, classes=4, seed=0):
     rng = np.random.default_rng(seed)
     images = rng.integers(0, 256, (count, features // 3, 3), dtype=np.uint8)
+    images[:, 1, 1:] = 0  # two pixels are dark in all images, as the edges of MNIST's are
     return images, rng.integers(0, classes, count)
 
 
@@ -72,6 +73,25 @@ def test_accuracy_counts_right_answers():
     assert task.evaluate(theta, samples).accuracy == pytest.approx(2 / 3)
 
 
+def test_among_equal_outputs_the_lower_class_wins():
+    task = SoftmaxRegression(12, 4)
+    images, _ = digits(count=5)
+    samples = task.prepare(images, np.array([0, 1, 0, 3, 0]))
+    assert task.evaluate(np.zeros(task.size), samples).accuracy == pytest.approx(3 / 5)
+    samples = task.prepare(images, np.array([1, 2, 2, 3, 3]))
+    biases = np.zeros(task.size)
+    biases[-3:-1] = 1.0  # classes 1 and 2 are equal, and above the others
+    assert task.evaluate(biases, samples).accuracy == pytest.approx(1 / 5)
+
+
+def test_float_images_are_taken_as_they_are():
+    task = SoftmaxRegression(12, 4, dtype="float64")
+    images, labels = digits()
+    np.testing.assert_array_equal(
+        task.prepare(images / 255, labels).inputs, task.prepare(images, labels).inputs
+    )
+
+
 def test_take_selects_samples():
     task = SoftmaxRegression(12, 4)
     images, labels = digits()
@@ -79,7 +99,10 @@ def test_take_selects_samples():
     np.testing.assert_array_equal(
         samples.take(picked).inputs, task.prepare(images[picked], labels[picked]).inputs
     )
+    np.testing.assert_array_equal(samples.take(picked).labels, labels[picked])
     assert len(samples.take(picked)) == 3
+    columns = Samples(np.arange(12).reshape(3, 4), np.arange(4), axis=1).take(np.array([3, 1]))
+    np.testing.assert_array_equal(columns.inputs, [[3, 1], [7, 5], [11, 9]])
 
 
 @pytest.mark.parametrize(

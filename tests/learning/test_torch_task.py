@@ -42,6 +42,11 @@ def test_the_linear_model_equals_softmax_regression():
     assert score.accuracy == expected.accuracy
 
 
+def test_float_images_are_taken_as_they_are():
+    task, (data, labels) = TorchTask(Linear, flatten=True), images()
+    assert torch.equal(task.prepare(data / 255, labels).inputs, task.prepare(data, labels).inputs)
+
+
 def test_gradient_of_the_cnn_against_finite_differences():
     task = TorchTask(lambda: small_cnn().double(), chunk=7)
     samples, theta = task.prepare(*images(20)), task.init(4)

@@ -6,6 +6,9 @@ import pytest
 import airfeel as af
 import small
 from airfeel.experiments.studies.convergence import best_loss, largest_curvature, measure, pool
+from airfeel.learning.tasks import SoftmaxRegression
+from airfeel.schemes.sparsification import accumulate, top_k
+from airfeel.simulation.assembly import Own, assemble
 from airfeel.theory.bound import (
     LossConstants,
     kappa,
@@ -27,16 +30,15 @@ def test_sparsification_term_is_the_sum_over_the_memories():
         assert value == pytest.approx((3.0 * (before + after)) ** 2)
 
 
-def test_sparsification_term_bounds_real_error_feedback():
-    """Random gradients of norm G through top-k with memory never exceed it."""
-    rng, size, keep = np.random.default_rng(2), 50, 10
-    memory, limits = np.zeros(size), sparsification_bound(CONSTANTS, keep, size, rounds=30)
-    for limit in limits:
-        gradient = rng.standard_normal(size)
-        gradient *= 3.0 / np.linalg.norm(gradient)
-        total = memory + gradient
-        sent = np.where(np.abs(total) >= np.sort(np.abs(total))[-keep], total, 0)
-        memory = total - sent
+@pytest.mark.parametrize("seed", range(5))
+def test_sparsification_term_bounds_real_error_feedback(seed):
+    """Gradients of norm G through the devices' own memory and top-k never exceed it."""
+    rng, size, keep = np.random.default_rng(seed), 50, 10
+    memory = np.zeros((1, size))
+    for limit in sparsification_bound(CONSTANTS, keep, size, rounds=30):
+        gradient = rng.standard_normal((1, size))
+        gradient *= CONSTANTS.gradient_bound / np.linalg.norm(gradient)
+        sent, memory = top_k(accumulate(memory, gradient), keep)
         assert np.sum((sent - gradient) ** 2) <= limit
 
 
@@ -57,6 +59,13 @@ def test_bound_tends_to_its_limit():
     assert course[-1] == pytest.approx(loss_bound_limit(CONSTANTS, 4, 10, 0.2), rel=1e-6)
 
 
+def test_measured_bound_is_the_sum_of_83():
+    errors, q = np.array([4.0, 0.5, 2.0]), 1 - 0.1 / 2.0
+    for T, found in enumerate(measured_error_bound(CONSTANTS, errors, initial_gap=7.0), start=1):
+        summed = sum(q ** (T - t) * errors[t - 1] for t in range(1, T + 1)) / (2 * 2.0)
+        assert found == pytest.approx(7.0 * q**T + summed)
+
+
 def test_83_holds_for_quadratic_losses_with_any_error():
     rng = np.random.default_rng(3)
     for _ in range(20):
@@ -72,9 +81,12 @@ def test_83_holds_for_quadratic_losses_with_any_error():
         assert np.all(gaps <= measured_error_bound(constants, errors, start) + 1e-12)
 
 
+REGULARISED = small.SETTINGS | {"model.l2": 0.05}
+
+
 @pytest.fixture(scope="module")
 def course():
-    settings = small.SETTINGS | {"model.l2": 0.05, "rounds": 40, "uplink.power": 50.0}
+    settings = REGULARISED | {"rounds": 40, "uplink.power": 50.0}
     return measure(af.load_config(None, settings), small.arrays())
 
 
@@ -89,20 +101,87 @@ def test_a_real_run_stays_below_both_bounds(course):
 def test_errors_belong_together(course):
     """||a + b||^2 <= 2 ||a||^2 + 2 ||b||^2, and the sparsification keeps within its bound."""
     assert np.all(course.total <= 2 * course.recovery + 2 * course.sparsification)
+    assert np.all(course.total >= (np.sqrt(course.recovery) - np.sqrt(course.sparsification)) ** 2)
     limits = sparsification_bound(course.constants, course.keep, course.size, len(course.gap))
     assert np.all(course.sparsification <= limits)
 
 
+@pytest.mark.parametrize("changed", [{}, {"devices.local_steps": 5, "server.learning_rate": 3.0}])
+def test_the_run_takes_one_step_of_rate_one_over_l(changed):
+    """Whatever the configuration says: without radio, sparsity or noise a round is plain gradient descent."""
+    config = af.load_config(None, REGULARISED | {"scheme": "dense", "rounds": 2} | changed)
+    found = measure(config, small.arrays())
+    task, pooled = pool(config, small.arrays())
+    L = largest_curvature(pooled) + 0.05
+    assert found.constants.smoothness == pytest.approx(L)
+    assert found.constants.strong_convexity == 0.05
+    theta = task.init(0)
+    for gap in found.gap:
+        theta = theta - task.gradient(theta, pooled) / L
+        assert gap == pytest.approx(task.evaluate(theta, pooled).loss - found.best_loss, rel=1e-5)
+    assert np.all(found.recovery == 0)
+    assert np.all(found.total < 1e-10) and np.all(found.sparsification < 1e-10)
+
+
+def test_gradient_bound_is_that_of_the_steepest_device():
+    """Assumption 3 as Appendix D uses it: with one class per device, far above the global gradient."""
+    settings = REGULARISED | {"rounds": 1, "partition.kind": "classes", "partition.classes": 1}
+    config = af.load_config(None, settings | {"devices.samples": 60})
+    parts = assemble(config, Own(dataset=small.arrays()))
+    local = [parts.task.gradient(parts.task.init(0), samples) for samples in parts.data]
+    found = measure(config, small.arrays()).constants.gradient_bound
+    assert found == pytest.approx(np.linalg.norm(local, axis=1).max(), rel=1e-6)
+    assert found > 1.5 * np.linalg.norm(parts.weights @ np.array(local))
+
+
+def test_loss_is_strongly_convex_as_58_says_when_turned_round():
+    """F(v) - F(u) >= F'(u) (v - u) + c |v - u|^2 / 2 with c = l2; printed is F(u) - F(v), wrong uphill."""
+    task, pooled = pool(af.load_config(None, REGULARISED), small.arrays())
+    rng = np.random.default_rng(0)
+
+    def rise_and_bound(u, v):
+        rise = task.evaluate(v, pooled).loss - task.evaluate(u, pooled).loss
+        return rise, task.gradient(u, pooled) @ (v - u) + 0.05 / 2 * np.sum((v - u) ** 2)
+
+    for _ in range(20):
+        u, v = rng.standard_normal((2, task.size)) * rng.exponential()
+        rise, bound = rise_and_bound(u, v)
+        assert rise >= bound
+        rise, bound = rise_and_bound(u, u + task.gradient(u, pooled))
+        assert rise >= bound > -rise
+
+
 def test_curvature_bounds_the_hessian():
     """Gradients of random pairs of points never differ by more than L times their distance."""
-    task, pooled = pool(af.load_config(None, small.SETTINGS | {"model.l2": 0.05}), small.arrays())
+    task, pooled = pool(af.load_config(None, REGULARISED), small.arrays())
     L, rng = largest_curvature(pooled) + 0.05, np.random.default_rng(1)
     for _ in range(20):
         u = rng.standard_normal(task.size) * rng.exponential()
         v = u + rng.standard_normal(task.size) * 1e-3
         change = task.gradient(u, pooled) - task.gradient(v, pooled)
         assert np.linalg.norm(change) <= L * np.linalg.norm(u - v)
-    assert best_loss(task, pooled) < task.evaluate(task.init(0), pooled).loss
+
+
+def test_curvature_is_reached_where_two_classes_are_equally_likely():
+    """With p = (1/2, 1/2, 0) for every sample the Hessian's largest eigenvalue is the bound itself."""
+    rng, task = np.random.default_rng(2), SoftmaxRegression(5, 3, dtype="float64")
+    samples = task.prepare(rng.integers(1, 256, (40, 5), dtype=np.uint8), rng.integers(0, 3, 40))
+    theta = np.concatenate([np.zeros(15), [0.0, 0.0, -60.0]])
+    steps = 1e-4 * np.eye(task.size)
+    hessian = [task.gradient(theta + h, samples) - task.gradient(theta - h, samples) for h in steps]
+    assert np.linalg.eigvalsh(np.array(hessian) / 2e-4)[-1] == pytest.approx(
+        largest_curvature(samples), rel=1e-5
+    )
+
+
+def test_best_loss_is_the_minimum():
+    """Gradient descent to where strong convexity proves it: F - F* <= |F'|^2 / 2c."""
+    task, pooled = pool(af.load_config(None, REGULARISED | {"devices.samples": 30}), small.arrays())
+    theta, rate = task.init(0), 1 / (largest_curvature(pooled) + 0.05)
+    while (slope := np.sum(task.gradient(theta, pooled) ** 2)) > 2 * 0.05 * 1e-7:
+        theta = theta - rate * task.gradient(theta, pooled)
+    lowest = task.evaluate(theta, pooled).loss
+    assert lowest - slope / 0.1 - 1e-12 <= best_loss(task, pooled) <= lowest
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """State evolution against quadrature, its own limits, and the real receivers."""
 
-import time
 from itertools import pairwise
 
 import numpy as np
@@ -63,7 +62,29 @@ def test_first_round_settles_where_quadrature_does():
         tau = linear_variance(v, 0.3, 1e-3)
         v = extrinsic_variance(first_round_mmse(CHAIN, tau), tau)
     prediction = af.state_evolution(CHAIN, 0.3, 1e-3, rounds=1, tolerance=1e-6, max_iterations=200)
-    assert abs(prediction.mse[0] - first_round_mmse(CHAIN, tau)) < 3 * prediction.mse_error[0]
+    error = 3 * prediction.mse_error[0]
+    assert abs(prediction.mse[0] - first_round_mmse(CHAIN, tau)) < error
+    assert abs(prediction.variance[0] - first_round_mmse(CHAIN, tau)) < error
+    assert prediction.v_fixed[0] == pytest.approx(v, rel=0.05)
+    assert prediction.tau_fixed[0] == pytest.approx(tau, rel=0.05)
+
+
+def test_standard_error_is_the_spread_over_seeds():
+    """Over 40 seeds a standard deviation is known to 1/sqrt(80) = 11 %, and three times that is asked for."""
+    found = [
+        af.state_evolution(CHAIN, 0.3, 1e-3, rounds=1, samples=4000, seed=seed, max_iterations=8)
+        for seed in range(40)
+    ]
+    spread = np.std([prediction.nmse[0] for prediction in found], ddof=1)
+    claimed = np.sqrt(np.mean([prediction.nmse_error[0] ** 2 for prediction in found]))
+    assert 0.67 < claimed / spread < 1.5
+
+
+def test_a_round_starts_from_the_signal_on_request():
+    """Theorems 1 and 2 let every round start from v_0 = Var[x] = lambda gamma."""
+    prediction = af.state_evolution(CHAIN.scaled(2.0), rounds=3, start="signal", **QUICK)
+    np.testing.assert_allclose(prediction.v[:, 0], 0.1 * 4.0)
+    np.testing.assert_allclose(prediction.actual_v[:, 0], 0.1 * 4.0)
 
 
 def test_independent_rounds_are_all_like_the_first():
@@ -77,13 +98,6 @@ def test_memoryless_rounds_are_all_like_the_first():
     prediction = af.state_evolution(CHAIN, rounds=3, support_chain=False, amplitude_chain=False, **QUICK)
     spread = np.hypot(prediction.mse_error[1:], prediction.mse_error[0])
     assert np.all(np.abs(prediction.mse[1:] - prediction.mse[0]) < 3 * spread)
-
-
-def test_one_prediction_takes_under_five_seconds():
-    """Processor time, so that a busy machine does not matter."""
-    began = time.process_time()
-    af.state_evolution(CHAIN)
-    assert time.process_time() - began < 5
 
 
 def test_scale_does_not_matter():
@@ -184,6 +198,17 @@ def test_amp_meets_its_state_evolution_closely(denoiser, setting):
     assert abs(decibel(found / predicted.mse[0])) < 0.3
 
 
+def test_amp_uses_the_threshold_it_is_given():
+    prediction = amp_evolution(CHAIN, 0.5, 1e-2, denoiser="soft", threshold=1.3)
+    on, off = (soft_threshold_risk(variance, prediction.tau[0, -1], 1.3) for variance in (1.0, 0.0))
+    assert prediction.mse[0] == pytest.approx(0.1 * on + 0.9 * off)
+
+
+def test_amp_that_is_worse_than_zero_answers_with_zero():
+    prediction = amp_evolution(CHAIN, 0.05, 10.0, rounds=2, denoiser="soft", threshold=0.1)
+    np.testing.assert_array_equal(prediction.nmse, 1.0)
+
+
 def test_amp_refuses_bad_input():
     for bad in ({"ratio": 0.0}, {"noise_var": -1.0}, {"denoiser": "hard"}, {"threshold": 0.0}, {"rounds": 0}):
         with pytest.raises(ValueError, match=next(iter(bad))):
@@ -217,6 +242,17 @@ def test_receiver_meets_its_state_evolution(options):
     chain = af.ChainParams(model.activity, model.p01, model.beta)
     prediction = af.state_evolution(chain, model.ratio, model.noise_var, 16, samples=40_000, **options)
     assert abs(found - decibel(prediction.nmse[6:].mean())) < 0.5
+
+
+def test_first_iteration_sees_the_true_error_of_its_prior():
+    """One iteration per round and a message that misjudges: z errs as the prior does, not as it claims."""
+    model = Model(ratio=0.3, activity=0.1, p01=0.3, beta=0.002, snr_db=15.0)
+    options = {"amplitude_message": "expansion", "max_iterations": 1}
+    _, found = simulated(model, rounds=10, seeds=3, first=4, doubt=False, **options)
+    chain = af.ChainParams(model.activity, model.p01, model.beta)
+    prediction = af.state_evolution(chain, model.ratio, model.noise_var, 10, samples=40_000, **options)
+    assert np.all(prediction.actual_v[4:, 0] > 1.3 * prediction.v[4:, 0])
+    assert abs(found - decibel(prediction.nmse[4:].mean())) < 0.2
 
 
 SETTINGS = [  # s/N, lambda, p01, beta, SNR in dB

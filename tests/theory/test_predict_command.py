@@ -1,7 +1,9 @@
 """``airfeel predict`` from flags, configurations and runs."""
 
 import json
+import math
 
+import numpy as np
 import pytest
 
 import airfeel as af
@@ -20,8 +22,30 @@ def predict(capsys, *arguments):
 
 def test_text_holds_rounds_and_link_budget(capsys):
     out = predict(capsys, "--activity", "0.05", "--ratio", "0.2", "--devices", "10")
-    for words in ("round   NMSE (dB)", "channel uses per round s", "1570", "receive SNR", "held fixed"):
-        assert words in out
+    assert "round   NMSE (dB)" in out
+    budget = {line[:38].strip(): line[38:].strip() for line in out.splitlines()}
+    assert budget["channel uses per round s"] == "1570"
+    assert float(budget["energy per device and channel use"]) == pytest.approx(500 / 1570, rel=1e-4)
+    assert float(budget["energy per device in 8 rounds"]) == 4000
+    snr = 10 * math.log10(10**2 * 500 / 1570)
+    assert float(budget["receive SNR per channel use (dB)"]) == pytest.approx(snr, rel=1e-4)
+    assert budget["held fixed when s changes"] == "energy per device and round"
+
+
+def test_numbers_are_those_of_the_plan(capsys):
+    options = ["--p01", "0.02", "--beta", "0.03", "--ratio", "0.2", "--seed", "4"]
+    answer = json.loads(predict(capsys, "--json", "--activity", "0.05", *options))
+    method = Method(**answer["method"])
+    plan = Plan(af.ChainParams(0.05, 0.02, 0.03), method, rounds=8, samples=4000, seed=4)
+    expected = plan.predict(Link(rows=1570))
+    assert answer["nmse_db"] == pytest.approx(expected.nmse_db, abs=1e-4)
+    assert answer["believed_nmse_db"] == pytest.approx(10 * np.log10(expected.variance / 0.05), abs=1e-4)
+    assert answer["steady_nmse_db"] == pytest.approx(plan.steady_db(Link(rows=1570)), abs=1e-4)
+    for error, nmse, deviation in zip(
+        answer["nmse_db_error"], expected.nmse, expected.nmse_error, strict=True
+    ):
+        swing = 10 * np.log10((nmse + deviation) / (nmse - deviation)) / 2
+        assert error == pytest.approx(swing, rel=0.1)
 
 
 def test_json_is_for_scripts_and_repeats_itself(capsys):
@@ -61,12 +85,16 @@ def test_schemes_are_those_of_a_configuration(capsys, scheme):
 
 def test_a_run_lends_its_chain_and_its_noise(capsys, tmp_path):
     folder = small.write_folder(tmp_path / "data")
-    done = small.run(small.command(folder, tmp_path / "out", rounds=14))
+    done = small.call(small.command(folder, tmp_path / "out", rounds=14))
     assert done.returncode == 0, done.stderr
     answer = json.loads(predict(capsys, "--json", done.stdout.strip()))
-    last = json.loads((next((tmp_path / "out/runs").iterdir()) / "rounds.jsonl").read_text().splitlines()[-1])
+    (run,) = (tmp_path / "out/runs").iterdir()
+    rows = [json.loads(line) for line in (run / "rounds.jsonl").read_text().splitlines()][7:]
+    chain = {name: np.median([row[name] for row in rows]) for name in ("activity", "p01", "beta", "variance")}
     assert answer["link"]["size"] == 260 and answer["link"]["rows"] == 78
-    assert answer["chain"]["activity"] == pytest.approx(last["activity"], rel=0.5)
+    assert all(answer["chain"][name] == pytest.approx(chain[name]) for name in answer["chain"])
+    snr = chain["activity"] * chain["variance"] / np.median([row["noise_var"] for row in rows])
+    assert answer["link"]["snr_db"] == pytest.approx(10 * math.log10(snr))
     assert answer["link"]["excess"] > 1  # real devices are not equal
 
 

@@ -1,6 +1,6 @@
 """Theorems 1 and 2 and Lemma 2 on a grid of settings."""
 
-from itertools import product
+from itertools import islice, product
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ import pytest
 import airfeel as af
 from airfeel.theory import exact, exact_evolution, first_round_mmse
 from airfeel.theory.scalar import extrinsic_variance, linear_variance, sample_paths
+from oracles import exact_filter
 
 # 54 settings: s/N, lambda, p01, beta; the noise alternates between 10 and 20 dB below the signal.
 GRID = [
@@ -64,6 +65,32 @@ def test_exact_posterior_of_the_first_round_equals_quadrature(tau):
     phi = exact.mean_variance(exact.start(chain), x, w, np.full((20, 1), tau))
     spread = phi.std(ddof=1) / np.sqrt(20)
     assert abs(phi.mean() - first_round_mmse(chain, tau)) < 3 * spread
+
+
+def test_exact_posterior_is_the_sum_over_all_histories():
+    """Four rounds of hypotheses, against one Gaussian per history of the support, written down at once."""
+    chain, taus = af.ChainParams(0.2, 0.3, 0.15, 1.7), [0.5, 0.1, 0.3, 0.2]
+    paths = list(islice(sample_paths(chain, 1, 60, seed=5), 4))
+    belief = exact.start(chain)
+    for (x, w), tau in zip(paths[:-1], taus[:-1], strict=True):
+        belief = exact._next(belief, x, w, np.array([[tau]]), chain)
+    z = np.array([(x + np.sqrt(tau) * w)[0] for (x, w), tau in zip(paths, taus, strict=True)])
+    (active, _), mean, _ = exact._posterior(belief, z[-1:], np.array([[taus[-1]]]))
+    support, expected = exact_filter(0.2, 0.3, 0.15, 1.7, z, taus)
+    np.testing.assert_allclose(active.sum(axis=0)[0], support, atol=1e-12)
+    np.testing.assert_allclose((active * mean).sum(axis=0)[0], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_rise_is_found_where_it_is(axis):
+    """Falling courses of three rounds and four iterations, then one step upwards far beyond its spread."""
+    noise = 1e-3 * np.random.default_rng(0).standard_normal((3, 4, exact.BATCHES))
+    fall = 10.0 - np.arange(3)[:, None, None] - np.arange(4)[None, :, None] + noise
+    assert exact.ExactCourse(fall, fall).rises(axis) == 0
+    risen = fall.copy()
+    risen[-1, -1] += 2.0
+    for course in (exact.ExactCourse(risen, fall), exact.ExactCourse(fall, risen)):
+        assert course.rises(axis) > 100
 
 
 def test_exact_posterior_beats_every_approximate_message():
