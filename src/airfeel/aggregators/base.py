@@ -14,6 +14,7 @@ from airfeel import _checks
 from airfeel.channels import Channel, GaussianMAC, Link, weighted_sum
 from airfeel.receivers.base import Info
 from airfeel.transmit import EqualPower, Ledger, PowerPolicy
+from airfeel.units import count as count
 
 Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
@@ -149,11 +150,6 @@ def empty_state(num_devices: int, size: int, receiver: Any = None) -> AirState:
     _checks.integer("size", size, at_least=1)
     ledger = Ledger.open(num_devices)
     return AirState(np.zeros((num_devices, size), dtype=np.float32), ledger, receiver)
-
-
-def count(share: float, size: int) -> int:
-    """Return ``share`` of ``size`` as a whole number, at least one."""
-    return max(1, round(share * size))
 
 
 def senders(weights: Array, sending: Mask | None) -> Mask:

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from airfeel.aggregators.base import count
 from airfeel.config import Config
 from airfeel.learning.tasks import Samples, SoftmaxRegression
 from airfeel.simulation.assembly import DataLike, Parts, assemble, find_data, make_partition
 from airfeel.simulation.loop import advance, start
 from airfeel.theory.bound import LossConstants, loss_bound, loss_bound_limit, measured_error_bound
+from airfeel.units import count
 from airfeel.workers import Workers
 
 Array = NDArray[np.floating[Any]]

@@ -1,6 +1,5 @@
 """From a configuration or a finished run to a plan of its link, the link budget, and maps over many links."""
 
-import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -12,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel.beliefs.chains import ChainParams
-from airfeel.config import SCHEMES, Config, load_config
+from airfeel.config import Config, load_config
 from airfeel.experiments.runs.files import RunError
-from airfeel.experiments.runs.rundir import read_records
+from airfeel.experiments.runs.reading import read_records
+from airfeel.experiments.studies.methods import METHODS
 from airfeel.simulation import Record
-from airfeel.theory.planner import Link, Method, Plan
+from airfeel.theory.planner import LinkBudget, Method, Plan
 from airfeel.theory.prediction import Prediction
+from airfeel.units import count, decibel
 from airfeel.workers import available_cores
 
 Array = NDArray[np.floating[Any]]
@@ -26,7 +27,7 @@ IMAGE_PARAMETERS = 7850  # softmax regression on 28 x 28 pixels and 10 classes
 MAP_SAMPLES, MAP_ROUNDS = 16_000, 40  # at most, per cell of a map: 144 cells should take about a minute
 
 
-def from_config(config: Config) -> tuple[Plan, Link]:
+def from_config(config: Config) -> tuple[Plan, LinkBudget]:
     """Return plan and link of a configuration, in the reference model of equal devices."""
     if config.channel.kind != "gaussian":
         rule = "what it costs is only known from a run: give the folder of one"
@@ -34,17 +35,17 @@ def from_config(config: Config) -> tuple[Plan, Link]:
     return _plan(config)
 
 
-def _plan(config: Config) -> tuple[Plan, Link]:
+def _plan(config: Config) -> tuple[Plan, LinkBudget]:
     receiver, uplink = config.receiver, config.uplink
     chain = ChainParams(receiver.activity, receiver.p01, receiver.beta)
     size = IMAGE_PARAMETERS
-    link = Link(
-        size, max(1, round(uplink.ratio * size)), config.devices.count, uplink.power, config.channel.noise_var
+    rows, devices = count(uplink.ratio, size), config.devices.count
+    return Plan(chain, method_of(config)), LinkBudget(
+        size, rows, devices, uplink.power, config.channel.noise_var
     )
-    return Plan(chain, method_of(config)), link
 
 
-def from_run(folder: Path, settings: dict[str, Any]) -> tuple[Plan, Link]:
+def from_run(folder: Path, settings: dict[str, Any]) -> tuple[Plan, LinkBudget]:
     """Return plan and link of a run: its learned chain, and the noise it really had (the link's excess).
 
     Chain and noise are medians over the second half of the rounds.
@@ -64,18 +65,17 @@ def from_run(folder: Path, settings: dict[str, Any]) -> tuple[Plan, Link]:
 
 def method_of(config: Config) -> Method:
     """Return the recovery method a scheme stands for."""
-    scheme = SCHEMES[config.scheme]
-    if scheme.uplink != "over_the_air":
-        raise ValueError(f"scheme = {config.scheme!r}: recovers nothing, so there is no error to predict")
-    if scheme.receiver == "amp":
-        return Method(denoiser=scheme.denoiser)
-    linked = scheme.receiver == "tsaga"
-    return Method(
-        config.receiver.amplitude_message, linked and scheme.support_chain, linked and scheme.amplitude_chain
-    )
+    if config.scheme not in METHODS:
+        rule = f"its error cannot be predicted, only that of {', '.join(METHODS)}"
+        raise ValueError(f"scheme = {config.scheme!r}: {rule}")
+    method = METHODS[config.scheme]
+    known = method.denoiser is None
+    return replace(method, amplitude_message=config.receiver.amplitude_message) if known else method
 
 
-def budget(plan: Plan, link: Link, prediction: Prediction, hold: str) -> list[tuple[str, float | int | str]]:
+def budget(
+    plan: Plan, link: LinkBudget, prediction: Prediction, hold: str
+) -> list[tuple[str, float | int | str]]:
     """Return the link budget as names and values."""
     kept = "energy per device and round" if hold == "energy" else "receive SNR per channel use"
     rows: list[tuple[str, float | int | str]] = [
@@ -105,7 +105,7 @@ class Map:
 
 
 def contour(
-    plan: Plan, link: Link, cells: int = 12, told: Callable[[int, int], None] = lambda done, of: None
+    plan: Plan, link: LinkBudget, cells: int = 12, told: Callable[[int, int], None] = lambda done, of: None
 ) -> Map:
     """Predict a map of ``cells`` x ``cells`` links around ``link``, on all cores.
 
@@ -116,7 +116,7 @@ def contour(
     powers = np.geomspace(link.power / 100, link.power * 100, cells)
     plan = replace(plan, samples=min(plan.samples, MAP_SAMPLES), rounds=min(plan.rounds, MAP_ROUNDS))
     links = [
-        replace(link, rows=max(1, round(ratio * link.size)), power=float(power))
+        replace(link, rows=count(ratio, link.size), power=float(power))
         for ratio in ratios
         for power in powers
     ]
@@ -124,18 +124,13 @@ def contour(
     return Map(ratios, powers, np.array(values).reshape(cells, cells))
 
 
-def _in_processes(plan: Plan, links: Sequence[Link], told: Callable[[int, int], None]) -> list[float]:
+def _in_processes(plan: Plan, links: Sequence[LinkBudget], told: Callable[[int, int], None]) -> list[float]:
     values = []
     with ProcessPoolExecutor(min(available_cores(), len(links)), mp_context=get_context("spawn")) as pool:
         for value in pool.map(plan.steady_db, links):
             values.append(value)
             told(len(values), len(links))
     return values
-
-
-def decibel(ratio: float) -> float:
-    """Return a power ratio in decibel."""
-    return 10 * math.log10(ratio)
 
 
 def _median(records: Sequence[Record], name: str) -> float:
