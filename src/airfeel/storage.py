@@ -228,8 +228,10 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, bool | int | float | np.generic) or (
             isinstance(value, np.ndarray) and value.ndim == 0
         )
-    if hint is str or (isinstance(hint, type) and dataclasses.is_dataclass(hint)):
-        return isinstance(value, hint)
+    if hint is str:
+        return isinstance(value, str)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return dataclasses.is_dataclass(value)  # of any class: a part of somebody's own may be in its place
     if origin in (tuple, list) or hint in (tuple, list):
         every = origin is list or arguments[1:] == (...,)
         return isinstance(value, origin or hint) and (

@@ -17,7 +17,7 @@ from airfeel.experiments.campaigns.collect import Line
 from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.reading import FinishedRun
 from airfeel.experiments.studies.inspection import Observations, observations
-from airfeel.units import decibel, from_decibel
+from airfeel.experiments.studies.recovery import steady
 
 Array = NDArray[np.floating[Any]]
 OfOne = Callable[[Line, int], float]
@@ -140,7 +140,7 @@ def _share(values: Array, parts: int) -> int:
 
 def _late_db(values: Array) -> float:
     """Return the mean of the second half, taken of the ratios and not of their dB."""
-    return decibel(_mean(from_decibel(values[len(values) // 2 :]))) if values.size else math.nan
+    return steady(values) if values.size else math.nan
 
 
 def _mean(values: Array) -> float:

@@ -55,7 +55,7 @@ class Work:
         Its place in an experiment: what is compared, and under which circumstances.
     """
 
-    config: Any  # Described; not checked further, as every kind has keys of its own
+    config: Described
     compute: Callable[[Any, Path, bool, Callable[[], bool]], bool]
     effort: float
     curve: str = ""
@@ -64,22 +64,22 @@ class Work:
     @property
     def label(self) -> str:
         """The name of its folder."""
-        return str(self.config.label())
+        return self.config.label()
 
     @property
     def rounds(self) -> int:
         """How many lines its records will have."""
-        return int(self.config.rounds)
+        return self.config.rounds
 
     @property
     def scheme(self) -> str:
         """What is tried out."""
-        return str(self.config.scheme)
+        return self.config.scheme
 
     @property
     def seed(self) -> int:
         """Decides everything that is random."""
-        return int(self.config.seed)
+        return self.config.seed
 
     def do(self, out: Path, force: bool = False, stop: Callable[[], bool] = lambda: False) -> bool:
         """Compute it in ``out/runs`` unless it is finished; return whether it is complete."""

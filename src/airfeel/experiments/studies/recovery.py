@@ -143,7 +143,7 @@ def _execute(config: RecoveryStudy, out: Path, force: bool, stop: Callable[[], b
     return study.execute("recovery", config, out, force, _follow(config, stop), _summarise)
 
 
-def steady(values: Sequence[float]) -> float:
+def steady(values: Sequence[float] | Array) -> float:
     """Return the mean of an NMSE over the second half of the rounds, all in dB.
 
     >>> steady([0.0, -10.0, -20.0, -20.0])
