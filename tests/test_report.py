@@ -140,7 +140,7 @@ def test_a_report_reads_every_file_of_a_run_once(campaign, monkeypatch):
     monkeypatch.setattr(Path, "open", opening)
     write_report(campaign)
     finished = list(campaign.glob("runs/*/summary.json"))
-    for name in ("summary.json", "rounds.jsonl", "timings.jsonl"):
+    for name in ("summary.json", "rounds.jsonl", "config.toml", "timings.jsonl"):
         counts = [opened[summary.with_name(name)] for summary in finished]
         assert max(counts) == 1 and (sum(counts) == len(finished) or name == "timings.jsonl")
 

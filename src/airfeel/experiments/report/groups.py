@@ -69,7 +69,7 @@ def _compared(run: FinishedRun) -> dict[str, Any]:
     ``config.toml`` marks the keys that the run's scheme did not read.
     """
     unread, section = set(_INCIDENTAL), ""
-    for line in (run.folder / "config.toml").read_text(encoding="utf-8").splitlines():
+    for line in run.toml.splitlines():
         if line.startswith("["):
             section = line.strip("[] ") + "."
         elif mark := _UNREAD.match(line):

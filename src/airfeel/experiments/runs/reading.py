@@ -37,9 +37,14 @@ class FinishedRun:
         return [json.loads(line) for line in self.content.splitlines()]
 
     @cached_property
+    def toml(self) -> str:
+        """The text of ``config.toml``."""
+        return (self.folder / "config.toml").read_text(encoding="utf-8")
+
+    @cached_property
     def settings(self) -> dict[str, Any]:
-        """What the run was started with, by dotted key."""
-        return read_settings(self.folder)
+        """What the run was started with, by dotted key; nothing of it is checked."""
+        return mistakes.flatten(tomllib.loads(self.toml))
 
     @cached_property
     def seconds(self) -> dict[int, float]:
@@ -72,11 +77,6 @@ def read_rows(path: Path) -> list[Row]:
 def read_records(path: Path) -> list[Record]:
     """Return the records of the run in ``path``."""
     return [Record.from_json(line) for line in (path / "rounds.jsonl").read_text().splitlines()]
-
-
-def read_settings(path: Path) -> dict[str, Any]:
-    """Return what the run in ``path`` was started with, by dotted key; nothing of it is checked."""
-    return mistakes.flatten(tomllib.loads((path / "config.toml").read_text(encoding="utf-8")))
 
 
 def read_seconds(path: Path) -> dict[int, float]:
