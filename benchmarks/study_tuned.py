@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from airfeel.config import load_config
-from airfeel.experiments.runs.rundir import read_records
+from airfeel.experiments.runs.reading import read_records
 from airfeel.experiments.runs.runner import execute
 
 CHOOSING, REPORTING = (10, 11), (0, 1, 2)

@@ -5,7 +5,9 @@ import json
 
 import numpy as np
 
-from airfeel.experiments.campaigns.collect import remember_experiment
+from airfeel.experiments.campaigns.collect import collect
+from airfeel.experiments.campaigns.folder import Begun, Member, ResultsFolder, remember_experiment
+from airfeel.experiments.runs.reading import FinishedRun
 from airfeel.experiments.runs.rundir import open_run
 from airfeel.simulation.records import Record
 
@@ -55,8 +57,21 @@ def write_run(config, out, finish=True):
 
 def write_experiment(experiment, out, missing=0):
     """Write all runs of an experiment but the last few."""
-    remember_experiment(experiment, out)
     runs = experiment.runs()
+    remember_experiment(experiment, out, runs)
     for run in runs[: len(runs) - missing]:
-        if not (out / "runs" / run.work.label()).exists():
-            write_run(run.work, out)
+        if not (out / "runs" / run.label).exists():
+            write_run(run.config, out)
+
+
+def collected(experiment, out):
+    """Return what a folder has of an experiment, whether or not it was remembered there."""
+    members = [Member(run.curve, run.variant, run.seed, run.label) for run in experiment.runs()]
+    return collect(Begun(experiment, members), ResultsFolder(out))
+
+
+def finished(rows, folder=None):
+    """Return a finished run with these records, which may still be changed."""
+    run = FinishedRun(folder, {}, b"")
+    run.__dict__["rows"] = rows
+    return run

@@ -6,6 +6,8 @@ import json
 import re
 import time
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from scipy import stats
@@ -13,10 +15,10 @@ from scipy import stats
 import fakes
 from airfeel.cli import main
 from airfeel.config import load_config
-from airfeel.experiments.campaigns.collect import collect, remember_experiment
-from airfeel.experiments.campaigns.kinds import KINDS
+from airfeel.experiments.campaigns.folder import ResultsFolder, remember_experiment
 from airfeel.experiments.campaigns.plan import Experiment, shipped
-from airfeel.experiments.report.groups import average, group_runs, interval, read_runs
+from airfeel.experiments.report.groups import group_runs, read_runs
+from airfeel.experiments.report.means import average, interval
 from airfeel.experiments.runs.rundir import open_run
 from airfeel.simulation.records import Record
 from browser import opened
@@ -66,7 +68,7 @@ def test_interval_is_students():
 
 
 def test_seeds_are_averaged_round_by_round(results):
-    groups = group_runs(read_runs(results)[0])
+    groups = group_runs(read_runs(ResultsFolder(results))[0])
     assert [(g.label, len(g.runs)) for g in groups] == [("error_free", 3), ("tsa_ga", 3)]
     rows = [run.rows for run in groups[0].runs]
     means = average(rows, "accuracy")
@@ -80,8 +82,15 @@ def test_labels_name_what_differs(tmp_path):
         for seed in range(2):
             add_run(tmp_path, "tsa_ga", seed, **{"uplink.ratio": ratio})
     add_run(tmp_path, "a_dsgd", 0)
-    labels = [group.label for group in group_runs(read_runs(tmp_path)[0])]
-    assert labels == ["tsa_ga, uplink.ratio = 0.05", "tsa_ga, uplink.ratio = 0.1", "a_dsgd"]
+    labels = [group.label for group in group_runs(read_runs(ResultsFolder(tmp_path))[0])]
+    assert labels == ["a_dsgd", "tsa_ga, uplink.ratio = 0.05", "tsa_ga, uplink.ratio = 0.1"]
+
+
+def test_what_a_scheme_does_not_read_tells_no_runs_apart(tmp_path):
+    for seed, ratio in enumerate((0.05, 0.1)):
+        add_run(tmp_path, "error_free", seed, **{"uplink.ratio": ratio, "name": f"run{seed}"})
+    (group,) = group_runs(read_runs(ResultsFolder(tmp_path))[0])
+    assert (group.label, len(group.runs)) == ("error_free", 2)
 
 
 def test_unfinished_and_damaged_runs_are_named_and_left_out(results):
@@ -98,12 +107,55 @@ def test_unfinished_and_damaged_runs_are_named_and_left_out(results):
     assert all(note in html for note in report.left_out)
 
 
-def test_a_run_of_another_version_is_named_and_left_out(results):
+def test_a_run_of_another_version_or_of_somebody_s_own_scheme_is_shown(results):
+    """Whatever its configuration names: it is neither checked nor imported."""
+    configs = sorted(results.glob("runs/tsa_ga-*/config.toml"))
+    for config in configs:
+        text = config.read_text().replace('scheme = "tsa_ga"', 'scheme = "no_such_package.schemes:Mine"')
+        config.write_text(text + "\n[next_year]\nkey = 1\n")
+    report = write_report(results)
+    assert report.left_out == []
+    rows = report.exhibits[0].headlines[0].rows[1:]
+    assert [row[:2] for row in rows] == [["error_free", "3"], ["no_such_package.schemes:Mine", "3"]]
+    table = (results / "results.csv").read_text()
+    assert table.count("\nrun,no_such_package.schemes:Mine,") == 3 * ROUNDS
+    assert "no_such_package.schemes:Mine" in report.page.read_text()
+
+
+def test_an_unreadable_configuration_is_named_and_left_out(results):
     config = next(results.glob("runs/tsa_ga-*/config.toml"))
-    config.write_text(config.read_text() + "\n[next_year]\nkey = 1\n")
-    runs, left_out = read_runs(results)
+    config.write_text("scheme = ")
+    runs, left_out = read_runs(ResultsFolder(results))
     assert len(runs) == 5
-    assert left_out == [f"{config.parent.name}: its configuration cannot be read by this version, left out"]
+    assert left_out == [f"{config.parent.name}: its configuration cannot be read, left out"]
+
+
+def test_a_report_reads_every_file_of_a_run_once(campaign, monkeypatch):
+    opened, real = Counter(), Path.open
+
+    def opening(path, *arguments, **options):
+        opened[path] += 1
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", opening)
+    write_report(campaign)
+    finished = list(campaign.glob("runs/*/summary.json"))
+    for name in ("summary.json", "rounds.jsonl", "config.toml", "timings.jsonl"):
+        counts = [opened[summary.with_name(name)] for summary in finished]
+        assert max(counts) == 1 and (sum(counts) == len(finished) or name == "timings.jsonl")
+
+
+def test_an_experiment_without_its_list_of_runs_is_named_and_its_runs_stay(campaign):
+    (campaign / "experiments" / "sweep.json").unlink()
+    report = write_report(campaign)
+    assert [exhibit.name for exhibit in report.exhibits] == ["fig5a", "runs"]
+    assert report.left_out == [
+        "experiment sweep is left out: the list of its runs is missing or damaged; "
+        "the command that computed it writes it again"
+    ]
+    shown = [row[0] for row in report.exhibits[1].headlines[0].rows[1:]]
+    expected = ["a_dsgd, uplink.ratio = 0.04", "a_dsgd, uplink.ratio = 0.1", "error_free"]
+    assert shown == [*expected, "tsa_ga, uplink.ratio = 0.04", "tsa_ga, uplink.ratio = 0.1"]
 
 
 def test_a_folder_without_runs_is_one_sentence(tmp_path):
@@ -112,7 +164,7 @@ def test_a_folder_without_runs_is_one_sentence(tmp_path):
 
 
 def test_table_shows_the_last_round(results):
-    rows = summary_table(group_runs(read_runs(results)[0]))
+    rows = summary_table(group_runs(read_runs(ResultsFolder(results))[0]))
     half = stats.t.ppf(0.975, 2) * 0.01 / 3**0.5
     assert rows[1] == ["error_free", "3", "12", f"0.7500 ± {half:.4f}", "0.0833 ± 0.0000", "-", "9,420"]
     assert rows[2][5] == "-12.0 ± 0.0"
@@ -186,7 +238,7 @@ def campaign(tmp_path):
 def test_final_accuracy_is_that_of_the_last_tenth_seed_by_seed(tmp_path):
     experiment = sweep().shortened(rounds=30)
     fakes.write_experiment(experiment, tmp_path)
-    collected = collect(experiment, tmp_path)
+    collected = fakes.collected(experiment, tmp_path)
 
     def late(curve, seed):
         return sum(row["accuracy"] for row in collected.line(curve, "s/N = 0.1").rows[seed][-3:]) / 3
@@ -204,13 +256,13 @@ def test_final_accuracy_is_that_of_the_last_tenth_seed_by_seed(tmp_path):
 
 def test_the_mean_gap_is_taken_over_the_variants_all_curves_share(tmp_path):
     fakes.write_experiment(sweep(), tmp_path, missing=3)
-    assert mean_gap_table(collect(sweep(), tmp_path)) == []  # one curve has a single variant
+    assert mean_gap_table(fakes.collected(sweep(), tmp_path)) == []  # one curve has a single variant
 
 
 def test_many_variants_become_rows(tmp_path):
     experiment = sweep(ratios=(0.05, 0.1, 0.2, 0.3, 0.4, 0.5))
     fakes.write_experiment(experiment, tmp_path)
-    table = accuracy_table(collect(experiment, tmp_path))
+    table = accuracy_table(fakes.collected(experiment, tmp_path))
     assert table[0] == ["variant", "error-free", "tsa-ga", "a-dsgd"]
     assert len(table) == 7
 
@@ -227,7 +279,7 @@ def test_many_variants_become_rows(tmp_path):
 def test_the_number_of_curves_decides_how_they_are_told_apart(tmp_path, curves, ratios, split, dashed):
     experiment = sweep(curves, ratios)
     fakes.write_experiment(experiment, tmp_path)
-    drawing = show_experiment(collect(experiment, tmp_path)).drawings[0]
+    drawing = show_experiment(fakes.collected(experiment, tmp_path)).drawings[0]
     assert drawing.split is split
     assert dashed in drawing.payload()["dashes"]
     _, svg = drawing.save(tmp_path / "figure")
@@ -236,7 +288,9 @@ def test_the_number_of_curves_decides_how_they_are_told_apart(tmp_path, curves, 
 
 
 def test_a_curve_keeps_its_colour_where_another_has_nothing_to_show(campaign):
-    first, second = (drawing.payload() for drawing in show_experiment(collect(sweep(), campaign)).drawings)
+    first, second = (
+        drawing.payload() for drawing in show_experiment(fakes.collected(sweep(), campaign)).drawings
+    )
     colours = dict(zip(first["names"], first["colours"], strict=True))
     assert "error-free" not in second["names"]
     assert second["colours"] == [colours[name] for name in second["names"]]
@@ -279,7 +333,9 @@ def test_figures_of_the_same_name_get_files_of_their_own(tmp_path):
 def test_settings_are_readable(tmp_path):
     experiment = shipped("fig6").shortened(4, 1)
     fakes.write_experiment(experiment, tmp_path)
-    tables = {table.title: table.rows for table in show_experiment(collect(experiment, tmp_path)).settings}
+    tables = {
+        table.title: table.rows for table in show_experiment(fakes.collected(experiment, tmp_path)).settings
+    }
     assert ["A-DSGD", "a_dsgd", "0.5 × uplink.ratio"] in tables["Curves"]
     assert ["s/N = 0.04", "0.04"] in tables["Variants"]
     assert ["uplink.power", "500.0"] in tables["All runs"]
@@ -402,8 +458,8 @@ def numbers_can_be_saved(shown, campaign):
     assert len(rows) == 6 * ROUNDS
     last = next(row for row in rows[::-1] if row["curve"] == "tsa-ga" and row["variant"] == "s/N = 0.1")
     assert (last["round"], last["symbols"], last["seeds"]) == (str(ROUNDS), str(785 * ROUNDS), "3")
-    values = [row["accuracy"] for rows in collect(sweep(), campaign).line("tsa-ga", "s/N = 0.1").rows.values()
-              for row in rows if row["round"] == ROUNDS]  # fmt: skip
+    line = fakes.collected(sweep(), campaign).line("tsa-ga", "s/N = 0.1")
+    values = [row["accuracy"] for rows in line.rows.values() for row in rows if row["round"] == ROUNDS]
     assert float(last["mean"]) == pytest.approx(sum(values) / 3, rel=1e-4)
     assert float(last["low"]) == pytest.approx(interval(0, values).low, abs=1e-3)
 
@@ -424,9 +480,10 @@ def test_figures_of_other_kinds_can_be_saved_too(tmp_path, chromium, tmp_path_fa
             {"name": "course", "title": "NMSE", "kind": "evolution", "variant": "20.0 dB"},
         ],
     )
-    remember_experiment(experiment, tmp_path)
-    for run in experiment.runs():
-        KINDS["recovery"].execute(run.work, tmp_path, False, lambda: False)
+    runs = experiment.runs()
+    remember_experiment(experiment, tmp_path, runs)
+    for run in runs:
+        run.do(tmp_path)
     report = write_report(tmp_path)
     with opened(chromium, report.page.as_uri(), tmp_path_factory.mktemp("profile")) as shown:
         shown.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))

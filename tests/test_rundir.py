@@ -1,6 +1,7 @@
 """A run's folder: whole files, one owner, and recovery from every kind of damage."""
 
 import dataclasses
+import hashlib
 import json
 import subprocess
 import sys
@@ -10,14 +11,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import airfeel
+from airfeel import storage
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import load_config
 from airfeel.experiments.runs import checkpoint
 from airfeel.experiments.runs.files import RunError
-from airfeel.experiments.runs.rundir import finished, open_run, read_aggregate, read_records
+from airfeel.experiments.runs.reading import finished, read_aggregate, read_records
+from airfeel.experiments.runs.rundir import open_run
 from airfeel.simulation import Record
 
 CONFIG = load_config(None, {"rounds": 6})
+
+
+@dataclasses.dataclass(frozen=True)
+class Own:
+    """A state of somebody's own scheme."""
+
+    values: np.ndarray
 
 
 def state_of(round):
@@ -74,12 +85,47 @@ def test_any_damaged_byte_is_noticed(tmp_path_factory, data):
         checkpoint.load(path)
 
 
-def test_a_checkpoint_can_only_name_airfeel_s_own_dataclasses():
-    for name in ("subprocess:Popen", "airfeel.config:load_config", "airfeel.nothing:X"):
-        with pytest.raises(checkpoint.Damaged):
-            checkpoint._unpack({"class": name, "fields": {}}, {})
-    with pytest.raises(TypeError, match="cannot hold a set"):
-        checkpoint._pack({1}, {})
+def sealed(path, content):
+    """Write a checkpoint whose checksum is right, whatever is in it."""
+    path.write_bytes(content + hashlib.sha256(content).digest())
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "is no state of airfeel"),
+        (b"not an archive", "is no state of airfeel"),
+        (storage.to_bytes([1, 2]), "is no checkpoint of a run"),
+        (storage.to_bytes({"state": 1, "facts": 3}), "is no checkpoint of a run"),
+        (storage.to_bytes({"state": 1}), "is no checkpoint of a run"),
+    ],
+)
+def test_what_is_no_checkpoint_is_one_sentence_with_the_file(tmp_path, content, sentence):
+    sealed(tmp_path / "checkpoint.npz", content)
+    with pytest.raises(checkpoint.Damaged, match=sentence) as raised:
+        checkpoint.load(tmp_path / "checkpoint.npz")
+    assert str(raised.value).startswith(str(tmp_path / "checkpoint.npz"))
+
+
+def test_forged_facts_start_the_run_again(tmp_path):
+    for facts in ({}, {"version": airfeel.__version__}, {"round": "x", "length": 10**30}):
+        with open_run(CONFIG, tmp_path) as folder:
+            folder.restore()
+            write_rounds(folder, 1, 2)
+            sealed(folder.checkpoint, storage.to_bytes({"state": (1,), "facts": facts}))
+            assert folder.restore() is None
+            assert "is no checkpoint of this version: not used" in folder.notes[-2]
+
+
+def test_a_checkpoint_can_only_name_trusted_dataclasses(tmp_path):
+    path = tmp_path / "checkpoint.npz"
+    checkpoint.save(path, Own(np.arange(3)), {})
+    with pytest.raises(checkpoint.Damaged, match=f"names the class {__name__}:Own, which is not trusted"):
+        checkpoint.load(path)
+    state, _ = checkpoint.load(path, trusted=[__name__])
+    assert isinstance(state, Own) and state.values.tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="state.0 is a set: must be"):
+        checkpoint.save(path, {1}, {})
 
 
 def test_rounds_after_the_checkpoint_are_cut_and_the_rest_is_kept(tmp_path):

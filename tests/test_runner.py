@@ -1,9 +1,13 @@
 """A run that is stopped, damaged and continued ends with the same bytes as one nobody touched."""
 
+from dataclasses import dataclass, replace
+
 import pytest
 
 import small
 from airfeel.config import load_config
+from airfeel.experiments.runs import runner
+from airfeel.experiments.runs.progress import Silent
 from airfeel.experiments.runs.runner import execute
 
 DAMAGE = {
@@ -75,3 +79,47 @@ def test_a_finished_run_with_altered_records_is_computed_again(config, whole, tm
     again = execute(config, tmp_path)
     assert again.computed
     assert (ended.folder / "rounds.jsonl").read_bytes() == (whole.folder / "rounds.jsonl").read_bytes()
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The state of somebody's own part."""
+
+    steps: int = 0
+
+
+@dataclass(frozen=True)
+class Counting:
+    """An optimizer that is not airfeel's, with a state that is not airfeel's either."""
+
+    def init(self, size):
+        return Taken()
+
+    def update(self, state, theta, mean, rate):
+        return theta - (rate / (1 + state.steps)) * mean, Taken(state.steps + 1)
+
+
+class Heard(Silent):
+    """Remembers after which round a run began, and why."""
+
+    def begin(self, rounds, done, notes):
+        self.done, self.notes = done, list(notes)
+
+
+def test_a_run_with_a_part_of_one_s_own_goes_on_from_its_state(config, tmp_path, monkeypatch):
+    real = runner.assemble
+    monkeypatch.setattr(runner, "assemble", lambda config: replace(real(config), optimizer=Counting()))
+    whole = execute(config, tmp_path / "whole")
+    execute(config, tmp_path / "parts", stop=stop_after(7))
+    heard = Heard()
+    ended = execute(config, tmp_path / "parts", progress=heard)
+    assert (heard.done, heard.notes) == (7, ["continuing after round 7"])
+    assert (ended.folder / "rounds.jsonl").read_bytes() == (whole.folder / "rounds.jsonl").read_bytes()
+    # Without that part, nobody vouches for the class that the checkpoint names.
+    monkeypatch.undo()
+    execute(config, tmp_path / "parts", force=True, stop=stop_after(1))
+    (tmp_path / "parts/runs" / ended.folder.name / "checkpoint.npz").write_bytes(
+        (whole.folder / "checkpoint.npz").read_bytes()
+    )
+    execute(config, tmp_path / "parts", progress=heard)
+    assert heard.done == 0 and f"names the class {__name__}:Taken, which is not trusted" in heard.notes[0]

@@ -12,7 +12,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from airfeel.experiments.campaigns.collect import collect, known_experiments
+from airfeel.experiments.campaigns.collect import collect
+from airfeel.experiments.campaigns.folder import ResultsFolder
 from airfeel.experiments.report.claims import claims_table, judge
 from airfeel.experiments.report.costs import campaign, cost_table
 from airfeel.experiments.report.environment import environment
@@ -23,7 +24,8 @@ HERE = Path(__file__).resolve().parent
 
 def main(folder):
     """Write everything anew."""
-    collected = {experiment.name: collect(experiment, folder) for experiment in known_experiments(folder)}
+    results = ResultsFolder(folder)
+    collected = {one.experiment.name: collect(one, results) for one in results.experiments()[0]}
     fresh(HERE / "figures")
     fresh(HERE / "tables")
     for path in sorted((folder / "figures").glob("*.svg")):

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from airfeel.beliefs.chains import ChainParams as ChainParams
     from airfeel.config import Config as Config
     from airfeel.config import load_config as load_config
+    from airfeel.experiments.campaigns.results import read_results as read_results
     from airfeel.learning.datasets import Dataset as Dataset
     from airfeel.operators import GaussianMatrix as GaussianMatrix
     from airfeel.operators import PartialDCT as PartialDCT
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from airfeel.receivers.base import Estimate as Estimate
     from airfeel.receivers.base import Receiver as Receiver
     from airfeel.receivers.base import Reception as Reception
-    from airfeel.receivers.storage import load_state as load_state
-    from airfeel.receivers.storage import save_state as save_state
     from airfeel.receivers.tsaga import TSAGA as TSAGA
     from airfeel.receivers.turbo_cs import TurboCS as TurboCS
     from airfeel.registry import option as option
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from airfeel.schemes.compressed import Compressed as Compressed
     from airfeel.simulation import Record as Record
     from airfeel.simulation import train as train
+    from airfeel.storage import load_state as load_state
+    from airfeel.storage import save_state as save_state
     from airfeel.streams import stream as stream
     from airfeel.theory.evolution import state_evolution as state_evolution
 
@@ -60,10 +61,11 @@ _HOMES = {
     "TurboCS": "receivers.turbo_cs",
     "dot_test": "operators",
     "load_config": "config",
-    "load_state": "receivers.storage",
     "option": "registry",
-    "save_state": "receivers.storage",
     "size_of": "schemes.base",
+    "load_state": "storage",
+    "read_results": "experiments.campaigns.results",
+    "save_state": "storage",
     "state_evolution": "theory.evolution",
     "stream": "streams",
     "train": "simulation",

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from scipy import stats
 
+import fakes
 from airfeel.experiments.campaigns.collect import Collected, Line
 from airfeel.experiments.campaigns.plan import Experiment, shipped
 from airfeel.experiments.report import claims, measures
@@ -43,10 +44,15 @@ def course(level, per_round=785):
     ]
 
 
+def line_of(curve, rows):
+    """Return a line made of records by seed."""
+    return Line(curve, "", {seed: fakes.finished(of_seed) for seed, of_seed in rows.items()})
+
+
 def results(experiment, levels, folder=None):
     """Return an experiment with a list of accuracies, one per seed, by curve and variant."""
     lines = [
-        Line(curve, variant, dict(enumerate(map(course, of_seeds))), dict.fromkeys(range(9), folder))
+        Line(curve, variant, {seed: fakes.finished(course(of), folder) for seed, of in enumerate(of_seeds)})
         for (curve, variant), of_seeds in levels.items()
     ]
     return {experiment: Collected(Experiment(name=experiment, title="made up"), lines, 0)}
@@ -156,7 +162,9 @@ def test_exponent_of_the_time(tmp_path, powers, expected):
             rows = [{"round": t, "seconds": seconds * (400 if t == 1 else 4)} for t in (1, 2, 3)]
             (folder / "timings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         iterations = [{"round": t, "iterations": 4} for t in (1, 2, 3)]
-        lines.append(Line("A", variant, dict.fromkeys(folders, iterations), folders))
+        lines.append(
+            Line("A", variant, {seed: fakes.finished(iterations, path) for seed, path in folders.items()})
+        )
     collected = {"e": Collected(Experiment(name="e", title="e"), lines, 0)}
     rule = {"kind": "exponent", "measure": "log_seconds", "low": 0.9, "high": 1.3, "sizes": sizes}
     verdict = judge_claim(one_claim(each={"experiment": "e"}, a={"curve": "A"}, **rule), collected)
@@ -186,7 +194,7 @@ def test_runs_of_different_length_are_not_compared():
     collected = results("e", {("A", ""): [90, 91, 92], ("B", ""): [80, 81, 82]})
     shorter = dict(collected["e"].lines[0].rows)
     shorter[1] = shorter[1][:5]
-    lines = [Line("A", "", shorter, {}), collected["e"].lines[1]]
+    lines = [line_of("A", shorter), collected["e"].lines[1]]
     collected = {"e": Collected(collected["e"].experiment, lines, 0)}
     longer = results("e", {("A", ""): [90, 92], ("B", ""): [80, 82]})
     assert judge_claim(one_claim(**ABOVE), collected).parts == judge_claim(one_claim(**ABOVE), longer).parts
@@ -247,7 +255,7 @@ def test_table_and_json():
 
 def test_measures_at_any_number_of_rounds():
     rows = [{"round": t, "accuracy": t / 100, "symbols": 10 * t, "nmse_db": -10.0} for t in range(1, 31)]
-    line = Line("A", "", {0: rows, 1: rows[:1], 2: [row | {"accuracy": None} for row in rows]}, {})
+    line = line_of("A", {0: rows, 1: rows[:1], 2: [row | {"accuracy": None} for row in rows]})
     assert measures.final(line, 0) == pytest.approx(29) and measures.rate(line, 0) == pytest.approx(5.5)
     assert measures.final(line, 1) == measures.rate(line, 1) == pytest.approx(1)
     assert math.isnan(measures.final(line, 2)) and math.isnan(measures.rate(line, 2))
@@ -257,12 +265,12 @@ def test_measures_at_any_number_of_rounds():
 
 def test_measures_of_the_theory():
     rows = [{"nmse_db": -9.0, "predicted_nmse_db": p} for p in (-3.0, -6.0, -5.5, -10.0, -10.0, -10.0)]
-    line = Line("A", "", {0: rows, 1: course(50)}, {})
+    line = line_of("A", {0: rows, 1: course(50)})
     assert measures.unpredicted_db(line, 0) == pytest.approx(1)
     rows[0]["nmse_db"] = -4.0
     assert measures.improvement_db(line, 0) == pytest.approx(5)
     rows = [{"gap": 1.0, "printed_bound": 10.0}, {"gap": 0.5, "printed_bound": 0.05}]
-    line = Line("A", "", {0: rows[:1], 1: rows, 2: []}, {})
+    line = line_of("A", {0: rows[:1], 1: rows, 2: []})
     assert measures.bound_over_gap(line, 0) == pytest.approx(1)
     assert measures.bound_over_gap(line, 1) == pytest.approx(-1)
     for measure in (measures.bound_over_gap, measures.unpredicted_db, measures.improvement_db):
@@ -273,7 +281,7 @@ def test_rate_per_symbol_ends_with_the_smaller_budget():
     """One curve spends 10 symbols per round and rises by a point each, the other 50 and 10 points."""
     slow = [{"round": t, "accuracy": t / 100, "symbols": 10 * t} for t in range(1, 21)]
     fast = [{"round": t, "accuracy": t / 10, "symbols": 50 * t} for t in range(1, 21)]
-    lines = [Line("A", "", {0: slow}, {}), Line("B", "", {0: fast}, {})]
+    lines = [line_of("A", {0: slow}), line_of("B", {0: fast})]
     # From 50 to 200 symbols: 5 to 20 % against 10 to 40 %.
     assert measures.rate_per_symbol(lines, 0) == pytest.approx([12.5, 25.0])
     fast[:] = [row | {"accuracy": None} for row in fast]

@@ -20,7 +20,7 @@ TRAINING = [name for name in SHIPPED if shipped(name).kind == "training"]
 
 def settings(name):
     """Return curve, variant and configuration of every run with the first seed."""
-    return {(run.curve, run.variant): run.work for run in shipped(name).runs() if run.seed == 0}
+    return {(run.curve, run.variant): run.config for run in shipped(name).runs() if run.seed == 0}
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -74,7 +74,7 @@ def test_fig7_varies_the_power_and_fig8_the_classes():
 
 
 def test_figures_share_runs():
-    labels = {name: {run.work.label() for run in shipped(name).runs()} for name in TRAINING}
+    labels = {name: {run.label for run in shipped(name).runs()} for name in TRAINING}
     assert len(labels["fig6"] & labels["fig7"]) == 9  # P = 500: three schemes, three seeds
     assert len(labels["fig5b"] & labels["fig6"]) == 9  # both A-DSGD, and error-free with k/N = 0.2
     assert len(labels["fig5a"] & labels["fig8"]) == 6  # both A-DSGD, IID
@@ -90,7 +90,7 @@ def test_all_is_the_paper_and_nothing_beyond():
 
 def test_fewer_rounds_and_seeds():
     short = shipped("fig5a").shortened(rounds=7, seeds=1)
-    assert [run.work.rounds for run in short.runs()] == [7] * 6
+    assert [run.rounds for run in short.runs()] == [7] * 6
     assert {run.seed for run in short.runs()} == {0}
     assert shipped("fig5a").shortened() == shipped("fig5a")
 
@@ -128,8 +128,8 @@ def test_curves_win_over_variants_and_those_over_the_base(tmp_path):
     uplink.sparsity = { of = "uplink.ratio", times = 0.5 }
     """
     (run,) = read_experiment(write(tmp_path, text)).runs()
-    uplink = run.work.uplink
-    assert (uplink.ratio, uplink.power, uplink.sparsity, run.work.rounds) == (0.1, 2.0, 0.05, 3)
+    uplink = run.config.uplink
+    assert (uplink.ratio, uplink.power, uplink.sparsity, run.rounds) == (0.1, 2.0, 0.05, 3)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def reproduce(out, *words):
 def test_every_shipped_experiment_runs_two_rounds(tmp_path):
     rows = reproduce(tmp_path, *SHIPPED, "--rounds", "2", "--seeds", "1")
     assert {row["experiment"] for row in rows} == set(SHIPPED)
-    planned = {run.work.label() for e in select(SHIPPED) for run in e.shortened(2, 1).runs()}
+    planned = {run.label for e in select(SHIPPED) for run in e.shortened(2, 1).runs()}
     assert {path.parent.name for path in tmp_path.glob("runs/*/summary.json")} == planned
     assert json.loads((tmp_path / "campaign.json").read_text())["runs"] == len(planned)
     assert {row["accuracy"] != "" for row in rows if row["experiment"] == "fig5a"} == {True}

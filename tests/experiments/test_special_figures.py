@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import airfeel as af
+import fakes
 import small
-from airfeel.experiments.campaigns.collect import Collected, collect
-from airfeel.experiments.campaigns.kinds import KINDS
+from airfeel.experiments.campaigns.collect import Collected
 from airfeel.experiments.campaigns.plan import Experiment, FigureSpec, read_experiment
 from airfeel.experiments.report.special_figures import FACTS, SPECIAL
 from airfeel.experiments.runs.rundir import open_run
@@ -83,8 +83,8 @@ def compute(name, text, out) -> Collected:
     file.write_text(text)
     experiment = read_experiment(file)
     for run in experiment.runs():
-        assert KINDS[experiment.kind].execute(run.work, out, False, lambda: False)
-    return collect(experiment, out)
+        assert run.do(out)
+    return fakes.collected(experiment, out)
 
 
 def spec_of(kind, **options):

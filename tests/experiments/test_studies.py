@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import small
+from airfeel.experiments.campaigns.folder import ResultsFolder, remember_experiment
 from airfeel.experiments.campaigns.kinds import KINDS
 from airfeel.experiments.campaigns.plan import PAPER, Experiment, read_experiment, shipped
 from airfeel.experiments.campaigns.results import write_results
 from airfeel.experiments.report.groups import read_runs
-from airfeel.experiments.runs.rundir import finished, read_rows, run_path
+from airfeel.experiments.runs.reading import finished, read_rows
 from airfeel.experiments.studies import recovery
 
 SCHEMES = ["tsa_ga", "tsa_ga_no_support", "tsa_ga_no_amplitude", "turbo_cs", "a_dsgd", "a_dsgd_mmse"]
@@ -32,8 +33,8 @@ def trees(tmp_path):
 
 
 def do(kind, tree, out, force=False, stop=lambda: False):
-    work = KINDS[kind].load(tree, "here")
-    return KINDS[kind].execute(work, out, force, stop), run_path(work, out)
+    work = KINDS[kind](tree, "here")
+    return work.do(out, force, stop), out / "runs" / work.label
 
 
 @pytest.mark.parametrize("kind", ["recovery", "bound"])
@@ -55,7 +56,7 @@ def test_equal_studies_are_equal_files_and_are_done_once(kind, trees, tmp_path):
 def test_a_study_of_no_known_experiment_is_named_and_left_out_of_a_report(kind, trees, tmp_path):
     _, path = do(kind, trees[kind], tmp_path)
     sentence = f"{path.name}: a study ({kind}) of no known experiment, left out"
-    assert read_runs(tmp_path) == ([], [sentence])
+    assert read_runs(ResultsFolder(tmp_path)) == ([], [sentence])
 
 
 @pytest.mark.parametrize("kind", ["recovery", "bound"])
@@ -78,14 +79,15 @@ def test_every_receiver_recovers_what_is_predicted(scheme, tmp_path):
 
 def test_receivers_meet_the_same_signals():
     """Only then a difference is one between receivers."""
-    dct, gauss = (recovery.load({**SMALL, "scheme": scheme}, "x") for scheme in ("turbo_cs", "a_dsgd"))
+    dct, gauss = (recovery.work({**SMALL, "scheme": scheme}, "x").config for scheme in ("turbo_cs", "a_dsgd"))
     for (_, one), (_, other) in zip(recovery._receptions(dct), recovery._receptions(gauss), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_snr_is_that_of_a_measurement():
     for scheme in ("turbo_cs", "a_dsgd"):
-        work = recovery.load({**SMALL, "scheme": scheme, "beta": 1.0, "p01": 0.5, "rounds": 60}, "x")
+        tree = {**SMALL, "scheme": scheme, "beta": 1.0, "p01": 0.5, "rounds": 60}
+        work = recovery.work(tree, "x").config
         pairs = [(r.operator @ x, r.observation) for r, x in recovery._receptions(work)]
         signal = np.mean([np.mean(clean**2) for clean, _ in pairs])
         noise = np.mean([np.mean((heard - clean) ** 2) for clean, heard in pairs])
@@ -117,7 +119,7 @@ def test_learning_starts_elsewhere_and_keeps_the_chain_on_record(tmp_path):
 )
 def test_a_mistake_is_one_sentence(kind, change, sentence, trees):
     with pytest.raises(ValueError) as raised:
-        KINDS[kind].load({**trees[kind], **change}, "here")
+        KINDS[kind]({**trees[kind], **change}, "here")
     assert str(raised.value).startswith(sentence) and "\n" not in str(raised.value)
 
 
@@ -141,18 +143,18 @@ def test_studies_are_in_the_table(tmp_path):
         'kind = "recovery"\nrounds = 2\nseeds = [0]\n[base]\nsize = 300\n[grid]\nratio = [0.2, 0.4]\n'
     )
     experiment = read_experiment(file)
-    for run in experiment.runs():
-        KINDS["recovery"].execute(run.work, tmp_path, False, lambda: False)
-    (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments" / "own.toml").write_text(experiment.to_toml())
-    lines = write_results(tmp_path).read_text().splitlines()
+    runs = experiment.runs()
+    for run in runs:
+        run.do(tmp_path)
+    remember_experiment(experiment, tmp_path, runs)
+    lines = write_results(ResultsFolder(tmp_path)).read_text().splitlines()
     assert len(lines) == 5 and lines[0].endswith(",ratio") and lines[1].endswith(",0.2")
 
 
 @pytest.mark.parametrize("name", PAPER)
 def test_shipped_experiments_are_valid(name):
     experiment = shipped(name)
-    labels = [run.work.label() for run in experiment.runs()]
+    labels = [run.label for run in experiment.runs()]
     assert len(set(labels)) == len(labels)
     assert experiment.figures
     assert Experiment.model_validate_json(json.dumps(experiment.model_dump(mode="json"))) == experiment
@@ -166,5 +168,5 @@ def test_studies_are_shortened_but_never_lengthened():
 
 def test_effort_grows_with_the_work():
     runs = shipped("cost").runs()
-    efforts = [KINDS["recovery"].effort(run.work) for run in runs]
+    efforts = [run.effort for run in runs]
     assert efforts[0] < efforts[-1]

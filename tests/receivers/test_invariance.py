@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.sparse.linalg import aslinearoperator
 
 import airfeel as af
-from airfeel.receivers.storage import pack_state
+from airfeel.storage import pack as pack_state
 from airfeel.streams import stream
 from modeldata import Model, stream_of
 

@@ -8,7 +8,7 @@ from scipy.special import expit, logit
 
 import airfeel as af
 from airfeel.beliefs.temporal import MESSAGES
-from airfeel.receivers.storage import pack_state
+from airfeel.storage import pack as pack_state
 from airfeel.streams import stream
 from modeldata import Model, realised, run, stream_of
 from oracles import dense_partial_dct

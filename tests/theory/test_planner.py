@@ -11,12 +11,12 @@ from airfeel.schemes.a_dsgd import ADsgd
 from airfeel.schemes.base import Setting
 from airfeel.schemes.round import begin, carry
 from airfeel.schemes.turbo_cs import IndependentTurboCS
-from airfeel.theory.planner import Link, Method, Plan, solve_power, solve_rows
+from airfeel.theory.planner import LinkBudget, Method, Plan, solve_power, solve_rows
 from modeldata import Model, run, stream_of
 
 CHAIN = af.ChainParams(activity=0.1, p01=0.02, beta=0.05)
 QUICK = Plan(CHAIN, rounds=16, samples=8000)
-LINK = Link(size=7850, rows=1570, devices=25, power=200.0)
+LINK = LinkBudget(size=7850, rows=1570, devices=25, power=200.0)
 
 
 @pytest.mark.parametrize("seed", [3, 4, 5])
@@ -39,7 +39,7 @@ def test_reference_model_is_the_noise_of_equal_devices(scheme, method, seed):
     gradients = np.tile(gradient, (devices, 1))
     weights = np.full(devices, 1 / devices)
     aggregate, _ = carry(scheme, Air(), state, gradients, weights, seed=seed, round=1)
-    link = Link(size, 1000, devices, power=500.0)
+    link = LinkBudget(size, 1000, devices, power=500.0)
     prediction = Plan(CHAIN, method, rounds=1, samples=800).predict(link)
     # tau of the first iteration, less what the signal adds to it: (48), or its relative for unit columns.
     first, v = prediction.tau[0, 0], prediction.v[0, 0]
@@ -52,7 +52,7 @@ def test_bandwidth_keeps_energy_or_snr():
     assert LINK.with_rows(785, "snr").snr == pytest.approx(LINK.snr)
     assert LINK.with_rows(785, "snr").power == pytest.approx(LINK.power / 2)
     assert LINK.with_snr(7.0).snr == pytest.approx(7.0)
-    assert Link(excess=2.0).snr == pytest.approx(Link().snr / 2)
+    assert LinkBudget(excess=2.0).snr == pytest.approx(LinkBudget().snr / 2)
 
 
 @pytest.mark.parametrize("hold", ["energy", "snr"])
@@ -91,11 +91,11 @@ def test_memory_needs_less_bandwidth():
         (lambda: solve_rows(QUICK, LINK, 1.0), ["target_nmse = 1.0", "< 0"]),
         (lambda: solve_power(QUICK, LINK, math.nan), ["target_nmse = nan"]),
         (lambda: solve_rows(QUICK, LINK, -10.0, "voltage"), ["hold = 'voltage'"]),
-        (lambda: Link(rows=0), ["rows = 0"]),
-        (lambda: Link(size=100, rows=101), ["rows = 101"]),
-        (lambda: Link(devices=0), ["devices = 0"]),
-        (lambda: Link(power=-1.0), ["power = -1.0"]),
-        (lambda: Link(channel_noise=0.0), ["channel_noise = 0.0"]),
+        (lambda: LinkBudget(rows=0), ["rows = 0"]),
+        (lambda: LinkBudget(size=100, rows=101), ["rows = 101"]),
+        (lambda: LinkBudget(devices=0), ["devices = 0"]),
+        (lambda: LinkBudget(power=-1.0), ["power = -1.0"]),
+        (lambda: LinkBudget(channel_noise=0.0), ["channel_noise = 0.0"]),
         (lambda: Method(denoiser="hard"), ["denoiser = 'hard'"]),
     ],
 )
@@ -125,10 +125,10 @@ def test_simulation_confirms_the_answer():
 
 
 CASES = [
-    (af.ChainParams(0.05, 0.01, 0.01), Link(), -15.0),
-    (af.ChainParams(0.2, 0.005, 0.005), Link(), -15.0),
-    (af.ChainParams(0.1, 0.1, 0.1), Link(rows=2000, power=50.0), -10.0),
-    (af.ChainParams(0.03, 0.02, 0.3), Link(), -20.0),
+    (af.ChainParams(0.05, 0.01, 0.01), LinkBudget(), -15.0),
+    (af.ChainParams(0.2, 0.005, 0.005), LinkBudget(), -15.0),
+    (af.ChainParams(0.1, 0.1, 0.1), LinkBudget(rows=2000, power=50.0), -10.0),
+    (af.ChainParams(0.03, 0.02, 0.3), LinkBudget(), -20.0),
 ]
 
 

@@ -10,7 +10,7 @@ import airfeel as af
 import small
 from airfeel.cli import main
 from airfeel.experiments.studies.planning import contour
-from airfeel.theory.planner import Link, Method, Plan
+from airfeel.theory.planner import LinkBudget, Method, Plan
 
 QUICK = ["--samples", "4000", "--rounds", "8"]
 
@@ -37,10 +37,10 @@ def test_numbers_are_those_of_the_plan(capsys):
     answer = json.loads(predict(capsys, "--json", "--activity", "0.05", *options))
     method = Method(**answer["method"])
     plan = Plan(af.ChainParams(0.05, 0.02, 0.03), method, rounds=8, samples=4000, seed=4)
-    expected = plan.predict(Link(rows=1570))
+    expected = plan.predict(LinkBudget(rows=1570))
     assert answer["nmse_db"] == pytest.approx(expected.nmse_db, abs=1e-4)
     assert answer["believed_nmse_db"] == pytest.approx(10 * np.log10(expected.variance / 0.05), abs=1e-4)
-    assert answer["steady_nmse_db"] == pytest.approx(plan.steady_db(Link(rows=1570)), abs=1e-4)
+    assert answer["steady_nmse_db"] == pytest.approx(plan.steady_db(LinkBudget(rows=1570)), abs=1e-4)
     for error, nmse, deviation in zip(
         answer["nmse_db_error"], expected.nmse, expected.nmse_error, strict=True
     ):
@@ -130,8 +130,8 @@ def test_map_is_drawn_and_does_not_depend_on_the_processes(tmp_path):
     charts = pytest.importorskip("airfeel.experiments.report.theory_charts")
     plan = Plan(af.ChainParams(0.1, 0.02, 0.05), Method(), rounds=4, samples=1600)
     heard = []
-    field = contour(plan, Link(), cells=3, told=lambda done, of: heard.append((done, of)))
+    field = contour(plan, LinkBudget(), cells=3, told=lambda done, of: heard.append((done, of)))
     assert heard[-1] == (9, 9) and field.nmse_db.shape == (3, 3)
-    assert field.nmse_db[1, 1] == plan.steady_db(Link(rows=round(field.ratios[1] * 7850), power=500.0))
-    png, svg = charts.draw_map(field, Link()).save(tmp_path / "map")
+    assert field.nmse_db[1, 1] == plan.steady_db(LinkBudget(rows=round(field.ratios[1] * 7850), power=500.0))
+    png, svg = charts.draw_map(field, LinkBudget()).save(tmp_path / "map")
     assert png.read_bytes()[:4] == b"\x89PNG" and "<svg" in svg.read_text()

@@ -9,9 +9,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from airfeel.experiments.studies.inspection import (
+    AggregateStatistics,
     Recorded,
     Recovery,
-    Statistics,
     compare_receivers,
     read_recorded,
     statistics,
@@ -64,7 +64,7 @@ def _told(rounds: int) -> Callable[[int], None]:
     return told
 
 
-def _draw(folder: Path, recorded: Recorded, found: Statistics, recovery: Recovery) -> None:
+def _draw(folder: Path, recorded: Recorded, found: AggregateStatistics, recovery: Recovery) -> None:
     """Write the figures, or say why there are none."""
     try:
         from airfeel.experiments.report.inspection_charts import draw_inspection

@@ -11,9 +11,10 @@ from cyclopts import Parameter
 
 from airfeel.commands.run import Settings, load
 from airfeel.config import parse_override
-from airfeel.experiments.studies.planning import budget, contour, decibel, from_config, from_run
-from airfeel.theory.planner import Link, Plan, solve_power, solve_rows
+from airfeel.experiments.studies.planning import budget, contour, from_config, from_run
+from airfeel.theory.planner import LinkBudget, Plan, solve_power, solve_rows
 from airfeel.theory.prediction import Prediction
+from airfeel.units import count, decibel, from_decibel
 
 _log = logging.getLogger("airfeel")
 
@@ -100,7 +101,7 @@ def predict(
         _draw(plan, link, figure)
 
 
-def _read(source: str, settings: list[str] | None) -> tuple[Plan, Link]:
+def _read(source: str, settings: list[str] | None) -> tuple[Plan, LinkBudget]:
     """Return plan and link of a configuration file, of a run's folder, or of the defaults."""
     if source and Path(source).is_dir():
         if not (Path(source) / "rounds.jsonl").exists():
@@ -110,25 +111,25 @@ def _read(source: str, settings: list[str] | None) -> tuple[Plan, Link]:
 
 
 def _link(
-    link: Link,
+    link: LinkBudget,
     ratio: float | None,
     power: float | None,
     snr_db: float | None,
     devices: int | None,
     size: int | None,
-) -> Link:
+) -> LinkBudget:
     """Return the link with what was given on the command line."""
     ratio = link.ratio if ratio is None else ratio
     if not 0 < ratio <= 1:
         raise ValueError(f"ratio = {ratio}: must be a finite number > 0 and <= 1")
     size = link.size if size is None else size
-    link = replace(link, size=size, rows=max(1, round(ratio * size)))
+    link = replace(link, size=size, rows=count(ratio, size))
     devices = link.devices if devices is None else devices
     link = replace(link, devices=devices, power=link.power if power is None else power)
-    return link if snr_db is None else link.with_snr(10 ** (snr_db / 10))
+    return link if snr_db is None else link.with_snr(from_decibel(snr_db))
 
 
-def _as_json(plan: Plan, link: Link, prediction: Prediction, hold: str) -> str:
+def _as_json(plan: Plan, link: LinkBudget, prediction: Prediction, hold: str) -> str:
     chain, method = plan.chain, plan.method
     return json.dumps(
         {
@@ -146,7 +147,7 @@ def _as_json(plan: Plan, link: Link, prediction: Prediction, hold: str) -> str:
     )
 
 
-def _as_text(plan: Plan, link: Link, prediction: Prediction, hold: str) -> str:
+def _as_text(plan: Plan, link: LinkBudget, prediction: Prediction, hold: str) -> str:
     chain = plan.chain
     lines = [f"lambda = {chain.activity:.4g}, p01 = {chain.p01:.4g}, beta = {chain.beta:.4g}", ""]
     lines.append("round   NMSE (dB)   standard error   what the receiver believes (dB)")
@@ -161,7 +162,7 @@ def _as_text(plan: Plan, link: Link, prediction: Prediction, hold: str) -> str:
     return "\n".join(lines)
 
 
-def _draw(plan: Plan, link: Link, stem: Path) -> None:
+def _draw(plan: Plan, link: LinkBudget, stem: Path) -> None:
     """Compute and write the map."""
     from airfeel.experiments.report.theory_charts import draw_map
 
@@ -178,7 +179,7 @@ def _error_db(prediction: Prediction) -> Any:
 
 
 def _believed_db(prediction: Prediction) -> Any:
-    return 10 * np.log10(prediction.variance / prediction.power)
+    return decibel(prediction.variance / prediction.power)
 
 
 def _rounded(values: Any) -> list[float]:

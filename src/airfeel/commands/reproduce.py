@@ -9,9 +9,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from airfeel.experiments.campaigns import overview
-from airfeel.experiments.campaigns.campaign import FailedRuns, carry_out, jobs_of
-from airfeel.experiments.campaigns.collect import remember_experiment
+from airfeel.experiments.campaigns.campaign import FailedRuns, carry_out, without_repeats
 from airfeel.experiments.campaigns.engines import check_engine
+from airfeel.experiments.campaigns.folder import ResultsFolder, remember_experiment
 from airfeel.experiments.campaigns.plan import (
     QUICK_ROUNDS,
     QUICK_SEEDS,
@@ -108,19 +108,21 @@ def _compute(
     experiments: Sequence[Experiment], out: Path, engine: str | None, workers: int | None, force: bool
 ) -> None:
     """Carry out the experiments, write the table over all runs and say what came of it."""
-    jobs = jobs_of(experiments)  # every mistake in a configuration is found here, before anything is computed
+    # Every mistake in a configuration is found here, before anything is computed.
+    planned = [experiment.runs() for experiment in experiments]
     check_engine(engine)
-    for experiment in experiments:
-        remember_experiment(experiment, out)
-    _log.info(f"{', '.join(experiment.name for experiment in experiments)}: {len(jobs)} runs in {out}")
-    outcome = carry_out(jobs, out, engine=engine, workers=workers, force=force, overview=overview.choose())
-    table = write_results(out)
-    if outcome.stopped:
+    for experiment, members in zip(experiments, planned, strict=True):
+        remember_experiment(experiment, out, members)
+    runs = without_repeats(run for members in planned for run in members)
+    _log.info(f"{', '.join(experiment.name for experiment in experiments)}: {len(runs)} runs in {out}")
+    tally = carry_out(runs, out, engine=engine, workers=workers, force=force, overview=overview.choose())
+    table = write_results(ResultsFolder(out))
+    if tally.stopped:
         raise KeyboardInterrupt("stopped; what was computed is kept, and the same command goes on from there")
-    if outcome.failures:
-        lines = [f"{label}: {error}" for label, error in outcome.failures.items()]
-        raise FailedRuns("\n".join([f"{len(lines)} of {len(jobs)} runs failed", *lines]))
-    _log.info(f"{outcome.computed} runs computed, {outcome.skipped} were finished before")
+    if tally.failures:
+        lines = [f"{label}: {error}" for label, error in tally.failures.items()]
+        raise FailedRuns("\n".join([f"{len(lines)} of {len(runs)} runs failed", *lines]))
+    _log.info(f"{tally.computed} runs computed, {tally.skipped} were finished before")
     _log.info(f"as a page: {shlex.join(['airfeel', 'report', str(out)])}")
     print(table)
 

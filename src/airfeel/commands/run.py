@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from airfeel.config import Config, load_config, parse_override
+from airfeel.experiments.campaigns.folder import ResultsFolder
 from airfeel.experiments.campaigns.results import write_results
 from airfeel.experiments.runs import progress
 from airfeel.experiments.runs.rundir import run_path
@@ -56,7 +57,7 @@ def run(
         raise KeyboardInterrupt(
             f"stopped after round {outcome.round} of {loaded.rounds}; to continue: {shlex.join(again)}"
         )
-    table = write_results(out)
+    table = write_results(ResultsFolder(out))
     _report(loaded, outcome, table)
     print(outcome.folder)
 

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from airfeel.learning.tasks import Score
 from airfeel.schemes.round import Aggregate
+from airfeel.units import decibel
 
 Array = NDArray[np.floating[Any]]
-
-_FLOOR = 1e-40  # an error of exactly zero is reported as -400 dB
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class Record:
     accuracy, loss
         On the test set, after this round's update.
     nmse_db
-        10 log10(||x^ - x||^2 / ||x||^2).
+        10 log10(||x^ - x||^2 / ||x||^2); an error of exactly zero is -400 dB.
     above_zero_db
         The estimate is worse than none: NMSE above 0 dB.
     cumulative_nmse_db
@@ -91,7 +90,7 @@ def make_record(
 
     ``sums`` are x and x^ summed over all rounds up to this one; ``energy`` and ``symbols`` are totals too.
     """
-    nmse = decibel(aggregate.nmse)
+    nmse = _decibel(aggregate.nmse)
     found, overlap = _found_support(aggregate)
     info, radio = aggregate.info, aggregate.alpha is not None
     chain = None if info is None else info.chain
@@ -101,7 +100,7 @@ def make_record(
         loss=None if score is None else _finite(score.loss),
         nmse_db=nmse,
         above_zero_db=None if nmse is None else nmse > 0,
-        cumulative_nmse_db=decibel(_relative_error(*sums)) if symbols else None,
+        cumulative_nmse_db=_decibel(_relative_error(*sums)) if symbols else None,
         support=int(np.count_nonzero(aggregate.truth)),
         support_found=found,
         support_overlap=overlap,
@@ -119,13 +118,8 @@ def make_record(
     )
 
 
-def decibel(ratio: float | None) -> float | None:
-    """Return a power ratio in decibel, None as None.
-
-    >>> decibel(0.1)
-    -10.0
-    """
-    return None if ratio is None else 10 * math.log10(max(ratio, _FLOOR))
+def _decibel(ratio: float | None) -> float | None:
+    return None if ratio is None else decibel(ratio)
 
 
 def _found_support(aggregate: Aggregate) -> tuple[int | None, int | None]:

@@ -17,7 +17,7 @@ from airfeel.beliefs.chains import ChainParams, stationary
 from airfeel.beliefs.spike_slab import SpikeSlab, denoise, log_odds, posterior
 from airfeel.beliefs.temporal import MESSAGES, Belief
 from airfeel.theory.prediction import Prediction
-from airfeel.theory.scalar import extrinsic_variance, linear_variance, sample_paths
+from airfeel.theory.scalar import extrinsic_variance, linear_variance, sample_paths, standard_error
 
 Array = NDArray[Any]
 
@@ -201,7 +201,7 @@ def _assemble(setting: Setting, fixed: list[_Round]) -> Prediction:
         actual_v=actual_v,
         variance=np.array([float(done.variance.mean()) for done in fixed]),
         mse=errors.mean(axis=1),
-        mse_error=errors.std(axis=1, ddof=1) / np.sqrt(BATCHES),
+        mse_error=standard_error(errors),
         iterations=np.array([len(done.course) for done in fixed]),
     )
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from airfeel import _checks
 from airfeel.beliefs.chains import ChainParams
 from airfeel.beliefs.spike_slab import weigh
-from airfeel.theory.scalar import extrinsic_variance, linear_variance, sample_paths
+from airfeel.theory.scalar import extrinsic_variance, linear_variance, sample_paths, standard_error
 
 Array = NDArray[Any]
 
@@ -49,8 +49,7 @@ class ExactCourse:
         Batches are compared one by one: they share all random numbers from round to round.
         """
         steps = np.concatenate([np.diff(a, axis=axis).reshape(-1, BATCHES) for a in (self.tau, self.v)])
-        spread = steps.std(axis=1, ddof=1) / np.sqrt(BATCHES)
-        rise = steps.mean(axis=1)
+        spread, rise = standard_error(steps), steps.mean(axis=1)
         # Differences at the level of rounding are no rise.
         return float(np.max(np.where(rise > 1e-9 * self.v.max(), rise / np.maximum(spread, 1e-300), 0.0)))
 

@@ -13,6 +13,7 @@ from airfeel.beliefs.chains import ChainParams
 from airfeel.theory.amp import DENOISERS, amp_evolution
 from airfeel.theory.evolution import state_evolution
 from airfeel.theory.prediction import Prediction
+from airfeel.units import decibel
 
 HOLDS = ("energy", "snr")
 STEP = 1.01  # an answer is within this factor of the smallest one
@@ -20,7 +21,7 @@ QUIETEST, LOUDEST = 1e-8, 1e8  # receive SNR per channel use between which a pow
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class LinkBudget:
     """The uplink of one round in the reference model.
 
     Parameters
@@ -60,13 +61,13 @@ class Link:
         """Receive SNR per channel use, M^2 P / (s sigma_e^2), less the excess."""
         return self.devices**2 * self.power / (self.rows * self.channel_noise * self.excess)
 
-    def with_rows(self, rows: int, hold: str = "energy") -> "Link":
+    def with_rows(self, rows: int, hold: str = "energy") -> "LinkBudget":
         """Return the link with other bandwidth, the energy per round or the SNR per channel use held."""
         _checks.choice("hold", hold, HOLDS)
         power = self.power if hold == "energy" else self.power * rows / self.rows
         return replace(self, rows=rows, power=power)
 
-    def with_snr(self, snr: float) -> "Link":
+    def with_snr(self, snr: float) -> "LinkBudget":
         """Return the link with the power that gives this receive SNR per channel use."""
         return replace(self, power=self.power * _checks.real("snr", snr, above=0) / self.snr)
 
@@ -96,7 +97,7 @@ class Plan:
     samples: int = 80_000
     seed: int = 0
 
-    def predict(self, link: Link) -> Prediction:
+    def predict(self, link: LinkBudget) -> Prediction:
         """Return the predicted course of recovery over this link."""
         signal = self.chain.activity * self.chain.variance
         if self.method.denoiser is not None:
@@ -117,18 +118,18 @@ class Plan:
             seed=self.seed,
         )
 
-    def steady_db(self, link: Link) -> float:
+    def steady_db(self, link: LinkBudget) -> float:
         """Return the NMSE in steady state, in dB."""
-        return 10 * math.log10(self.predict(link).steady_nmse)
+        return decibel(self.predict(link).steady_nmse)
 
 
 def solve_rows(
     plan: Plan,
-    link: Link,
+    link: LinkBudget,
     target_db: float,
     hold: str = "energy",
     told: Callable[[str], None] = lambda _: None,
-) -> Link:
+) -> LinkBudget:
     """Return the link with the fewest channel uses per round whose steady-state NMSE reaches the target.
 
     ``hold`` says what stays when the bandwidth changes: the ``"energy"`` of a device per round, or the
@@ -154,9 +155,9 @@ def solve_rows(
     return link.with_rows(round(_smallest(reaches, high // 2, high, whole=True)), hold)
 
 
-def _too_few(link: Link, target_db: float, hold: str, found: dict[int, float]) -> str:
+def _too_few(link: LinkBudget, target_db: float, hold: str, found: dict[int, float]) -> str:
     """Say that no bandwidth reaches the target."""
-    kept = f"power = {link.power:g}" if hold == "energy" else f"an SNR of {_db(link.snr):.1f} dB"
+    kept = f"power = {link.power:g}" if hold == "energy" else f"an SNR of {decibel(link.snr):.1f} dB"
     rows = min(found, key=lambda count: found[count])
     return (
         f"target_nmse = {target_db:g} dB: out of reach at {kept}; the best of all bandwidths, "
@@ -165,8 +166,8 @@ def _too_few(link: Link, target_db: float, hold: str, found: dict[int, float]) -
 
 
 def solve_power(
-    plan: Plan, link: Link, target_db: float, told: Callable[[str], None] = lambda _: None
-) -> Link:
+    plan: Plan, link: LinkBudget, target_db: float, told: Callable[[str], None] = lambda _: None
+) -> LinkBudget:
     """Return the link with the least power whose steady-state NMSE reaches the target."""
     _check_target(target_db)
     best = plan.steady_db(link.with_snr(LOUDEST))
@@ -197,7 +198,3 @@ def _smallest(reaches: Callable[[float], bool], low: float, high: float, whole: 
 
 def _check_target(target_db: float) -> None:
     _checks.real("target_nmse", target_db, below=0)
-
-
-def _db(ratio: float) -> float:
-    return 10 * math.log10(ratio)

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from airfeel.units import decibel
+
 Array = NDArray[Any]
 
 
@@ -54,7 +56,7 @@ class Prediction:
     @property
     def nmse_db(self) -> Array:
         """:attr:`nmse` in decibel."""
-        return np.asarray(10 * np.log10(self.nmse))
+        return decibel(self.nmse)
 
     @property
     def tau_fixed(self) -> Array:

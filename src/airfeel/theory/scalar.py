@@ -27,6 +27,11 @@ def extrinsic_variance(mmse: Array, tau: Array) -> Array:
     return np.asarray(mmse * (tau / (tau - mmse)))
 
 
+def standard_error(batches: Array) -> Array:
+    """Return the standard error of the means over batches, which are the columns."""
+    return np.asarray(batches.std(axis=1, ddof=1) / np.sqrt(batches.shape[1]))
+
+
 def sample_paths(chain: ChainParams, batches: int, length: int, seed: int) -> Iterator[tuple[Array, Array]]:
     """Yield x and standard normal noise w, each (batches, length), round after round of stationary chains.
 

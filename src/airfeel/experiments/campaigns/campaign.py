@@ -12,11 +12,10 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from airfeel.experiments.campaigns.engines import Engine, open_engine
-from airfeel.experiments.campaigns.kinds import KINDS, Job
 from airfeel.experiments.campaigns.overview import Overview
-from airfeel.experiments.campaigns.plan import Experiment
 from airfeel.experiments.runs import files
-from airfeel.experiments.runs.rundir import Work, finished
+from airfeel.experiments.runs.reading import finished
+from airfeel.experiments.runs.work import Work
 
 _PATIENCE = 3  # times that processes may die without one run being finished in between
 _GLANCE = 1.0  # seconds between looks at how far the runs are
@@ -27,7 +26,7 @@ class FailedRuns(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Tally:
     """What became of the runs: how many were computed now, how many were there, and the errors by label."""
 
     computed: int
@@ -36,47 +35,42 @@ class Outcome:
     stopped: bool
 
 
-def jobs_of(experiments: Iterable[Experiment]) -> list[Job]:
-    """Return every run of the experiments once, those that several share included."""
-    jobs = {
-        run.work.label(): Job(experiment.kind, run.work)
-        for experiment in experiments
-        for run in experiment.runs()
-    }
-    return list(jobs.values())
+def without_repeats(runs: Iterable[Work]) -> list[Work]:
+    """Return every run once, also where several experiments share it."""
+    return list({run.label: run for run in runs}.values())
 
 
 def carry_out(
-    jobs: Sequence[Job],
+    runs: Sequence[Work],
     out: Path,
     *,
     engine: str | None = None,
     workers: int | None = None,
     force: bool = False,
     overview: Overview,
-) -> Outcome:
-    """Do all jobs that are not done yet.
+) -> Tally:
+    """Compute all runs that are not finished yet.
 
     Parameters
     ----------
-    jobs, out
-        What to do, and the results folder; workers on other machines must see the same folder.
+    runs, out
+        What to compute, no run twice, and the results folder, which workers on other machines must see too.
     engine
         Address of a Dask scheduler; None: processes on this machine.
     workers
         Number of processes; None: one for each core.
     force
-        Do finished ones again.
+        Compute finished ones again.
     overview
         Told how far things are.
     """
-    todo = [job for job in jobs if force or not job.done(out)]
+    todo = [run for run in runs if force or finished(out / "runs" / run.label) is None]
     # The long ones first: a long run that starts last would keep one worker busy and the others idle.
-    todo.sort(key=lambda job: -job.effort)
-    campaign = _Campaign(out, force, overview, {job.label: job for job in todo})
+    todo.sort(key=lambda run: -run.effort)
+    campaign = _Campaign(out, force, overview, {run.label: run for run in todo})
     began = time.perf_counter()
     with overview:
-        overview.begin(todo, len(jobs) - len(todo), out)
+        overview.begin(todo, len(runs) - len(todo), out)
         while campaign.waiting and not campaign.stopped and campaign.patience > 0:
             with open_engine(engine, workers) as opened:
                 campaign.use(opened)
@@ -84,25 +78,24 @@ def carry_out(
         _remember(out, time.perf_counter() - began, opened, campaign.computed)
     for label in campaign.waiting if not campaign.stopped else ():
         campaign.failures[label] = "its process was ended from outside, again and again (memory?)"
-    return Outcome(campaign.computed, len(jobs) - len(todo), campaign.failures, campaign.stopped)
+    return Tally(campaign.computed, len(runs) - len(todo), campaign.failures, campaign.stopped)
 
 
 class _Campaign:
     """The state of :func:`carry_out` while engines come and go."""
 
-    def __init__(self, out: Path, force: bool, overview: Overview, waiting: dict[str, Job]) -> None:
+    def __init__(self, out: Path, force: bool, overview: Overview, waiting: dict[str, Work]) -> None:
         self.out, self.force, self.overview = out.absolute(), force, overview
         self.waiting = waiting
         self.failures: dict[str, str] = {}
         self.computed, self.patience, self.stopped = 0, _PATIENCE, False
 
     def use(self, engine: Engine) -> None:
-        """Give all waiting jobs to an engine until they are done or the engine breaks."""
+        """Give all waiting runs to an engine until they are done or the engine breaks."""
         futures: dict[Future[bool], str] = {}
         try:
-            for label, job in self.waiting.items():
-                words = (job.kind, job.work, str(self.out), self.force, engine.stopping)
-                futures[engine.executor.submit(do, *words)] = label
+            for label, run in self.waiting.items():
+                futures[engine.executor.submit(do, run, str(self.out), self.force, engine.stopping)] = label
             while futures:
                 done, _ = wait(futures, timeout=_GLANCE, return_when=FIRST_COMPLETED)
                 for future in done:
@@ -117,7 +110,7 @@ class _Campaign:
             engine.stop(futures)
 
     def _settle(self, label: str, future: "Future[bool]") -> None:
-        """Take note of how a job ended."""
+        """Take note of how a run ended."""
         try:
             complete = future.result()
         except BrokenProcessPool:
@@ -134,12 +127,12 @@ class _Campaign:
         self.overview.settled(label, self.failures.get(label))
 
 
-def do(kind: str, work: Work, out: str, force: bool, stopping: Callable[[], bool]) -> bool:
-    """Do one job in a worker; return whether it is complete."""
+def do(run: Work, out: str, force: bool, stopping: Callable[[], bool]) -> bool:
+    """Compute one run in a worker; return whether it is complete."""
     if stopping():
         return False
     threadpool_limits(limits=1)  # for good: several runs may share this process
-    return KINDS[kind].execute(work, Path(out), force, stopping)
+    return run.do(Path(out), force, stopping)
 
 
 def _remember(out: Path, seconds: float, engine: Engine, computed: int) -> None:

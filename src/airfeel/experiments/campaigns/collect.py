@@ -1,26 +1,25 @@
-"""What a results folder knows of its experiments: curves with the records of every seed."""
+"""What a results folder knows of an experiment: curves with the finished run of every seed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from airfeel.experiments.campaigns.plan import Experiment, PlannedRun, read_experiment
-from airfeel.experiments.runs import files
-from airfeel.experiments.runs.rundir import finished, read_rows
+from airfeel.experiments.campaigns.folder import Begun, Member, ResultsFolder
+from airfeel.experiments.campaigns.plan import Experiment
+from airfeel.experiments.runs.reading import FinishedRun, Row
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:
-    """One curve under one variant: the rounds of every finished seed, in the order of the seeds.
-
-    ``rows`` holds per seed a list with one dictionary per round, as in ``rounds.jsonl``.
-    """
+    """One curve under one variant: the finished runs by seed, in the order of the seeds."""
 
     curve: str
     variant: str
-    rows: Mapping[int, Sequence[Mapping[str, Any]]]
-    folders: Mapping[int, Path]
+    runs: Mapping[int, FinishedRun]
+
+    @property
+    def rows(self) -> dict[int, Sequence[Row]]:
+        """Per seed one dictionary per round, as in ``rounds.jsonl``."""
+        return {seed: run.rows for seed, run in self.runs.items()}
 
     @property
     def label(self) -> str:
@@ -42,28 +41,15 @@ class Collected:
         return next(wanted, None)
 
 
-def remember_experiment(experiment: Experiment, out: Path) -> None:
-    """Keep the experiment in ``out/experiments``, so that tables and pages know which runs belong to it."""
-    with files.explained(out):
-        (out / "experiments").mkdir(parents=True, exist_ok=True)
-        files.write_atomically(out / "experiments" / f"{experiment.name}.toml", experiment.to_toml().encode())
-
-
-def known_experiments(out: Path) -> list[Experiment]:
-    """Return the experiments that were begun in a results folder, by name."""
-    return [read_experiment(path) for path in sorted((out / "experiments").glob("*.toml"))]
-
-
-def collect(experiment: Experiment, out: Path) -> Collected:
+def collect(begun: Begun, results: ResultsFolder) -> Collected:
     """Read the finished runs of an experiment; curves without any are left out."""
-    groups: dict[tuple[str, str], list[PlannedRun]] = {}
-    runs = experiment.runs()
-    for run in runs:
-        groups.setdefault((run.curve, run.variant), []).append(run)
+    groups: dict[tuple[str, str], list[Member]] = {}
+    for member in begun.members:
+        groups.setdefault((member.curve, member.variant), []).append(member)
     lines = []
     for (curve, variant), members in groups.items():
-        folders = {run.seed: out / "runs" / run.work.label() for run in members}
-        done = {seed: path for seed, path in folders.items() if finished(path) is not None}
+        runs = {member.seed: results.run(member.label) for member in members}
+        done = {seed: run for seed, run in runs.items() if run is not None}
         if done:
-            lines.append(Line(curve, variant, {seed: read_rows(path) for seed, path in done.items()}, done))
-    return Collected(experiment, lines, len(runs) - sum(len(line.rows) for line in lines))
+            lines.append(Line(curve, variant, done))
+    return Collected(begun.experiment, lines, len(begun.members) - sum(len(line.runs) for line in lines))

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
-from airfeel.experiments.campaigns.kinds import Job
 from airfeel.experiments.runs.progress import Display, duration
+from airfeel.experiments.runs.work import Work
 
 _log = logging.getLogger("airfeel")
 
@@ -18,16 +18,16 @@ _log = logging.getLogger("airfeel")
 class Overview(Display):
     """Follows runs by the length of their records on disk, so that it works for every engine alike."""
 
-    def begin(self, jobs: Sequence[Job], skipped: int, out: Path) -> None:
+    def begin(self, runs: Sequence[Work], skipped: int, out: Path) -> None:
         """Hear what is to be done."""
         self._out, self._clock = out, time.perf_counter()
-        self._efforts = {job.label: job.effort for job in jobs}
-        self._rounds = {job.label: job.work.rounds for job in jobs}
+        self._efforts = {run.label: run.effort for run in runs}
+        self._rounds = {run.label: run.rounds for run in runs}
         self._settled: set[str] = set()
         self._seen: dict[str, tuple[int, int]] = {}
         self._at_start = self._done()
         if skipped:
-            self.note(f"{skipped} of {skipped + len(jobs)} runs are finished already")
+            self.note(f"{skipped} of {skipped + len(runs)} runs are finished already")
 
     def update(self) -> None:
         """Look at how far things are."""
@@ -87,9 +87,9 @@ class Live(Overview):
         super().__init__(self._bar)
         self._task = TaskID(0)
 
-    def begin(self, jobs: Sequence[Job], skipped: int, out: Path) -> None:
+    def begin(self, runs: Sequence[Work], skipped: int, out: Path) -> None:
         """Draw the line."""
-        super().begin(jobs, skipped, out)
+        super().begin(runs, skipped, out)
         self._task = self._bar.add_task("", total=sum(self._efforts.values()), words=self.words())
 
     def update(self) -> None:

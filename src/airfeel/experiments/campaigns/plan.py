@@ -7,7 +7,7 @@ Every combination of curve, variant and seed is one run; nothing else is needed 
 import itertools
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError, model_validator
 from airfeel.config import mistakes, toml
 from airfeel.config.sections import Section
 from airfeel.experiments.campaigns.kinds import KINDS
-from airfeel.experiments.runs.rundir import Work
+from airfeel.experiments.runs.work import Work
 from airfeel.ranges import Count
 
 PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
@@ -96,7 +96,7 @@ class Experiment(Section):
                 raise mistakes.Contradiction("figures.variant", figure.variant, f"must be one of {known}")
         return self
 
-    def runs(self) -> list["PlannedRun"]:
+    def runs(self) -> list[Work]:
         """Return every run, in an order that never varies.
 
         Raises
@@ -104,12 +104,12 @@ class Experiment(Section):
         ValueError
             Where a curve and a variant do not make a valid configuration.
         """
-        planned = []
+        planned: list[Work] = []
         for curve, variant, tree in self._combinations():
             place = " / ".join(word for word in (self.name, curve, variant) if word)
             for seed in self.seeds:
-                work: Work = KINDS[self.kind].load({**tree, "seed": seed}, place)
-                planned.append(PlannedRun(curve or work.scheme, variant, seed, work))
+                work = KINDS[self.kind]({**tree, "seed": seed}, place)
+                planned.append(replace(work, curve=curve or work.scheme, variant=variant))
         return planned
 
     def swept(self) -> list[str]:
@@ -160,16 +160,6 @@ class Experiment(Section):
             words = [f"{key} = {value}" for key, value in chosen.items() if key != "scheme"]
             found.append((", ".join(words), _nest(chosen)))
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedRun:
-    """One run of an experiment: which curve, which circumstances, which seed."""
-
-    curve: str
-    variant: str
-    seed: int
-    work: Work
 
 
 def read_experiment(path: Path) -> Experiment:

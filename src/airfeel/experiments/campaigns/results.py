@@ -1,67 +1,134 @@
-"""One table over all finished runs of a folder."""
+"""Tables over all finished runs of a folder: ``results.csv``, and the same for scripts.
+
+Renewing ``results.csv`` costs what has changed, not what is there: ``.results.json`` notes which bytes of the
+table came from which state of which run, so that a run whose files are the same is not read again.
+"""
 
 import csv
+import hashlib
 import io
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from airfeel.config import Config, mistakes
-from airfeel.experiments.campaigns.collect import known_experiments
+import airfeel
+from airfeel.experiments.campaigns.folder import Begun, ResultsFolder
 from airfeel.experiments.runs import files
-from airfeel.experiments.runs.rundir import finished, read_rows
+from airfeel.experiments.runs.reading import FinishedRun
 
 COLUMNS = ("experiment", "scheme", "seed", "round", "accuracy", "loss", "nmse_db", "symbols", "energy")
 _FROM_ROW = COLUMNS[3:]
 
 
-def write_results(out: Path) -> Path:
-    """Write ``out/results.csv``: one line per round of every finished run, in an order that never varies.
+class Source(NamedTuple):
+    """Where lines of the table come from: an experiment (or none), a run, and the state of its files."""
+
+    experiment: str | None
+    label: str
+    stamp: files.Stamp
+
+
+def read_results(folder: str | Path) -> Any:
+    """Return the records of all finished runs below a results folder as a pandas DataFrame.
+
+    There is one row per round. Beside the columns of a record (:class:`airfeel.Record`), ``run`` is the name
+    of the run's folder, and every key of its configuration is a column, such as ``scheme``, ``seed`` and
+    ``uplink.ratio``; where both have the same name, it is the record's. Runs of schemes that are not
+    installed here are read like all others: nothing that a file names is imported.
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError(
+            "read_results needs pandas: pip install pandas; without it, "
+            "airfeel.experiments.campaigns.results.list_results returns the same as a list of dictionaries"
+        ) from error
+    return pandas.DataFrame(list_results(folder))
+
+
+def list_results(folder: str | Path) -> list[dict[str, Any]]:
+    """Return what :func:`read_results` does as a list with one dictionary per round."""
+    results = ResultsFolder(Path(folder))
+    runs = [run for label in results.labels() if (run := results.run(label)) is not None]
+    if not runs:
+        raise ValueError(f"{folder}: has no finished run under {Path(folder) / 'runs'}")
+    return [{"run": run.folder.name, **run.settings, **row} for run in runs for row in run.rows]
+
+
+def write_results(results: ResultsFolder) -> Path:
+    """Write ``results.csv``: one line per round of every finished run, in an order that never varies.
 
     A run that several experiments share has lines in each of them; one that belongs to none is listed under
     its name. The keys that any experiment sweeps are columns too.
     """
-    path = out / "results.csv"
-    experiments = known_experiments(out)
-    keys = list(dict.fromkeys(key for experiment in experiments for key in experiment.swept()))
-    complete = {folder.name: folder for folder in finished_runs(out)}
+    out = results.path
+    path, index = out / "results.csv", out / ".results.json"
     with files.explained(out), files.locked(out / ".results.lock", wait=True):
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*COLUMNS, *keys])
-        alone = dict(complete)
-        for experiment in experiments:
-            labels = dict.fromkeys(run.work.label() for run in experiment.runs())
-            for label in labels:
-                alone.pop(label, None)
-                if label in complete:
-                    writer.writerows(_rows(complete[label], experiment.name, keys))
-        for folder in alone.values():
-            writer.writerows(_rows(folder, None, keys))
-        files.write_atomically(path, text.getvalue().encode())
+        begun, _ = results.experiments()
+        keys = list(dict.fromkeys(key for one in begun for key in one.experiment.swept()))
+        heading = _csv([[*COLUMNS, *keys]])
+        before = _read_blocks(path, index, heading)
+        blocks: dict[Source, bytes] = {}
+        for experiment, label in _places(begun, results.labels()):
+            stamp = results.stamp(label)
+            if stamp is None:
+                continue
+            source = Source(experiment, label, stamp)
+            known = before.get(source)
+            blocks[source] = _block(results.run(label), experiment, keys) if known is None else known
+        table = heading + b"".join(blocks.values())
+        files.write_atomically(path, table)
+        files.write_atomically(index, _index(blocks, table))
     return path
 
 
-def finished_runs(out: Path) -> list[Path]:
-    """Return the folders of all complete runs, sorted by name."""
-    return [path for path in sorted((out / "runs").glob("*")) if finished(path) is not None]
+def _places(begun: Sequence[Begun], labels: Sequence[str]) -> Iterator[tuple[str | None, str]]:
+    """Yield experiment and run in the order of the table: experiments by name, then runs of none."""
+    present, alone = set(labels), dict.fromkeys(labels)
+    for one in begun:
+        for label in dict.fromkeys(member.label for member in one.members):
+            alone.pop(label, None)
+            if label in present:
+                yield one.experiment.name, label
+    for label in alone:
+        yield None, label
 
 
-def read_settings(folder: Path) -> dict[str, Any]:
-    """Return what a run was started with, by dotted key."""
-    return mistakes.flatten(tomllib.loads((folder / "config.toml").read_text(encoding="utf-8")))
-
-
-def read_config(folder: Path) -> Config:
-    """Return the configuration a training run was started with."""
-    return Config.model_validate(tomllib.loads((folder / "config.toml").read_text(encoding="utf-8")))
-
-
-def _rows(folder: Path, experiment: str | None, keys: Sequence[str]) -> Iterator[list[Any]]:
-    """Yield the lines of one run; what does not exist becomes an empty cell."""
-    settings: Mapping[str, Any] = read_settings(folder)
-    head = [experiment or settings.get("name") or "run", settings["scheme"], settings["seed"]]
+def _block(run: FinishedRun | None, experiment: str | None, keys: Sequence[str]) -> bytes:
+    """Return the lines of one run, none of one that is damaged; what does not exist is an empty cell."""
+    if run is None:
+        return b""
+    settings = run.settings
+    head = [experiment or settings.get("name") or "run", settings.get("scheme"), settings.get("seed")]
     tail = [settings.get(key) for key in keys]
-    for row in read_rows(folder):
-        yield [*head, *(row.get(column) for column in _FROM_ROW), *tail]
+    return _csv([*head, *(row.get(column) for column in _FROM_ROW), *tail] for row in run.rows)
+
+
+def _csv(rows: Iterable[Sequence[Any]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+def _index(blocks: Mapping[Source, bytes], table: bytes) -> bytes:
+    """Return which bytes of the table came from where."""
+    rows = [[*source, len(content)] for source, content in blocks.items()]
+    facts = {"airfeel": airfeel.__version__, "sha256": hashlib.sha256(table).hexdigest(), "blocks": rows}
+    return json.dumps(facts, separators=(",", ":")).encode()
+
+
+def _read_blocks(path: Path, index: Path, heading: bytes) -> dict[Source, bytes]:
+    """Return the lines of the present table by source; none where table, index and heading do not fit."""
+    try:
+        table, facts = path.read_bytes(), json.loads(index.read_bytes())
+        known = (facts["airfeel"], facts["sha256"])
+        if known != (airfeel.__version__, hashlib.sha256(table).hexdigest()) or not table.startswith(heading):
+            return {}
+        found, place = {}, len(heading)
+        for experiment, label, stamp, length in facts["blocks"]:
+            found[Source(experiment, label, tuple(stamp))] = table[place : place + length]
+            place += length
+        return found if place == len(table) else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}

@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field
 
 from airfeel.config.sections import Section
 from airfeel.experiments.campaigns.collect import Collected, Line
-from airfeel.experiments.report.groups import interval
+from airfeel.experiments.report.means import interval
 from airfeel.experiments.report.measures import MEASURES
 
 REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
@@ -238,8 +238,8 @@ def _values(comparison: Comparison, collected: Mapping[str, Collected]) -> list[
     if len(known) < len(lines):
         return []
     take, weights = MEASURES[comparison.measure].take, [weight for weight, _ in comparison.terms]
-    common = sorted(set.intersection(*(set(line.rows) for line in known)))
-    seeds = [seed for seed in common if len({len(line.rows[seed]) for line in known}) == 1]
+    common = sorted(set.intersection(*(set(line.runs) for line in known)))
+    seeds = [seed for seed in common if len({len(line.runs[seed].rows) for line in known}) == 1]
     sums = [math.fsum(w * m for w, m in zip(weights, take(known, seed), strict=True)) for seed in seeds]
     return [value for value in sums if math.isfinite(value)]
 

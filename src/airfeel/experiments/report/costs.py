@@ -8,6 +8,7 @@ from typing import Any
 
 from airfeel.experiments.campaigns.collect import Collected
 from airfeel.experiments.runs.progress import duration
+from airfeel.experiments.runs.reading import FinishedRun
 
 Table = list[list[str]]
 
@@ -26,20 +27,20 @@ class Cost:
         return [str(self.runs), f"{self.rounds:,}", duration(self.seconds), each]
 
 
-def cost(folders: Sequence[Path]) -> Cost:
-    """Return what the runs in these folders cost; one without timings counts no seconds."""
-    seconds = [found for folder in folders for found in _seconds(folder)]
-    return Cost(len(folders), len(seconds), sum(seconds))
+def cost(runs: Sequence[FinishedRun]) -> Cost:
+    """Return what these runs cost; one without timings counts no seconds."""
+    seconds = [found for run in runs for found in run.seconds.values()]
+    return Cost(len(runs), len(seconds), sum(seconds))
 
 
 def cost_table(collected: Sequence[Collected]) -> Table:
     """Return one row per experiment, and a last one over all runs, each counted once."""
     rows = [["experiment", "runs", "rounds", "computing time", "seconds per round"]]
-    everything: dict[Path, None] = {}
+    everything: dict[FinishedRun, None] = {}
     for one in collected:
-        folders = _folders(one)
-        everything.update(dict.fromkeys(folders))
-        rows.append([one.experiment.name, *cost(folders).cells()])
+        runs = _runs(one)
+        everything.update(dict.fromkeys(runs))
+        rows.append([one.experiment.name, *cost(runs).cells()])
     if len(collected) > 1:
         rows.append(["all, shared runs counted once", *cost(list(everything)).cells()])
     return rows
@@ -49,7 +50,7 @@ def curve_cost_table(collected: Collected) -> Table:
     """Return one row per curve of an experiment."""
     rows = [["curve", "runs", "rounds", "computing time", "seconds per round"]]
     for curve in dict.fromkeys(line.curve for line in collected.lines):
-        rows.append([curve, *cost(_folders(collected, curve)).cells()])
+        rows.append([curve, *cost(_runs(collected, curve)).cells()])
     return rows
 
 
@@ -63,15 +64,7 @@ def campaign(folder: Path) -> str:
     return f"computed in {duration(seconds)} by {workers} worker{'' if workers == 1 else 's'}"
 
 
-def _folders(collected: Collected, curve: str | None = None) -> list[Path]:
-    """Return each folder once: curves and variants may share runs."""
+def _runs(collected: Collected, curve: str | None = None) -> list[FinishedRun]:
+    """Return each run once: curves and variants may share runs."""
     lines = [line for line in collected.lines if curve in (None, line.curve)]
-    return list(dict.fromkeys(folder for line in lines for folder in line.folders.values()))
-
-
-def _seconds(folder: Path) -> list[float]:
-    try:
-        lines = (folder / "timings.jsonl").read_text(encoding="utf-8").splitlines()
-        return [float(json.loads(line)["seconds"]) for line in lines]
-    except (OSError, ValueError, KeyError):
-        return []
+    return list(dict.fromkeys(run for line in lines for run in line.runs.values()))

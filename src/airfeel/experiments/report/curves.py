@@ -11,7 +11,7 @@ from typing import Any
 
 from airfeel.experiments.report.charts import DASHES, PALETTE, Figure, save_images
 from airfeel.experiments.report.curve_charts import Look, XAxis, page_spec, paper_spec
-from airfeel.experiments.report.groups import Mean, Rows, average
+from airfeel.experiments.report.means import Mean, Rows, average, interval
 
 MOST_POINTS = 400  # per curve on the page; files of results have them all
 MOST_DASHED, MOST_TOGETHER = 4, 16  # variants told apart by dashes, and curves in one plot
@@ -158,6 +158,11 @@ def draw_curves(figure: Figure, curves: Iterable[Curve | None], order: Sequence[
     if len(order) == 1 and len({curve.variant for curve in found}) > 1:
         found = [Curve(curve.variant, "", curve.points, curve.symbols) for curve in found]
         order = [curve.name for curve in found]
+    return _drawing(figure, found, order)
+
+
+def _drawing(figure: Figure, found: Sequence[Curve], order: Sequence[str]) -> CurveDrawing:
+    """Give every curve its colour and dashes."""
     shown = {curve.name for curve in found}
     places = {name: place for place, name in enumerate(order) if name in shown}
     return CurveDrawing(
@@ -167,6 +172,15 @@ def draw_curves(figure: Figure, curves: Iterable[Curve | None], order: Sequence[
         {name: DASHES[(place + place // len(PALETTE)) % len(DASHES)] for name, place in places.items()},
         list(dict.fromkeys(curve.variant for curve in found)),
     )
+
+
+def plain_curves(figure: Figure, data: Mapping[str, tuple[Iterable[float], Iterable[float]]]) -> CurveDrawing:
+    """Make the drawing of named curves without bands, each given by its x and y."""
+    curves = [
+        Curve(name, "", [interval(float(x), [float(y)]) for x, y in zip(xs, ys, strict=False)])
+        for name, (xs, ys) in data.items()
+    ]
+    return _drawing(figure, curves, list(data))
 
 
 def _thinned(count: int) -> list[int]:

@@ -7,7 +7,7 @@ from typing import Any
 import altair
 
 from airfeel.experiments.report.charts import PALETTE, Drawing, Figure
-from airfeel.experiments.report.groups import Mean
+from airfeel.experiments.report.means import Mean
 
 _SHAPES = ["circle", "diamond"]
 

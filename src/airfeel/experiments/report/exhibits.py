@@ -132,7 +132,7 @@ def _figures(experiment: Experiment) -> Sequence[FigureSpec]:
 def _missing(collected: Collected) -> str:
     if not collected.missing:
         return ""
-    planned = collected.missing + sum(len(line.rows) for line in collected.lines)
+    planned = collected.missing + sum(len(line.runs) for line in collected.lines)
     return f"{collected.missing} of {planned} runs are missing; figures and tables show what there is."
 
 

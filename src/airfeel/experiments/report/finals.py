@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from airfeel.experiments.campaigns.collect import Collected, Line
-from airfeel.experiments.report.groups import Mean, interval
+from airfeel.experiments.report.means import interval
 from airfeel.experiments.report.measures import final
 
 WITHOUT_RADIO = ("error-free", "error_free")  # labels of the curve that others are held against
@@ -14,7 +14,7 @@ Table = list[list[str]]
 
 def finals(line: Line) -> dict[int, float]:
     """Return the final accuracy, in percent, of every seed that has one."""
-    found = {seed: final(line, seed) for seed in line.rows}
+    found = {seed: final(line, seed) for seed in line.runs}
     return {seed: value for seed, value in found.items() if math.isfinite(value)}
 
 
@@ -48,9 +48,7 @@ def mean_gap_table(collected: Collected) -> Table:
 
 def cell(values: Sequence[float]) -> str:
     """Return the mean and half the width of its 95 % interval, which a single value does not have."""
-    mean: Mean = interval(0, values)
-    half = f" ± {mean.high - mean.value:.2f}" if mean.seeds > 1 else ""
-    return f"{mean.value:.2f}{half}"
+    return interval(0, values).words(".2f")
 
 
 def _gaps(collected: Collected) -> dict[tuple[str, str], dict[int, float]]:

@@ -1,27 +1,18 @@
-"""Group the finished runs of a results folder and average them over seeds."""
+"""Runs that belong to no experiment: those that differ only in their seed become one curve."""
 
 import json
-import math
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from scipy.special import stdtrit
-
-from airfeel.experiments.campaigns.results import read_config
-from airfeel.experiments.runs.rundir import finished, read_rows
+from airfeel.experiments.campaigns.folder import ResultsFolder
+from airfeel.experiments.runs.reading import FinishedRun
 from airfeel.registry import SCHEMES
 
-Rows = Sequence[Mapping[str, Any]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Run:
-    """One finished run: the settings that determine its result, by dotted key, and one row per round."""
-
-    settings: Mapping[str, Any]
-    rows: Rows
+# What never tells two curves apart: the seed, and what cannot change a result.
+_INCIDENTAL = ("seed", "name", "run.checkpoint_every", "run.threads")
+_UNREAD = re.compile(r"^(?P<key>[\w.]+) = .*# not read by ")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,90 +20,73 @@ class Group:
     """Runs that differ in nothing but the seed, and the words that tell them from the other groups."""
 
     label: str
-    runs: Sequence[Run]
+    runs: Sequence[FinishedRun]
 
 
-@dataclass(frozen=True, slots=True)
-class Mean:
-    """The mean over seeds at one round with its 95 % confidence interval (none with a single seed)."""
-
-    x: float
-    value: float
-    low: float
-    high: float
-    seeds: int
-
-
-def read_runs(folder: Path, elsewhere: Collection[str] = ()) -> tuple[list[Run], list[str]]:
-    """Return the finished runs below ``folder/runs`` and a sentence about each folder left out.
+def read_runs(results: ResultsFolder, elsewhere: Collection[str] = ()) -> tuple[list[FinishedRun], list[str]]:
+    """Return the finished training runs of a folder and a sentence about each run left out.
 
     Folders whose names are in ``elsewhere`` are passed over without a word.
     """
-    summaries = {path: finished(path) for path in sorted((folder / "runs").glob("*")) if path.is_dir()}
-    if not any(summaries.values()):
-        raise ValueError(f"{folder}: has no finished run under {folder / 'runs'}")
+    found = {label: results.run(label) for label in results.labels()}
+    if not any(found.values()):
+        raise ValueError(f"{results.path}: has no finished run under {results.path / 'runs'}")
     runs, left_out = [], []
-    for path, summary in summaries.items():
-        if path.name in elsewhere:
+    for label, run in found.items():
+        if label in elsewhere:
             continue
-        if summary is None:
-            left_out.append(f"{path.name}: not finished or damaged, left out")
-        elif "kind" in summary:
-            left_out.append(f"{path.name}: a study ({summary['kind']}) of no known experiment, left out")
+        if run is None:
+            left_out.append(f"{label}: not finished or damaged, left out")
+        elif "kind" in run.summary:
+            left_out.append(f"{label}: a study ({run.summary['kind']}) of no known experiment, left out")
+        elif not _readable(run):
+            left_out.append(f"{label}: its configuration cannot be read, left out")
         else:
-            try:
-                runs.append(Run(read_config(path).identity(), read_rows(path)))
-            except ValueError:
-                left_out.append(f"{path.name}: its configuration cannot be read by this version, left out")
+            runs.append(run)
     return runs, left_out
 
 
-def group_runs(runs: Iterable[Run]) -> list[Group]:
-    """Put runs together that differ only in their seed; the label names what tells groups apart."""
-    groups: dict[str, list[Run]] = {}
+def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:
+    """Put runs together that differ only in their seed, in order of the labels, which name what differs."""
+    groups: dict[str, tuple[dict[str, Any], list[FinishedRun]]] = {}
     for run in runs:
-        groups.setdefault(json.dumps(_comparable(run.settings), sort_keys=True), []).append(run)
-    members = list(groups.values())
-    named = [Group(_label(m[0], [o[0] for o in members]), m) for m in members]
+        settings = _compared(run)
+        groups.setdefault(json.dumps(settings, sort_keys=True, default=str), (settings, []))[1].append(run)
+    every = [settings for settings, _ in groups.values()]
+    named = [Group(_label(settings, every), members) for settings, members in groups.values()]
     order = {name: place for place, name in enumerate(SCHEMES.names())}
     return sorted(
         named, key=lambda group: (order.get(group.runs[0].settings["scheme"], len(order)), group.label)
     )
 
 
-def average(runs: Iterable[Rows], metric: str, x: str = "round") -> list[Mean]:
-    """Return the mean of ``metric`` over the runs, wherever every one of them has a value."""
-    columns = zip(*runs, strict=False)
-    return [
-        interval(at[0][x], [row[metric] for row in at])
-        for at in columns
-        if all(row.get(metric) is not None for row in at)
-    ]
+def _readable(run: FinishedRun) -> bool:
+    try:
+        return "scheme" in run.settings
+    except (OSError, ValueError):
+        return False
 
 
-def interval(x: float, values: Sequence[float]) -> Mean:
-    """Return the mean of ``values`` with Student's 95 % confidence interval.
+def _compared(run: FinishedRun) -> dict[str, Any]:
+    """Return the settings that two runs must share to be averaged: those that determined the result.
 
-    >>> mean = interval(1, [1.0, 2.0, 3.0])
-    >>> round(mean.value, 3), round(mean.low, 3), round(mean.high, 3)
-    (2.0, -0.484, 4.484)
+    ``config.toml`` lists them; that of version 0.1 only marks the keys that the run's scheme did not read.
     """
-    n, mean = len(values), math.fsum(values) / len(values)
-    half = 0.0
-    if n > 1:
-        spread = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (n - 1))
-        half = float(stdtrit(n - 1, 0.975)) * spread / math.sqrt(n)
-    return Mean(x, mean, mean - half, mean + half, n)
+    hashed = run.settings.get("identity.keys")
+    if isinstance(hashed, list):
+        return {key: run.settings.get(key) for key in hashed if key != "seed"}
+    unread, section = set(_INCIDENTAL), ""
+    for line in run.toml.splitlines():
+        if line.startswith("["):
+            section = line.strip("[] ") + "."
+        elif mark := _UNREAD.match(line):
+            unread.add(section + mark["key"])
+    return {key: value for key, value in run.settings.items() if key not in unread}
 
 
-def _comparable(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that two runs must share to be averaged."""
-    return {key: value for key, value in settings.items() if key != "seed"}
-
-
-def _label(run: Run, others: Sequence[Run]) -> str:
+def _label(settings: Mapping[str, Any], every: Sequence[Mapping[str, Any]]) -> str:
     """Return the scheme, and the values of those keys in which runs of the same scheme differ."""
-    same = [other for other in others if other.settings["scheme"] == run.settings["scheme"]]
-    keys = sorted({key for other in same for key in _comparable(other.settings)})
-    differ = [key for key in keys if len({repr(other.settings.get(key)) for other in same}) > 1]
-    return ", ".join([run.settings["scheme"], *(f"{key} = {run.settings.get(key)}" for key in differ)])
+    same = [other for other in every if other["scheme"] == settings["scheme"]]
+    keys = sorted({key for other in same for key in other})
+    differ = [key for key in keys if len({repr(other.get(key)) for other in same}) > 1]
+    return ", ".join([str(settings["scheme"]), *(f"{key} = {settings.get(key)}" for key in differ)])

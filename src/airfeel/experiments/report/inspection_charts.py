@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel.experiments.report.charts import Drawing, Figure
-from airfeel.experiments.report.theory_charts import curves
-from airfeel.experiments.studies.inspection import Recorded, Recovery, Statistics
+from airfeel.experiments.report.curves import CurveDrawing, plain_curves
+from airfeel.experiments.studies.inspection import AggregateStatistics, Recorded, Recovery
 from airfeel.experiments.studies.verdict import model_correlation, model_persistence
+from airfeel.units import decibel
 
 Array = NDArray[np.floating[Any]]
 
@@ -17,13 +18,15 @@ MAP_COEFFICIENTS, MAP_ROUNDS = 100, 100  # of the magnitude map; more than a pag
 MAP_RANGE = 60.0  # dB below the largest magnitude that are told apart
 
 
-def draw_inspection(recorded: Recorded, found: Statistics, recovery: Recovery) -> list[Drawing]:
+def draw_inspection(
+    recorded: Recorded, found: AggregateStatistics, recovery: Recovery
+) -> list[Drawing | CurveDrawing]:
     """Return sparsity, persistence, correlation, magnitude map and recovery."""
     lags = len(found.persistence)
     counted, learned = "chain counted from round to round", "chain the receiver learned"
     rounds = np.arange(len(recorded.aggregates)) + recorded.first_round
     return [
-        curves(
+        plain_curves(
             Figure("sparsity", "support over time", "", "share of coefficients"),
             {
                 "nonzero": (rounds, found.activity),
@@ -31,7 +34,7 @@ def draw_inspection(recorded: Recorded, found: Statistics, recovery: Recovery) -
                 "zero that become nonzero": (rounds[1:], found.entering),
             },
         ),
-        curves(
+        plain_curves(
             Figure("persistence", "support persistence", "", "P(still nonzero)", x_title="rounds later"),
             {
                 "measured": (range(lags), found.persistence),
@@ -39,7 +42,7 @@ def draw_inspection(recorded: Recorded, found: Statistics, recovery: Recovery) -
                 learned: (range(lags), model_persistence(recovery.learned, lags)),
             },
         ),
-        curves(
+        plain_curves(
             Figure("correlation", "amplitude autocorrelation", "", "correlation", x_title="rounds later"),
             {
                 "measured": (range(lags), found.correlation),
@@ -47,29 +50,29 @@ def draw_inspection(recorded: Recorded, found: Statistics, recovery: Recovery) -
                 learned: (range(lags), model_correlation(recovery.learned, lags)),
             },
         ),
-        magnitude_map(recorded),
-        curves(
+        magnitude_map(recorded.aggregates, recorded.first_round),
+        plain_curves(
             Figure("recovery", "recovery of the recorded aggregates", "", "NMSE (dB)"),
             {
-                "with memory": (rounds, _db(recovery.measured.memory)),
-                "without memory": (rounds, _db(recovery.measured.alone)),
-                "with memory, predicted": (rounds, _db(recovery.predicted.memory)),
-                "without memory, predicted": (rounds, _db(recovery.predicted.alone)),
+                "with memory": (rounds, decibel(recovery.measured.memory)),
+                "without memory": (rounds, decibel(recovery.measured.alone)),
+                "with memory, predicted": (rounds, decibel(recovery.predicted.memory)),
+                "without memory, predicted": (rounds, decibel(recovery.predicted.alone)),
             },
         ),
     ]
 
 
-def magnitude_map(recorded: Recorded) -> Drawing:
+def magnitude_map(aggregates: Array, first_round: int) -> Drawing:
     """Draw |x_n| in dB over rounds for evenly spaced coefficients, as the paper's Fig. 2 does."""
-    count, size = recorded.aggregates.shape
+    count, size = aggregates.shape
     places = np.unique(np.linspace(0, size - 1, min(MAP_COEFFICIENTS, size)).round().astype(int))
     stride = -(-count // MAP_ROUNDS) // 2 * 2 + 1  # odd, or what alternates from round to round is hidden
     rounds = np.arange(0, count, stride)
-    magnitude = np.abs(recorded.aggregates[np.ix_(rounds, places)])
-    level = 20 * np.log10(np.maximum(magnitude / max(magnitude.max(), 1e-300), 10 ** (-MAP_RANGE / 20)))
+    magnitude = np.abs(aggregates[np.ix_(rounds, places)])
+    level = np.maximum(decibel((magnitude / max(magnitude.max(), 1e-300)) ** 2), -MAP_RANGE)
     rows = [
-        {"round": int(round) + recorded.first_round, "place": row, "level": round_(level[i, row])}
+        {"round": int(round) + first_round, "place": row, "level": round_(level[i, row])}
         for i, round in enumerate(rounds)
         for row in range(len(places))
     ]
@@ -82,7 +85,7 @@ def magnitude_map(recorded: Recorded) -> Drawing:
             x=altair.X(
                 "round:O",
                 title="communication round",
-                axis=altair.Axis(values=_ticks(rounds, recorded), labelAngle=0),
+                axis=altair.Axis(values=_ticks(rounds + first_round), labelAngle=0),
             ),
             y=altair.Y("place:O", title=f"{len(places)} of {size} coefficients", axis=bare),
             color=altair.Color("level:Q", title="|x| (dB)", scale=shade),
@@ -99,9 +102,5 @@ def round_(value: float) -> float:
     return round(float(value), 1)
 
 
-def _ticks(rounds: NDArray[np.intp], recorded: Recorded) -> list[int]:
-    return [int(r) + recorded.first_round for r in rounds[:: max(1, len(rounds) // 10)]]
-
-
-def _db(ratio: Any) -> Any:
-    return 10 * np.log10(ratio)
+def _ticks(rounds: NDArray[np.intp]) -> list[int]:
+    return [int(round) for round in rounds[:: max(1, len(rounds) // 10)]]

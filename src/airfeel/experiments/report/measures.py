@@ -3,7 +3,6 @@
 Accuracies are in percent, so that their differences are points.
 """
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,9 @@ from numpy.typing import NDArray
 
 from airfeel.experiments.campaigns.collect import Line
 from airfeel.experiments.runs.files import RunError
+from airfeel.experiments.runs.reading import FinishedRun
 from airfeel.experiments.studies.inspection import Observations, observations
+from airfeel.experiments.studies.recovery import steady
 
 Array = NDArray[np.floating[Any]]
 OfOne = Callable[[Line, int], float]
@@ -93,13 +94,14 @@ def bound_over_gap(line: Line, seed: int) -> float:
 
 def log_seconds(line: Line, seed: int) -> float:
     """Return log10 of the median seconds of a receiver's iteration."""
-    path = line.folders[seed] / "timings.jsonl"
-    if not path.exists():
-        return math.nan
-    seconds = {row["round"]: row["seconds"] for row in map(json.loads, path.read_text().splitlines())}
-    rows = [row for row in line.rows[seed] if row.get("iterations") and seconds.get(row["round"], 0) > 0]
-    shares = [seconds[row["round"]] / row["iterations"] for row in rows]
+    shares = [seconds / iterations for seconds, iterations in timings(line.runs[seed]) if seconds > 0]
     return math.log10(float(np.median(shares))) if shares else math.nan
+
+
+def timings(run: FinishedRun) -> list[tuple[float, int]]:
+    """Return seconds and a receiver's iterations of every round that has both."""
+    rows = [row for row in run.rows if row.get("iterations") and row["round"] in run.seconds]
+    return [(run.seconds[row["round"]], row["iterations"]) for row in rows]
 
 
 def _observed(name: str) -> OfOne:
@@ -107,7 +109,7 @@ def _observed(name: str) -> OfOne:
 
     def take(line: Line, seed: int) -> float:
         try:
-            return float(getattr(_observations(line.folders[seed]), name))
+            return float(getattr(observed(line.runs[seed].folder), name))
         except RunError:  # too few rounds, or no aggregates
             return math.nan
 
@@ -115,7 +117,8 @@ def _observed(name: str) -> OfOne:
 
 
 @lru_cache(maxsize=64)
-def _observations(folder: Path) -> Observations:
+def observed(folder: Path) -> Observations:
+    """Return the observations on a run's recorded aggregates, which take long to read."""
     return observations(folder)
 
 
@@ -125,7 +128,9 @@ def _singly(take: OfOne) -> OfSeveral:
 
 def _column(line: Line, seed: int, key: str, present: str = "") -> Array:
     """Return one column of the records, of the rounds that have a value (in ``present``, where given)."""
-    return np.array([row[key] for row in line.rows[seed] if row.get(present or key) is not None], dtype=float)
+    return np.array(
+        [row[key] for row in line.runs[seed].rows if row.get(present or key) is not None], dtype=float
+    )
 
 
 def _share(values: Array, parts: int) -> int:
@@ -135,7 +140,7 @@ def _share(values: Array, parts: int) -> int:
 
 def _late_db(values: Array) -> float:
     """Return the mean of the second half, taken of the ratios and not of their dB."""
-    return 10 * math.log10(_mean(10 ** (values[len(values) // 2 :] / 10))) if values.size else math.nan
+    return steady(values) if values.size else math.nan
 
 
 def _mean(values: Array) -> float:

@@ -4,15 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from airfeel.experiments.campaigns.collect import Collected, collect, known_experiments
-from airfeel.experiments.campaigns.plan import SHIPPED, Experiment
+from airfeel.experiments.campaigns.collect import Collected, collect
+from airfeel.experiments.campaigns.folder import Begun, ResultsFolder
+from airfeel.experiments.campaigns.plan import SHIPPED
 from airfeel.experiments.campaigns.results import write_results
 from airfeel.experiments.report import page
 from airfeel.experiments.report.claims import Verdict, judge, to_json
 from airfeel.experiments.report.costs import campaign, cost_table
 from airfeel.experiments.report.environment import environment
 from airfeel.experiments.report.exhibits import Exhibit, show_experiment, show_loose
-from airfeel.experiments.report.groups import Group, average, group_runs, read_runs
+from airfeel.experiments.report.groups import Group, group_runs, read_runs
+from airfeel.experiments.report.means import average
 from airfeel.experiments.runs.files import explained, write_atomically
 
 
@@ -42,17 +44,18 @@ def write_report(folder: Path, title: str = "airfeel results") -> Report:
     title
         The page's heading.
     """
-    experiments = sorted(known_experiments(folder), key=_place)
-    members = {run.work.label() for experiment in experiments for run in experiment.runs()}
-    runs, left_out = read_runs(folder, members)
-    collected = [collect(experiment, folder) for experiment in experiments]
+    results = ResultsFolder(folder)
+    begun, unknown = results.experiments()
+    runs, left_out = read_runs(results, {member.label for one in begun for member in one.members})
+    left_out += unknown
+    collected = [collect(one, results) for one in sorted(begun, key=_place)]
     exhibits = show_all(collected, group_runs(runs))
     verdicts = judge({one.experiment.name: one for one in collected})
     with explained(folder):
         (folder / "figures").mkdir(exist_ok=True)
         drawings = [drawing for exhibit in exhibits for drawing in exhibit.drawings]
         images = [path for d in drawings for path in d.save(folder / "figures" / d.figure.name)]
-        data = [write_results(folder)]
+        data = [write_results(results)]
         content = page.Content(
             title=title,
             exhibits=exhibits,
@@ -91,16 +94,12 @@ def summary_table(groups: Sequence[Group]) -> list[list[str]]:
     return rows
 
 
-def _place(experiment: Experiment) -> tuple[int, str]:
+def _place(begun: Begun) -> tuple[int, str]:
     """Return the place of an experiment on the page: the paper's figures first, one's own sweeps last."""
-    shipped = experiment.name in SHIPPED
-    return SHIPPED.index(experiment.name) if shipped else len(SHIPPED), experiment.name
+    name = begun.experiment.name
+    return SHIPPED.index(name) if name in SHIPPED else len(SHIPPED), name
 
 
 def _cell(group: Group, metric: str, form: str) -> str:
     means = average([run.rows for run in group.runs], metric)
-    if not means:
-        return "-"
-    last = means[-1]
-    half = f" ± {last.high - last.value:{form}}" if last.seeds > 1 else ""
-    return f"{last.value:{form}}{half}"
+    return means[-1].words(form) if means else "-"

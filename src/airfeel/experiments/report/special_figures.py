@@ -1,21 +1,19 @@
 """Figures that are no plain curves of training, and facts under them. Needs the extra ``report``."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, replace
-from pathlib import Path
 
 import numpy as np
 
 from airfeel.experiments.campaigns.collect import Collected, Line
 from airfeel.experiments.campaigns.plan import FigureSpec
-from airfeel.experiments.campaigns.results import read_settings
 from airfeel.experiments.report.charts import Drawing, Figure
 from airfeel.experiments.report.curves import Curve, CurveDrawing, draw_curves
 from airfeel.experiments.report.dot_charts import Point, dots
-from airfeel.experiments.report.groups import average, interval
 from airfeel.experiments.report.inspection_charts import magnitude_map
-from airfeel.experiments.studies.inspection import observations, read_recorded
+from airfeel.experiments.report.means import average, interval
+from airfeel.experiments.report.measures import observed, timings
+from airfeel.experiments.studies.inspection import read_aggregates
 from airfeel.experiments.studies.recovery import steady
 
 Facts = list[list[str]]
@@ -33,8 +31,9 @@ def draw_magnitudes(spec: FigureSpec, collected: Collected) -> Drawing | None:
     lines = _lines(spec, collected)
     if not lines:
         return None
-    folder = next(iter(lines[0].folders.values()))
-    return replace(magnitude_map(read_recorded(folder)), figure=_figure(spec, "coefficient"))
+    run = next(iter(lines[0].runs.values()))
+    aggregates, records = read_aggregates(run.folder)
+    return replace(magnitude_map(aggregates, records[0].round), figure=_figure(spec, "coefficient"))
 
 
 def draw_evolution(spec: FigureSpec, collected: Collected) -> CurveDrawing | None:
@@ -82,12 +81,13 @@ def magnitude_facts(collected: Collected) -> Facts:
         ("3: amplitudes correlated", "correlation with the next round"),
         ("3: amplitudes correlated", "correlation two rounds later"),
     )
-    folders = [folder for line in collected.lines for folder in line.folders.values()]
+    folders = [run.folder for line in collected.lines for run in line.runs.values()]
     if not folders:
         return []
-    values = np.array([astuple(observations(folder)) for folder in folders]).T
-    rows = [[*text, _words(list(row), 3)] for text, row in zip(words, values, strict=True)]
-    anew = [words[2][0], "the same for supports drawn anew in every round", _words(list(1 - values[0]), 3)]
+    values = np.array([astuple(observed(folder)) for folder in folders]).T
+    rows = [[*text, interval(0, list(row)).words(".3f")] for text, row in zip(words, values, strict=True)]
+    chance = interval(0, list(1 - values[0])).words(".3f")
+    anew = [words[2][0], "the same for supports drawn anew in every round", chance]
     rows.insert(4, anew)
     return [["observation", "quantity", "mean with 95 % interval"], *rows]
 
@@ -98,7 +98,7 @@ def recovery_facts(collected: Collected) -> Facts:
         [
             line.variant,
             line.curve,
-            _words(_steady(line, "nmse_db"), 2),
+            interval(0, _steady(line, "nmse_db")).words(".2f"),
             f"{np.mean(_steady(line, 'predicted_nmse_db')):.2f}",
             f"{np.mean([row['iterations'] for rows in line.rows.values() for row in rows]):.1f}",
         ]
@@ -127,7 +127,7 @@ def cost_facts(collected: Collected) -> Facts:
     rows = []
     for line in collected.lines:
         size = _size(line)
-        rounds = [seconds for folder in line.folders.values() for seconds, _ in _timings(folder)]
+        rounds = [seconds for run in line.runs.values() for seconds in run.seconds.values()]
         single = _costs([line])[line.curve][size]
         share = 1e9 * single / _growth(size)
         rows.append([f"{size:,}", f"{np.median(rounds):.3g}", f"{single:.3g}", f"{share:.2f}"])
@@ -182,7 +182,7 @@ def _costs(lines: Sequence[Line]) -> dict[str, dict[int, float]]:
     """Return the median seconds per iteration by curve and N, over the rounds of all seeds."""
     found: dict[str, dict[int, float]] = {}
     for line in lines:
-        runs = [_timings(folder) for folder in line.folders.values()]
+        runs = [timings(run) for run in line.runs.values()]
         # The first round also plans the transform.
         late = [pair for pairs in runs for pair in pairs[1:] or pairs]
         median = float(np.median([seconds / iterations for seconds, iterations in late]))
@@ -190,25 +190,9 @@ def _costs(lines: Sequence[Line]) -> dict[str, dict[int, float]]:
     return found
 
 
-def _timings(folder: Path) -> list[tuple[float, int]]:
-    """Return seconds and iterations of every round."""
-    names = (("timings.jsonl", "seconds"), ("rounds.jsonl", "iterations"))
-    columns = [
-        [json.loads(line)[key] for line in (folder / file).read_text().splitlines()] for file, key in names
-    ]
-    return list(zip(*columns, strict=False))
-
-
 def _size(line: Line) -> int:
-    return int(read_settings(next(iter(line.folders.values())))["size"])
+    return int(next(iter(line.runs.values())).settings["size"])
 
 
 def _growth(size: int) -> float:
     return float(size * np.log2(size))
-
-
-def _words(values: list[float], digits: int) -> str:
-    """Return the mean with half the width of its 95 % interval, if there is more than one value."""
-    mean = interval(0, values)
-    text = f"{mean.value:.{digits}f}"
-    return f"{text} ± {mean.high - mean.value:.{digits}f}" if mean.seeds > 1 else text

@@ -1,6 +1,5 @@
-"""Figures of the theory: curves, the bounds of Theorem 3, and maps of the error over many links."""
+"""Maps of the predicted error over many links. Needs the extra ``report``."""
 
-from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -8,60 +7,15 @@ import altair
 import numpy as np
 from scipy.interpolate import RegularGridInterpolator
 
-from airfeel.experiments.report.charts import DASHES, PALETTE, Drawing, Figure
-from airfeel.experiments.studies.convergence import Convergence
+from airfeel.experiments.report.charts import Drawing, Figure
 from airfeel.experiments.studies.planning import Map
-from airfeel.theory.planner import Link
+from airfeel.theory.planner import LinkBudget
 
 FINE = 60  # cells per side into which a map is interpolated for drawing
 SHADES = 12  # at most, of 1, 2.5, 5, 10 or 20 dB each
 
 
-def curves(
-    figure: Figure, data: Mapping[str, tuple[Iterable[Any], Iterable[Any]]], log: bool = False
-) -> Drawing:
-    """Draw named curves, each given by its x and y."""
-    rows = [
-        {"curve": name, "x": float(x), "y": float(f"{y:.6g}")}
-        for name, (xs, ys) in data.items()
-        for x, y in zip(xs, ys, strict=False)
-    ]
-    names = list(data)
-    legend = altair.Legend(
-        title=None, orient="bottom", columns=2, symbolType="stroke", symbolSize=500, labelLimit=320
-    )
-    scale = altair.Scale(type="log") if log else altair.Scale(zero=False)
-    axis = altair.Axis(tickCount=6) if log else altair.Axis()
-    chart = (
-        altair.Chart(altair.InlineData(values=rows))
-        .mark_line(strokeWidth=2.2)
-        .encode(
-            x=altair.X("x:Q", title=figure.x_title, scale=altair.Scale(nice=False)),
-            y=altair.Y("y:Q", title=figure.y_title, scale=scale, axis=axis),
-            color=altair.Color(
-                "curve:N", scale=altair.Scale(domain=names, range=PALETTE[: len(names)]), legend=legend
-            ),
-            strokeDash=altair.StrokeDash(
-                "curve:N", scale=altair.Scale(domain=names, range=DASHES[: len(names)]), legend=legend
-            ),
-        )
-    )
-    return Drawing(figure, chart)
-
-
-def draw_bounds(course: Convergence) -> Drawing:
-    """Draw the loss gap of a real run below the bound from measured errors and the printed one."""
-    figure = Figure("bounds", "Theorem 3 on a real run", "", "loss - smallest loss")
-    rounds = np.arange(1, len(course.gap) + 1)
-    data = {
-        "measured gap": (rounds, course.gap),
-        "bound from measured errors (83)": (rounds, course.measured),
-        "printed bound (61)": (rounds, course.printed),
-    }
-    return curves(figure, data, log=True)
-
-
-def draw_map(field: Map, link: Link) -> Drawing:
+def draw_map(field: Map, link: LinkBudget) -> Drawing:
     """Draw steady-state NMSE in shades over s/N and P; points mark what was computed, a cross the link."""
     figure = Figure("contour", "predicted NMSE in steady state", "nmse_db", "energy per device and round, P")
     shades = _shades(float(field.nmse_db.min()))

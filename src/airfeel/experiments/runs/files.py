@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+Stamp = tuple[int, ...]
+
 
 class RunError(Exception):
     """A run cannot go on for a reason the user can mend; the message is one clear sentence."""
@@ -24,6 +26,15 @@ def write_atomically(path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def stamp(*paths: Path) -> Stamp | None:
+    """Return what changes whenever one of these files is written anew; None where one is missing."""
+    try:
+        facts = [path.stat() for path in paths]
+    except OSError:
+        return None
+    return tuple(number for fact in facts for number in (fact.st_mtime_ns, fact.st_size, fact.st_ino))
 
 
 def sync_folder(folder: Path) -> None:

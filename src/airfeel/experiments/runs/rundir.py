@@ -8,46 +8,23 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import airfeel
 from airfeel.experiments.runs import checkpoint, files
-from airfeel.simulation import Record
+from airfeel.experiments.runs.reading import aggregate_file
+from airfeel.experiments.runs.work import Described
 
 Array = NDArray[np.floating[Any]]
 
-
-class Work(Protocol):
-    """A unit of work: a frozen description with a folder of its own, done at most once."""
-
-    @property
-    def rounds(self) -> int:
-        """How many lines its ``rounds.jsonl`` will have."""
-        ...
-
-    @property
-    def scheme(self) -> str:
-        """What is tried out."""
-        ...
-
-    def digest(self) -> str:
-        """Return the hash of all that determines the result."""
-        ...
-
-    def label(self) -> str:
-        """Return the name of its folder, which ends with the hash."""
-        ...
-
-    def to_toml(self) -> str:
-        """Return the description as a file."""
-        ...
+_FACTS = {"version": str, "digest": str, "round": int, "length": int, "sha256": str}  # of a checkpoint
 
 
 @dataclass(slots=True)
@@ -55,7 +32,7 @@ class RunFolder:
     """Everything one run keeps on disk. Use it through :func:`open_run`, which holds the lock."""
 
     path: Path
-    config: Work
+    config: Described
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -82,11 +59,14 @@ class RunFolder:
             for name in leftovers:
                 (self.path / name).unlink(missing_ok=True)
 
-    def restore(self) -> Any | None:
-        """Return the newest trustworthy state, files cut back to its round; None: start at round 1."""
+    def restore(self, trusted: Sequence[str] = ()) -> Any | None:
+        """Return the newest trustworthy state, files cut back to its round; None: start at round 1.
+
+        ``trusted`` names the modules beside airfeel whose dataclasses the state may hold.
+        """
         with files.explained(self.path):
             for path in (self.checkpoint, checkpoint.previous(self.checkpoint)):
-                state, round = self._trusted(path)
+                state, round = self._intact(path, trusted)
                 if state is not None:
                     self.notes.append(f"continuing after round {round}")
                     return state
@@ -135,14 +115,17 @@ class RunFolder:
             files.write_atomically(self.path / "summary.json", text.encode())
             checkpoint.previous(self.checkpoint).unlink(missing_ok=True)
 
-    def _trusted(self, path: Path) -> tuple[Any, int]:
+    def _intact(self, path: Path, trusted: Sequence[str]) -> tuple[Any, int]:
         """Return state and round of one checkpoint if it and the records before it are intact."""
         if not path.exists():
             return None, 0
         try:
-            state, facts = checkpoint.load(path)
+            state, facts = checkpoint.load(path, trusted)
         except checkpoint.Damaged as error:
             self.notes.append(str(error))
+            return None, 0
+        if {name: type(fact) for name, fact in facts.items()} != _FACTS:
+            self.notes.append(f"{path} is no checkpoint of this version: not used")
             return None, 0
         if (facts["version"], facts["digest"]) != (airfeel.__version__, self.config.digest()):
             self.notes.append(f"{path} was written by airfeel {facts['version']}: not used")
@@ -163,13 +146,13 @@ class RunFolder:
             files.write_atomically(self.timings, b"".join(kept))
 
 
-def run_path(config: Work, out: Path) -> Path:
+def run_path(config: Described, out: Path) -> Path:
     """Return the folder of a run, ``out/runs/<name>-<hash>``."""
     return out / "runs" / config.label()
 
 
 @contextmanager
-def open_run(config: Work, out: Path) -> Iterator[RunFolder]:
+def open_run(config: Described, out: Path) -> Iterator[RunFolder]:
     """Open the folder of a run for this process alone."""
     path = run_path(config, out)
     with ExitStack() as stack:
@@ -183,40 +166,6 @@ def open_run(config: Work, out: Path) -> Iterator[RunFolder]:
                 leftover.unlink()
             files.write_atomically(path / "config.toml", config.to_toml().encode())
         yield RunFolder(path, config)
-
-
-def finished(path: Path) -> dict[str, Any] | None:
-    """Return the summary of the run in ``path`` if it is complete and its records are intact."""
-    try:
-        summary = json.loads((path / "summary.json").read_bytes())
-        content = (path / "rounds.jsonl").read_bytes()
-    except (OSError, ValueError):
-        return None
-    intact = isinstance(summary, dict) and summary.get("rounds_sha256") == hashlib.sha256(content).hexdigest()
-    return summary if intact else None
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of ``rounds.jsonl`` in ``path`` as dictionaries, whatever kind of run it was."""
-    return [json.loads(line) for line in (path / "rounds.jsonl").read_text().splitlines()]
-
-
-def read_records(path: Path) -> list[Record]:
-    """Return the records of the run in ``path``."""
-    return [Record.from_json(line) for line in (path / "rounds.jsonl").read_text().splitlines()]
-
-
-def read_aggregate(path: Path, round: int) -> Array:
-    """Return the true x of one round of the run in ``path``, recorded with ``run.record_aggregates``."""
-    with np.load(aggregate_file(path, round), allow_pickle=False) as archive:
-        aggregate = np.zeros(int(archive["size"]))
-        aggregate[archive["places"]] = archive["values"]
-    return aggregate
-
-
-def aggregate_file(path: Path, round: int) -> Path:
-    """Return where the aggregate of a round is kept."""
-    return path / "aggregates" / f"round-{round:06d}.npz"
 
 
 def _append(path: Path, line: str) -> None:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,11 @@ import numpy as np
 import airfeel
 from airfeel.config import Config
 from airfeel.experiments.runs.progress import Progress, Silent
-from airfeel.experiments.runs.rundir import RunFolder, finished, open_run, read_records, run_path
+from airfeel.experiments.runs.reading import finished, read_records
+from airfeel.experiments.runs.rundir import RunFolder, open_run, run_path
 from airfeel.simulation import Record, Step, start, steps
 from airfeel.simulation.assembly import Parts, assemble
-from airfeel.simulation.records import decibel
+from airfeel.units import decibel, from_decibel
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def execute(
 
 def _compute(folder: RunFolder, parts: Parts, progress: Progress, stop: Callable[[], bool]) -> int:
     """Go on from the newest checkpoint until the run is complete or stopped; return the last round."""
-    restored = folder.restore()
+    restored = folder.restore(_modules(parts))
     state = start(parts) if restored is None else restored
     round, rounds, options = state.round, parts.config.rounds, parts.config.run
     with progress:
@@ -85,6 +86,12 @@ def _compute(folder: RunFolder, parts: Parts, progress: Progress, stop: Callable
     return int(round)
 
 
+def _modules(parts: Parts) -> list[str]:
+    """Return the packages that the parts come from: whose code is run may also keep its state."""
+    kinds = {type(getattr(parts, field.name)).__module__ for field in fields(parts)}
+    return sorted({kind.partition(".")[0] for kind in kinds} - {"builtins"})
+
+
 def _timed(steps: Iterator[Step]) -> Iterator[tuple[float, Step]]:
     """Add to every round how many seconds it took."""
     began = time.perf_counter()
@@ -96,7 +103,7 @@ def _timed(steps: Iterator[Step]) -> Iterator[tuple[float, Step]]:
 def summarise(config: Config, records: list[Record]) -> dict[str, Any]:
     """Return the outcome of a run in a few numbers; None for what the scheme does not have."""
     last = records[-1]
-    errors = [10 ** (record.nmse_db / 10) for record in records if record.nmse_db is not None]
+    errors = [from_decibel(record.nmse_db) for record in records if record.nmse_db is not None]
     accuracies = [record.accuracy for record in records if record.accuracy is not None]
     return {
         "airfeel": airfeel.__version__,

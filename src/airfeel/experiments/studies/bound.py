@@ -8,6 +8,7 @@ from typing import Any
 
 from airfeel.config import Config, build_config
 from airfeel.config.toml import merge
+from airfeel.experiments.runs.work import Work
 from airfeel.experiments.studies import study
 from airfeel.experiments.studies.convergence import Convergence, measure
 
@@ -30,6 +31,11 @@ class BoundStudy:
         """The training's."""
         return str(self.config.scheme)
 
+    @property
+    def seed(self) -> int:
+        """The training's."""
+        return int(self.config.seed)
+
     def digest(self) -> str:
         """Return the hash of the configuration."""
         return self.config.digest()
@@ -43,8 +49,8 @@ class BoundStudy:
         return self.config.to_toml()
 
 
-def load(tree: Mapping[str, Any], source: str) -> BoundStudy:
-    """Check the configuration of a study: what Theorem 3 assumes must hold."""
+def work(tree: Mapping[str, Any], source: str) -> Work:
+    """Return a study as work after checking its keys: what Theorem 3 assumes must hold."""
     config = build_config(merge({"run": {"threads": 1}}, tree), source=source)
     if config.model.kind != "softmax" or not config.options("model").get("l2", 0.0) > 0:
         rule = "must be > 0, with model.kind = 'softmax': the loss must be strongly convex"
@@ -52,25 +58,21 @@ def load(tree: Mapping[str, Any], source: str) -> BoundStudy:
     if config.devices.local_steps != 1:
         rule = "must be 1, as Theorem 3 assumes"
         raise ValueError(f"{source}: devices.local_steps = {config.devices.local_steps}: {rule}")
-    return BoundStudy(config)
+    # Every gradient is computed twice.
+    return Work(BoundStudy(config), _execute, effort=2.0 * config.rounds + _PREPARATION)
 
 
-def execute(work: BoundStudy, out: Path, force: bool, stop: Callable[[], bool]) -> bool:
+def _execute(bound: BoundStudy, out: Path, force: bool, stop: Callable[[], bool]) -> bool:
     """Do a study in its folder below ``out/runs``."""
     facts: dict[str, Any] = {}
 
     def rows() -> Iterator[tuple[study.Row, float]]:
         clock = _Clock(stop)
-        course = measure(work.config, told=clock)
-        facts.update(_facts(course, work.config.seed))
+        course = measure(bound.config, told=clock)
+        facts.update(_facts(course, bound.config.seed))
         yield from zip(_rows(course), clock.seconds, strict=True)
 
-    return study.execute("bound", work, out, force, rows(), lambda _: facts)
-
-
-def effort(work: BoundStudy) -> float:
-    """Return roughly how long it takes, in units of a training round: every gradient is computed twice."""
-    return 2.0 * work.rounds + _PREPARATION
+    return study.execute("bound", bound, out, force, rows(), lambda _: facts)
 
 
 class _Clock:

@@ -16,15 +16,16 @@ from scipy.sparse.linalg import LinearOperator
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import Config, read_config
 from airfeel.experiments.runs.files import RunError
-from airfeel.experiments.runs.rundir import aggregate_file, read_aggregate, read_records
+from airfeel.experiments.runs.reading import aggregate_file, read_aggregate, read_records
+from airfeel.experiments.studies.methods import is_dense
 from airfeel.receivers.base import Reception
 from airfeel.receivers.turbo_cs import TurboCS
-from airfeel.schemes.a_dsgd import ADsgd
 from airfeel.schemes.compressed import shared_seed
 from airfeel.schemes.tsa_ga import TsaGa
+from airfeel.simulation import Record
 from airfeel.streams import stream
 from airfeel.theory.evolution import state_evolution
-from airfeel.units import count
+from airfeel.units import count, decibel
 
 Array = NDArray[np.floating[Any]]
 
@@ -61,7 +62,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Statistics:
+class AggregateStatistics:
     """What the aggregates look like.
 
     ``activity``, ``leaving`` and ``entering`` are the share of nonzero coefficients and of those that became
@@ -90,9 +91,8 @@ class Course:
     @property
     def late_db(self) -> tuple[float, float]:
         """Both in dB, over the second half of the rounds."""
-        return _db(self.memory[len(self.memory) // 2 :].mean()), _db(
-            self.alone[len(self.alone) // 2 :].mean()
-        )
+        memory, alone = (values[len(values) // 2 :].mean() for values in (self.memory, self.alone))
+        return decibel(float(memory)), decibel(float(alone))
 
     @property
     def gain_db(self) -> float:
@@ -115,26 +115,32 @@ class Recovery:
     predicted_from_counts: Course
 
 
-def read_recorded(folder: Path) -> Recorded:
-    """Read a run that was carried out with ``run.record_aggregates``."""
+def read_aggregates(folder: Path) -> tuple[Array, list[Record]]:
+    """Return x (rounds, N) and the records of the rounds that a run kept with ``run.record_aggregates``."""
     if not (folder / "config.toml").exists():
         raise RunError(f"{folder} is not the folder of a run: airfeel run prints it as its last line")
-    config = read_config(folder / "config.toml")
     records = [r for r in read_records(folder) if aggregate_file(folder, r.round).exists()]
     if not records:
         raise RunError(f"{folder} holds no aggregates: repeat the run with --set run.record_aggregates=true")
     if len(records) < FEWEST:
         raise RunError(f"{folder} holds {len(records)} aggregates: must be at least {FEWEST}")
     aggregates = np.array([_read(folder, record.round) for record in records])
-    power = np.mean(aggregates**2, axis=1)  # of a measurement as well, as the rows of A have unit norm
-    if not np.all(power > 0):
-        silent = records[int(np.argmin(power))].round
+    if not aggregates.any(axis=1).all():
+        silent = records[int(np.argmin(aggregates.any(axis=1)))].round
         raise RunError(f"{folder} has nothing but zeros in round {silent}: the model cannot be judged")
+    return aggregates, records
+
+
+def read_recorded(folder: Path) -> Recorded:
+    """Read a run that was carried out with ``run.record_aggregates``."""
+    aggregates, records = read_aggregates(folder)
+    config = read_config(folder / "config.toml")
+    power = np.mean(aggregates**2, axis=1)  # of a measurement as well, as the rows of A have unit norm
     rows = count(config.uplink.ratio, aggregates.shape[1])
     noise_var = getattr(config.channel, "noise_var", None) or 1.0
     equal = noise_var * rows / (config.devices.count**2 * config.uplink.power)
     noise = np.array([r.noise_var or 0.0 for r in records]) / power
-    if issubclass(config.chosen.scheme.target, ADsgd):
+    if is_dense(config.scheme):
         noise *= rows / aggregates.shape[1]  # its columns have unit norm, so that its rows are longer
     noise = np.where(noise > 0, noise, equal)
     return Recorded(config, records[0].round, aggregates, np.maximum(noise, QUIET))
@@ -148,7 +154,7 @@ def _read(folder: Path, round: int) -> Array:
         raise RunError(f"{file} is damaged ({error}): repeat the run with --force") from None
 
 
-def statistics(aggregates: Array) -> Statistics:
+def statistics(aggregates: Array) -> AggregateStatistics:
     """Return support and amplitude statistics; amplitudes are taken relative to their level in each round."""
     active = aggregates != 0
     level = np.sqrt(np.sum(aggregates**2, axis=1) / np.maximum(active.sum(axis=1), 1))
@@ -157,7 +163,7 @@ def statistics(aggregates: Array) -> Statistics:
     persistence = np.array([_share(active[d:], active[: len(active) - d]) for d in lags])
     correlation = np.array([_correlation(amplitude, active, d) for d in lags])
     values = amplitude[active]
-    return Statistics(
+    return AggregateStatistics(
         activity=active.mean(axis=1),
         leaving=np.array([1 - _share(now, before) for before, now in pairwise(active)]),
         entering=np.array([_share(now, ~before) for before, now in pairwise(active)]),
@@ -198,7 +204,7 @@ class Observations:
 
 def observations(folder: Path) -> Observations:
     """Measure the paper's three observations (Fig. 2) on a run with ``run.record_aggregates``."""
-    aggregates = read_recorded(folder).aggregates
+    aggregates, _ = read_aggregates(folder)
     found = statistics(aggregates)
     return Observations(
         sparsity=float(1 - found.activity.mean()),
@@ -296,7 +302,3 @@ def _correlation(amplitude: Array, active: NDArray[np.bool_], lag: int) -> float
     a, b = amplitude[now][both], amplitude[before][both]
     scale = np.sqrt(np.sum(a * a) * np.sum(b * b))
     return float(np.sum(a * b) / scale) if scale > 0 else 0.0
-
-
-def _db(ratio: float) -> float:
-    return float(10 * np.log10(ratio))

@@ -1,6 +1,5 @@
 """From a configuration or a finished run to a plan of its link, the link budget, and maps over many links."""
 
-import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -14,16 +13,14 @@ from numpy.typing import NDArray
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import Config, read_config
 from airfeel.experiments.runs.files import RunError
-from airfeel.experiments.runs.rundir import read_records
+from airfeel.experiments.runs.reading import read_records
+from airfeel.experiments.studies.methods import METHODS
 from airfeel.learning.datasets import shape_of
-from airfeel.schemes.a_dsgd import ADsgd
-from airfeel.schemes.tsa_ga import TsaGa
-from airfeel.schemes.turbo_cs import IndependentTurboCS
 from airfeel.simulation import Record
 from airfeel.simulation.assembly import make_task
-from airfeel.theory.planner import Link, Method, Plan
+from airfeel.theory.planner import LinkBudget, Method, Plan
 from airfeel.theory.prediction import Prediction
-from airfeel.units import count
+from airfeel.units import count, decibel
 from airfeel.workers import available_cores
 
 Array = NDArray[np.floating[Any]]
@@ -31,7 +28,7 @@ Array = NDArray[np.floating[Any]]
 MAP_SAMPLES, MAP_ROUNDS = 16_000, 40  # at most, per cell of a map: 144 cells should take about a minute
 
 
-def from_config(config: Config) -> tuple[Plan, Link]:
+def from_config(config: Config) -> tuple[Plan, LinkBudget]:
     """Return plan and link of a configuration, in the reference model of equal devices."""
     if config.channel.kind != "gaussian":
         rule = "what it costs is only known from a run: give the folder of one"
@@ -39,16 +36,16 @@ def from_config(config: Config) -> tuple[Plan, Link]:
     return _plan(config)
 
 
-def _plan(config: Config) -> tuple[Plan, Link]:
-    receiver, uplink = config.scheme_as("tsa_ga"), config.uplink
-    chain = ChainParams(receiver.activity, receiver.p01, receiver.beta)
+def _plan(config: Config) -> tuple[Plan, LinkBudget]:
+    scheme, uplink = config.scheme_as("tsa_ga"), config.uplink
+    plan = Plan(ChainParams(scheme.activity, scheme.p01, scheme.beta), method_of(config))
     noise_var = getattr(config.channel, "noise_var", None) or 1.0
     size = make_task(config, shape_of(config.dataset)).size
-    link = Link(size, count(uplink.ratio, size), config.devices.count, uplink.power, noise_var)
-    return Plan(chain, method_of(config.scheme, config.part("scheme"))), link
+    rows, devices = count(uplink.ratio, size), config.devices.count
+    return plan, LinkBudget(size, rows, devices, uplink.power, noise_var)
 
 
-def from_run(folder: Path, settings: dict[str, Any]) -> tuple[Plan, Link]:
+def from_run(folder: Path, settings: dict[str, Any]) -> tuple[Plan, LinkBudget]:
     """Return plan and link of a run: its learned chain, and the noise it really had (the link's excess).
 
     Chain and noise are medians over the second half of the rounds.
@@ -66,19 +63,20 @@ def from_run(folder: Path, settings: dict[str, Any]) -> tuple[Plan, Link]:
     return replace(plan, chain=replace(chain, variance=1.0)), replace(link, excess=noise * link.snr)
 
 
-def method_of(name: str, scheme: Any, amplitude_message: str | None = None) -> Method:
-    """Return the recovery method a scheme stands for, perhaps with another message."""
-    if isinstance(scheme, ADsgd):
-        return Method(denoiser=scheme.denoiser)
-    if isinstance(scheme, IndependentTurboCS):
-        return Method(support_chain=False, amplitude_chain=False)
-    if isinstance(scheme, TsaGa):
-        message = amplitude_message or scheme.amplitude_message
-        return Method(message, scheme.support_chain, scheme.amplitude_chain)
-    raise ValueError(f"scheme = {name!r}: there is no theory of its error, so none can be predicted")
+def method_of(config: Config) -> Method:
+    """Return the recovery method a scheme stands for."""
+    if config.scheme not in METHODS:
+        rule = f"its error cannot be predicted, only that of {', '.join(METHODS)}"
+        raise ValueError(f"scheme = {config.scheme!r}: {rule}")
+    method = METHODS[config.scheme]
+    known = method.denoiser is None
+    message = config.scheme_as("tsa_ga").amplitude_message
+    return replace(method, amplitude_message=message) if known else method
 
 
-def budget(plan: Plan, link: Link, prediction: Prediction, hold: str) -> list[tuple[str, float | int | str]]:
+def budget(
+    plan: Plan, link: LinkBudget, prediction: Prediction, hold: str
+) -> list[tuple[str, float | int | str]]:
     """Return the link budget as names and values."""
     kept = "energy per device and round" if hold == "energy" else "receive SNR per channel use"
     rows: list[tuple[str, float | int | str]] = [
@@ -108,7 +106,7 @@ class Map:
 
 
 def contour(
-    plan: Plan, link: Link, cells: int = 12, told: Callable[[int, int], None] = lambda done, of: None
+    plan: Plan, link: LinkBudget, cells: int = 12, told: Callable[[int, int], None] = lambda done, of: None
 ) -> Map:
     """Predict a map of ``cells`` x ``cells`` links around ``link``, on all cores.
 
@@ -127,18 +125,13 @@ def contour(
     return Map(ratios, powers, np.array(values).reshape(cells, cells))
 
 
-def _in_processes(plan: Plan, links: Sequence[Link], told: Callable[[int, int], None]) -> list[float]:
+def _in_processes(plan: Plan, links: Sequence[LinkBudget], told: Callable[[int, int], None]) -> list[float]:
     values = []
     with ProcessPoolExecutor(min(available_cores(), len(links)), mp_context=get_context("spawn")) as pool:
         for value in pool.map(plan.steady_db, links):
             values.append(value)
             told(len(values), len(links))
     return values
-
-
-def decibel(ratio: float) -> float:
-    """Return a power ratio in decibel."""
-    return 10 * math.log10(ratio)
 
 
 def _median(records: Sequence[Record], name: str) -> float:

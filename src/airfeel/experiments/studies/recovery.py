@@ -4,6 +4,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -16,23 +17,20 @@ from pydantic import Field, ValidationError, model_validator
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import mistakes, toml
 from airfeel.config.sections import Section
+from airfeel.experiments.runs.work import Work
 from airfeel.experiments.studies import study
-from airfeel.experiments.studies.planning import method_of
+from airfeel.experiments.studies.methods import METHODS, is_dense
 from airfeel.operators import GAUSSIAN_LIMIT, GaussianMatrix, PartialDCT
 from airfeel.ranges import Count, Fraction, Probability
 from airfeel.receivers.amp import AMP
 from airfeel.receivers.base import Estimate, Receiver, Reception
 from airfeel.receivers.tsaga import TSAGA
 from airfeel.receivers.turbo_cs import TurboCS
-from airfeel.registry import SCHEMES
-from airfeel.schemes.a_dsgd import ADsgd
 from airfeel.schemes.compressed import shared_seed
-from airfeel.schemes.tsa_ga import TsaGa
-from airfeel.simulation.records import decibel
 from airfeel.streams import bits
-from airfeel.theory.planner import Link, Plan
+from airfeel.theory.planner import LinkBudget, Method, Plan
 from airfeel.theory.scalar import sample_paths
-from airfeel.units import count
+from airfeel.units import count, decibel, from_decibel
 
 Array = NDArray[np.floating[Any]]
 
@@ -109,106 +107,103 @@ class RecoveryStudy(Section):
         return ChainParams(self.activity, self.p01, self.beta)
 
     @property
-    def parts(self) -> Any:
-        """The scheme whose matrix and receiver are studied."""
-        return SCHEMES.get(self.scheme).target
+    def method(self) -> Method:
+        """How the receiver recovers."""
+        return METHODS[self.scheme]
 
     @property
     def remembers(self) -> bool:
         """Whether the receiver carries something from round to round."""
-        return issubclass(self.parts, TsaGa)
+        return not self.dense and (self.method.support_chain or self.method.amplitude_chain)
 
     @property
     def dense(self) -> bool:
         """Whether the matrix is Gaussian."""
-        return issubclass(self.parts, ADsgd)
+        return is_dense(self.scheme)
 
     @cached_property
     def noise_var(self) -> float:
         """sigma^2 of y = A x + n: the SNR is that of a measurement, whatever the norm of the rows of A."""
         power = self.activity * (self.size / self.rows if self.dense else 1.0)
-        return float(power * 10 ** (-self.snr_db / 10))
+        return float(power * from_decibel(-self.snr_db))
 
 
-def load(tree: Mapping[str, Any], source: str) -> RecoveryStudy:
-    """Check the keys of a study; mistakes are named one sentence each."""
+def work(tree: Mapping[str, Any], source: str) -> Work:
+    """Return a study as work after checking its keys; mistakes are named one sentence each."""
     try:
-        return RecoveryStudy.model_validate(dict(tree))
+        config = RecoveryStudy.model_validate(dict(tree))
     except ValidationError as error:
         raise ValueError(mistakes.sentences(error, RecoveryStudy, tree, source, {})) from None
+    scale = config.size / 7850
+    dense = _DENSE_SHARE * config.ratio * scale if config.dense else 0.0
+    return Work(config, _execute, effort=config.rounds * (1 + scale * (_SHARE + dense)))
 
 
-def execute(work: RecoveryStudy, out: Path, force: bool, stop: Callable[[], bool]) -> bool:
+def _execute(config: RecoveryStudy, out: Path, force: bool, stop: Callable[[], bool]) -> bool:
     """Do a study in its folder below ``out/runs``; the seconds it notes are those of the receiver alone."""
-    return study.execute("recovery", work, out, force, _follow(work, stop), _summarise)
+    return study.execute("recovery", config, out, force, _follow(config, stop), _summarise)
 
 
-def effort(work: RecoveryStudy) -> float:
-    """Return roughly how long it takes, in units of a training round."""
-    dense = _DENSE_SHARE * work.ratio * work.size / 7850 if work.dense else 0.0
-    return work.rounds * work.size / 7850 * (_SHARE + dense) + work.rounds
-
-
-def steady(values: Sequence[float]) -> float:
+def steady(values: Sequence[float] | Array) -> float:
     """Return the mean of an NMSE over the second half of the rounds, all in dB.
 
     >>> steady([0.0, -10.0, -20.0, -20.0])
     -20.0
     """
-    return float(10 * np.log10(np.mean(10 ** (np.asarray(values[len(values) // 2 :]) / 10))))
+    return decibel(float(np.mean(from_decibel(np.asarray(values[len(values) // 2 :])))))
 
 
-def predict(work: RecoveryStudy) -> Array:
+def predict(config: RecoveryStudy) -> Array:
     """Return the NMSE per round, in dB, that state evolution expects of a receiver with known chains."""
-    method = method_of(work.scheme, work.parts(), work.amplitude_message)
-    rounds = work.rounds if work.remembers else _ALIKE
-    link = Link(work.size, work.rows).with_snr(10 ** (work.snr_db / 10))
-    nmse = Plan(work.chain, method, rounds, SAMPLES, work.seed).predict(link).nmse
-    return 10 * np.log10(nmse if work.remembers else np.full(work.rounds, nmse.mean()))
+    method = replace(config.method, amplitude_message=config.amplitude_message)
+    rounds = config.rounds if config.remembers else _ALIKE
+    link = LinkBudget(config.size, config.rows).with_snr(from_decibel(config.snr_db))
+    nmse = Plan(config.chain, method, rounds, SAMPLES, config.seed).predict(link).nmse
+    return decibel(nmse if config.remembers else np.full(config.rounds, nmse.mean()))
 
 
-def _follow(work: RecoveryStudy, stop: Callable[[], bool]) -> Iterator[tuple[study.Row, float]]:
+def _follow(config: RecoveryStudy, stop: Callable[[], bool]) -> Iterator[tuple[study.Row, float]]:
     """Yield a row and the receiver's seconds, round after round."""
-    receiver, predicted = _receiver(work), predict(work)
-    state = receiver.init(work.size)
-    for round, (reception, x) in enumerate(_receptions(work), start=1):
+    receiver, predicted = _receiver(config), predict(config)
+    state = receiver.init(config.size)
+    for round, (reception, x) in enumerate(_receptions(config), start=1):
         if stop():
             raise study.Stopped
         began = time.perf_counter()
         estimate, state = receiver.receive(state, reception)
         seconds = time.perf_counter() - began
-        yield _row(round, estimate, x, float(predicted[round - 1]), work.rows * round), seconds
+        yield _row(round, estimate, x, float(predicted[round - 1]), config.rows * round), seconds
 
 
-def _receiver(work: RecoveryStudy) -> Receiver[Any]:
+def _receiver(config: RecoveryStudy) -> Receiver[Any]:
     """Return the receiver, which knows the chains unless it has to learn them."""
-    scheme = work.parts()
-    if work.dense:
-        return AMP(work.activity, scheme.denoiser, variance=1.0)
-    if not work.remembers:
-        return TurboCS(work.activity, variance=1.0)
-    known: dict[str, Any] = {"p01": work.p01, "beta": work.beta, "variance": 1.0}
+    method = config.method
+    if method.denoiser is not None:
+        return AMP(config.activity, method.denoiser, variance=1.0)
+    if not config.remembers:
+        return TurboCS(config.activity, variance=1.0)
+    known: dict[str, Any] = {"p01": config.p01, "beta": config.beta, "variance": 1.0}
     return TSAGA(
-        work.activity,
-        learn=work.learn,
-        support_chain=scheme.support_chain,
-        amplitude_chain=scheme.amplitude_chain,
-        amplitude_message=work.amplitude_message,
-        doubt=work.doubt,
-        **({} if work.learn else known),
+        config.activity,
+        learn=config.learn,
+        support_chain=method.support_chain,
+        amplitude_chain=method.amplitude_chain,
+        amplitude_message=config.amplitude_message,
+        doubt=config.doubt,
+        **({} if config.learn else known),
     )
 
 
-def _receptions(work: RecoveryStudy) -> Iterator[tuple[Reception, Array]]:
+def _receptions(config: RecoveryStudy) -> Iterator[tuple[Reception, Array]]:
     """Yield what is received and the signal behind it; every receiver meets the same signals and noise."""
     # Not the seed itself: the prediction draws its chains from the streams of that one.
-    own = int(bits(work.seed, "recovery study").random_raw() >> 1)
-    make: Any = GaussianMatrix if work.dense else PartialDCT
-    paths = islice(sample_paths(work.chain, 1, work.size, own), work.rounds)
+    own = int(bits(config.seed, "recovery study").random_raw() >> 1)
+    make: Any = GaussianMatrix if config.dense else PartialDCT
+    paths = islice(sample_paths(config.chain, 1, config.size, own), config.rounds)
     for round, (x, noise) in enumerate(paths, start=1):
-        operator = make(work.size, work.rows, shared_seed(work.seed, round))
-        y = operator @ x[0] + np.sqrt(work.noise_var) * noise[0, : work.rows]
-        yield Reception(y, operator, work.noise_var), x[0]
+        operator = make(config.size, config.rows, shared_seed(config.seed, round))
+        y = operator @ x[0] + np.sqrt(config.noise_var) * noise[0, : config.rows]
+        yield Reception(y, operator, config.noise_var), x[0]
 
 
 def _row(round: int, estimate: Estimate, x: Array, predicted: float, symbols: int) -> study.Row:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import airfeel
-from airfeel.experiments.runs.rundir import Work, finished, open_run, read_rows, run_path
+from airfeel.experiments.runs.reading import finished, read_rows
+from airfeel.experiments.runs.rundir import open_run, run_path
+from airfeel.experiments.runs.work import Described
 
 Row = Mapping[str, Any]
 
@@ -20,7 +22,7 @@ class Stopped(Exception):
 
 def execute(
     kind: str,
-    work: Work,
+    config: Described,
     out: Path,
     force: bool,
     rows: Iterable[tuple[Row, float]],
@@ -30,7 +32,7 @@ def execute(
 
     Parameters
     ----------
-    kind, work, out, force
+    kind, config, out, force
         What to do, where, and whether to repeat it.
     rows
         Computes a line of ``rounds.jsonl`` and how many seconds it took, round after round; raises
@@ -38,10 +40,10 @@ def execute(
     summarise
         Makes a few numbers of all rows.
     """
-    path = run_path(work, out)
+    path = run_path(config, out)
     if not force and finished(path) is not None:
         return True
-    with open_run(work, out) as folder:
+    with open_run(config, out) as folder:
         if not force and finished(path) is not None:  # by another process, meanwhile
             return True
         folder.reopen(forget=True)
@@ -51,6 +53,11 @@ def execute(
                 folder.append(line, row["round"], round(seconds, 6))
         except Stopped:
             return False
-        facts = {"airfeel": airfeel.__version__, "kind": kind, "scheme": work.scheme, "rounds": work.rounds}
+        facts = {
+            "airfeel": airfeel.__version__,
+            "kind": kind,
+            "scheme": config.scheme,
+            "rounds": config.rounds,
+        }
         folder.finish(facts | dict(summarise(read_rows(path))))
     return True

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel.beliefs.chains import ChainParams
-from airfeel.experiments.studies.inspection import Recorded, Recovery, Statistics
+from airfeel.experiments.studies.inspection import AggregateStatistics, Recorded, Recovery
+from airfeel.units import decibel
 
 Array = NDArray[np.floating[Any]]
 
@@ -26,7 +27,7 @@ def model_correlation(chain: ChainParams, lags: int) -> Array:
     return np.asarray((1 - chain.beta) ** np.arange(lags))
 
 
-def numbers(recorded: Recorded, found: Statistics, recovery: Recovery) -> dict[str, Any]:
+def numbers(recorded: Recorded, found: AggregateStatistics, recovery: Recovery) -> dict[str, Any]:
     """Return every number of the inspection, rounded, as plain lists and floats."""
     courses = [
         ("measured", recovery.measured),
@@ -129,4 +130,4 @@ def _short(value: float) -> float:
 
 
 def _db(ratio: float) -> float:
-    return _short(float(10 * np.log10(ratio)))
+    return _short(decibel(ratio))

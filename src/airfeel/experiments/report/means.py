@@ -1,0 +1,55 @@
+"""Means over seeds with Student's 95 % confidence interval."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scipy.special import stdtrit
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The mean over seeds at one place with its 95 % confidence interval (none with a single seed)."""
+
+    x: float
+    value: float
+    low: float
+    high: float
+    seeds: int
+
+    def words(self, form: str) -> str:
+        """Return the mean and half the width of its interval, which a single value does not have.
+
+        >>> interval(1, [1.0, 2.0, 3.0]).words(".2f"), interval(1, [0.5]).words(".1f")
+        ('2.00 ± 2.48', '0.5')
+        """
+        half = f" ± {self.high - self.value:{form}}" if self.seeds > 1 else ""
+        return f"{self.value:{form}}{half}"
+
+
+def interval(x: float, values: Sequence[float]) -> Mean:
+    """Return the mean of ``values`` with Student's 95 % confidence interval.
+
+    >>> mean = interval(1, [1.0, 2.0, 3.0])
+    >>> round(mean.value, 3), round(mean.low, 3), round(mean.high, 3)
+    (2.0, -0.484, 4.484)
+    """
+    n, mean = len(values), math.fsum(values) / len(values)
+    half = 0.0
+    if n > 1:
+        spread = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (n - 1))
+        half = float(stdtrit(n - 1, 0.975)) * spread / math.sqrt(n)
+    return Mean(x, mean, mean - half, mean + half, n)
+
+
+def average(runs: Iterable[Rows], metric: str, x: str = "round") -> list[Mean]:
+    """Return the mean of ``metric`` over the runs, wherever every one of them has a value."""
+    columns = zip(*runs, strict=False)
+    return [
+        interval(at[0][x], [row[metric] for row in at])
+        for at in columns
+        if all(row.get(metric) is not None for row in at)
+    ]

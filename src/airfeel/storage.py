@@ -1,0 +1,265 @@
+"""Frozen dataclasses of arrays as ``.npz`` files and back, bit for bit and without pickle.
+
+A file holds the arrays, named by where they are in the state, and a header in JSON that says how they are put
+together. Whatever a file says is checked before it is believed: it can name only frozen dataclasses of
+modules that are imported already and that belong to airfeel or are trusted by the caller, and its arrays
+cannot be longer than the file.
+"""
+
+import contextlib
+import dataclasses
+import io
+import json
+import math
+import os
+import sys
+import types
+import zipfile
+from collections.abc import Mapping, Sequence
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = dict[str, NDArray[Any]]
+
+FORMAT = 2  # 1 was that of airfeel 0.1
+HEADER = "header"
+_PLAIN = (type(None), bool, int, float, str)
+_NO_STATE = "is no state of airfeel: its header is missing or damaged"
+
+
+def save_state(path: str | os.PathLike[str], state: Any) -> None:
+    """Write a state to ``path`` (``.npz``), whole or not at all.
+
+    A state is what a receiver or a scheme carries from round to round: a frozen dataclass of arrays, numbers,
+    strings, None, tuples, lists, dictionaries by name, and such dataclasses.
+
+    >>> import airfeel as af, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "state.npz")
+    >>> af.save_state(path, af.TSAGA(activity=0.1).init(100))
+    >>> af.load_state(path).size
+    100
+    """
+    if not _is_record(type(state)):
+        raise ValueError(f"state = {state!r}: must be a frozen dataclass, such as a receiver's state")
+    content = to_bytes(state)
+    temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+def load_state(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
+    """Read a state written by :func:`save_state`; whoever saved it goes on from it bit for bit.
+
+    Parameters
+    ----------
+    path
+        The file.
+    trusted
+        Modules, or packages, beside airfeel whose dataclasses the file may name. Nothing is imported because
+        a file names it: import the module yourself.
+
+    Raises
+    ------
+    ValueError
+        Where the file is not a state, or names a class that is not trusted.
+    """
+    with open(path, "rb") as file:
+        content = file.read()
+    try:
+        return from_bytes(content, trusted)
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from None
+
+
+def to_bytes(value: Any) -> bytes:
+    """Return ``value`` as the content of an ``.npz`` file."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **pack(value))  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def from_bytes(content: bytes, trusted: Sequence[str] = ()) -> Any:
+    """Undo :func:`to_bytes`; whatever else the content is, there is one ValueError."""
+    try:
+        arrays = _read(content)
+    except Exception as error:  # no list of what a forged archive can provoke would be complete
+        raise ValueError(f"is no state of airfeel ({error})") from None
+    return unpack(arrays, trusted)
+
+
+def pack(value: Any) -> Arrays:
+    """Return ``value`` as named arrays, which :func:`unpack` turns back bit for bit."""
+    arrays: Arrays = {}
+    try:
+        header = {"format": FORMAT, "state": _describe("state", value, arrays)}
+    except RecursionError:
+        raise ValueError("state: must not be nested so deeply, or contain itself") from None
+    return {HEADER: np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays}
+
+
+def unpack(arrays: Mapping[str, NDArray[Any]], trusted: Sequence[str] = ()) -> Any:
+    """Return the value that :func:`pack` took apart; see :func:`load_state`."""
+    if HEADER not in arrays:
+        old = "kind" in arrays
+        raise ValueError("is a state of airfeel 0.1, which this version cannot read" if old else _NO_STATE)
+    try:
+        header = json.loads(arrays[HEADER].tobytes())
+        match header:
+            case {"format": version, "state": _} if version != FORMAT:
+                raise ValueError(f"has format {version!r}: this version of airfeel reads {FORMAT}")
+            case {"format": _, "state": node}:
+                return _build(node, arrays, trusted)
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):  # or brackets without end
+        pass
+    raise ValueError(_NO_STATE)
+
+
+def _describe(name: str, value: Any, arrays: Arrays) -> Any:
+    """Describe ``value`` in JSON, moving every array into ``arrays``."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is np.ndarray or isinstance(value, np.generic):
+        if value.dtype.hasobject or not value.dtype.itemsize:
+            raise ValueError(f"{name} has dtype {value.dtype}: must hold numbers or text, no Python objects")
+        arrays[name] = np.asarray(value)
+        return {"array" if kind is np.ndarray else "scalar": name}
+    if kind in (tuple, list):
+        return {kind.__name__: [_describe(f"{name}.{i}", item, arrays) for i, item in enumerate(value)]}
+    if kind is dict and all(type(key) is str for key in value):
+        # By number: a key may be anything, the name of an array in a file may not.
+        items = enumerate(value.items())
+        return {"dict": {key: _describe(f"{name}.{i}", item, arrays) for i, (key, item) in items}}
+    if _is_record(kind):
+        _find(f"{kind.__module__}:{kind.__qualname__}", (kind.__module__,))
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        parts = {key: _describe(f"{name}.{key}", item, arrays) for key, item in fields.items()}
+        return {"class": f"{kind.__module__}:{kind.__qualname__}", "fields": parts}
+    rule = "must be an array, a number, text, None, a frozen dataclass, or a tuple, list or dict of these"
+    raise ValueError(f"{name} is a {kind.__name__}: {rule}")
+
+
+def _build(node: Any, arrays: Mapping[str, NDArray[Any]], trusted: Sequence[str]) -> Any:
+    """Rebuild what :func:`_describe` described."""
+    match node:
+        case None | bool() | int() | float() | str():
+            return node
+        case {"array": str(name), **rest} if not rest:
+            return _array(name, arrays)
+        case {"scalar": str(name), **rest} if not rest:
+            return _array(name, arrays)[()]
+        case {"tuple": list(items), **rest} if not rest:
+            return tuple(_build(item, arrays, trusted) for item in items)
+        case {"list": list(items), **rest} if not rest:
+            return [_build(item, arrays, trusted) for item in items]
+        case {"dict": dict(items), **rest} if not rest:
+            return {key: _build(item, arrays, trusted) for key, item in items.items()}
+        case {"class": str(name), "fields": dict(parts), **rest} if not rest:
+            fields = {key: _build(part, arrays, trusted) for key, part in parts.items()}
+            return _make(_find(name, trusted), fields)
+    raise ValueError(_NO_STATE)
+
+
+def _array(name: str, arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    if name not in arrays:
+        raise ValueError(f"has no array {name!r}: the state is not complete")
+    return arrays[name]
+
+
+def _find(name: str, trusted: Sequence[str]) -> type:
+    """Return the frozen dataclass ``module:Name`` if its module is imported already and trusted."""
+    module, _, qualname = name.partition(":")
+    if not any(module == known or module.startswith(f"{known}.") for known in ("airfeel", *trusted)):
+        raise ValueError(f"names the class {name}, which is not trusted: say trusted=[{module!r}] if it is")
+    # Not getattr: a module may import others when it is asked for a name.
+    found: Any = sys.modules.get(module)
+    for part in qualname.split("."):
+        found = vars(found).get(part) if hasattr(found, "__dict__") else None
+    own = isinstance(found, type) and (found.__module__, found.__qualname__) == (module, qualname)
+    if not (own and _is_record(found)):
+        raise ValueError(f"names the class {name}: must be a frozen dataclass of a module imported already")
+    return found  # type: ignore[no-any-return]
+
+
+def _is_record(kind: type) -> bool:
+    return dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+
+
+def _make(kind: Any, values: dict[str, Any]) -> Any:
+    """Make a dataclass of its fields, all of which must be there and be what the class says."""
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    if fields.keys() != values.keys():
+        wrong = ", ".join(sorted(fields.keys() ^ values.keys()))
+        raise ValueError(f"does not have the fields of {kind.__name__} ({wrong}): another version wrote it")
+    # Only ours: their annotations are checked by mypy, those of others may be kept loosely.
+    hints = get_type_hints(kind) if kind.__module__.startswith("airfeel.") else {}
+    for name, value in values.items():
+        if not _fits(value, hints.get(name, Any)):
+            raise ValueError(f"{kind.__name__}.{name} is a {type(value).__name__}: must be {hints[name]}")
+    try:
+        made = kind(**{name: value for name, value in values.items() if fields[name].init})
+    except Exception as error:  # raised by the class, which may check its values as it likes
+        raise ValueError(f"{kind.__name__} refuses what the file holds ({error})") from None
+    for name, value in values.items():
+        if not fields[name].init:
+            object.__setattr__(made, name, value)
+    return made
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value can be what an annotation says; annotations of other kinds are not judged."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, option) for option in arguments)
+    if hint is None or hint is type(None):
+        return value is None
+    if hint is np.ndarray or origin is np.ndarray:
+        return isinstance(value, np.ndarray | np.generic | float | int)
+    if hint in (int, float, bool):
+        return isinstance(value, bool | int | float | np.generic) or (
+            isinstance(value, np.ndarray) and value.ndim == 0
+        )
+    if hint is str:
+        return isinstance(value, str)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return dataclasses.is_dataclass(value)  # of any class: a part of somebody's own may be in its place
+    if origin in (tuple, list) or hint in (tuple, list):
+        every = origin is list or arguments[1:] == (...,)
+        return isinstance(value, origin or hint) and (
+            not (arguments and every) or all(_fits(item, arguments[0]) for item in value)
+        )
+    return True
+
+
+def _read(content: bytes) -> Arrays:
+    """Return the arrays of an archive, none of which may claim to be longer than it is."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        entries = archive.infolist()
+        if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+            raise ValueError("its arrays are compressed")
+        if sum(entry.file_size for entry in entries) > len(content):
+            raise ValueError("its arrays are longer than the file")
+        return {entry.filename.removesuffix(".npy"): _read_array(archive.read(entry)) for entry in entries}
+
+
+def _read_array(content: bytes) -> NDArray[Any]:
+    """Return an array in NumPy's own format; its length is checked before there is memory for it."""
+    file = io.BytesIO(content)
+    version = np.lib.format.read_magic(file)
+    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = reader(file)
+    length = math.prod(shape) * dtype.itemsize
+    if dtype.hasobject or not dtype.itemsize or length != len(content) - file.tell():
+        raise ValueError("an array is not as long as it says")
+    file.seek(0)
+    array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+    return array
