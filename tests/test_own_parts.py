@@ -70,17 +70,20 @@ def test_tasks_have_what_the_protocol_asks():
 
 
 def test_the_own_scheme_learns_where_the_large_coefficients_are():
-    """Without chance it sends what is largest; every coordinate is sent where all are chosen."""
+    """Chance finds them, and from then on the largest one is sent in every round."""
     records = train(scheme=load("own_scheme").Largest(), settings={"uplink.ratio": 0.2})
     assert records[-1].accuracy > 0.9 > records[0].accuracy + 0.2
     assert records[-1].symbols == 60 * round(0.2 * 148)
-    scheme = load("own_scheme").Largest(chance=0.0)
+    scheme, plans = load("own_scheme").Largest(), []
     state = scheme.init({"theta": (5,)}, Setting(devices=1, symbols=2))
-    for t in range(1, 9):
+    for t in range(1, 61):
         plan = scheme.plan(state, seed=0, round=t)
         sent = scheme.encode(plan, np.array([[0.1, 5.0, 0.2, -7.0, 0.3]]))
         _, state = scheme.decode(state, plan, af.Heard(sent.signal[0], 0.0))
-    np.testing.assert_array_equal(plan["coordinates"], [1, 3])
+        plans.append(plan["coordinates"])
+    assert all(len(set(places)) == 2 for places in plans)
+    assert all(3 in places for places in plans[30:])
+    assert {place for places in plans for place in places} == set(range(5))
 
 
 def test_the_own_receiver_recovers_a_sparse_vector():
@@ -179,3 +182,85 @@ def test_a_mistake_about_an_own_part_is_one_sentence(settings, sentence, tmp_pat
     assert sentence in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def own_run(out, **changes):
+    flat = {"rounds": 6, "run.checkpoint_every": 2} | SETTINGS
+    parts = {"scheme": load("own_scheme").Largest(chance=0.25), "dataset": DATA} | changes
+    return af.run(af.load_config(None, flat), out=out, **parts)
+
+
+def test_a_run_with_own_parts_has_a_folder_is_in_the_table_and_in_the_report(tmp_path):
+    run = own_run(tmp_path, channel=load("own_channel").PathLoss(exponent=2.0))
+    assert run.summary["rounds"] == 6 and len(run.records) == 6
+    assert run.folder.name.startswith("Largest-")
+    af.run(af.load_config(None, {"rounds": 6} | SETTINGS), dataset=DATA, out=tmp_path)
+    table = af.experiments.campaigns.results.list_results(tmp_path)
+    assert {row["scheme"] for row in table} == {"own_scheme:Largest", "tsa_ga"}
+    done = small.call(["airfeel", "report", str(tmp_path)])
+    assert done.returncode == 0, done.stderr
+    assert "own_scheme:Largest" in done.stdout and "tsa_ga" in done.stdout
+
+
+def test_equal_parts_are_one_run_and_other_options_or_data_another(tmp_path):
+    scheme = load("own_scheme").Largest
+    first = own_run(tmp_path)
+    assert own_run(tmp_path, scheme=scheme(chance=0.25)).folder == first.folder
+    others = (
+        own_run(tmp_path, scheme=scheme(chance=0.5)),
+        own_run(tmp_path, dataset=(*spots(600, 3), *spots(300, 9))),
+    )
+    assert len({first.folder, *(other.folder for other in others)}) == 3
+
+
+def test_an_interrupted_run_with_own_parts_goes_on_with_the_same_bytes(tmp_path, monkeypatch):
+    """The state of an own scheme, a dataclass of its own, survives without pickle."""
+    from airfeel.experiments.runs import runner
+
+    whole = own_run(tmp_path / "whole")
+    original, seen = runner.steps, []
+
+    def stumbling(parts, state):
+        for step in original(parts, state):
+            seen.append(step.record.round)
+            yield step
+            if step.record.round == 4:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "steps", stumbling)
+    with pytest.raises(KeyboardInterrupt):
+        own_run(tmp_path / "broken")
+    monkeypatch.setattr(runner, "steps", original)
+    again = own_run(tmp_path / "broken")
+    assert seen[-1] == 4
+    assert (again.folder / "rounds.jsonl").read_bytes() == (whole.folder / "rounds.jsonl").read_bytes()
+
+
+def test_an_edited_source_is_named_when_a_run_is_resumed_read_or_compared(tmp_path, monkeypatch):
+    module = tmp_path / "edited_scheme.py"
+    module.write_text((EXAMPLES / "own_scheme.py").read_text())
+    monkeypatch.chdir(tmp_path)
+    data = small.write_folder(tmp_path / "data")
+
+    def call(seed):
+        words = small.command(data, tmp_path / "out", scheme="edited_scheme:Largest", rounds=2, seed=seed)
+        return small.run(words)
+
+    assert call(0).returncode == 0
+    assert "was edited" not in call(0).stderr
+    module.write_text(module.read_text() + "\n# now different\n")
+    assert "the source of scheme = 'edited_scheme:Largest' was edited since" in call(0).stderr
+    assert call(1).returncode == 0
+    told = small.call(["airfeel", "report", str(tmp_path / "out")])
+    assert "the source of scheme = 'edited_scheme:Largest' was edited between runs" in told.stderr
+
+
+def test_what_cannot_be_named_is_refused_in_one_sentence(tmp_path):
+    class Local(load("own_scheme").Largest):
+        pass
+
+    with pytest.raises(ValueError, match="scheme = .*: must be of a class at the top of a module"):
+        own_run(tmp_path, scheme=Local())
+    with pytest.raises(ValueError, match=r"Largest\.chance = .*: must be a number, a text"):
+        own_run(tmp_path, scheme=load("own_scheme").Largest(chance=np.ones(2)))
+    assert not list(tmp_path.iterdir())

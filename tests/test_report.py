@@ -83,7 +83,7 @@ def test_labels_name_what_differs(tmp_path):
             add_run(tmp_path, "tsa_ga", seed, **{"uplink.ratio": ratio})
     add_run(tmp_path, "a_dsgd", 0)
     labels = [group.label for group in group_runs(read_runs(ResultsFolder(tmp_path))[0])]
-    assert labels == ["a_dsgd", "tsa_ga, uplink.ratio = 0.05", "tsa_ga, uplink.ratio = 0.1"]
+    assert labels == ["tsa_ga, uplink.ratio = 0.05", "tsa_ga, uplink.ratio = 0.1", "a_dsgd"]
 
 
 def test_what_a_scheme_does_not_read_tells_no_runs_apart(tmp_path):
@@ -154,8 +154,8 @@ def test_an_experiment_without_its_list_of_runs_is_named_and_its_runs_stay(campa
         "the command that computed it writes it again"
     ]
     shown = [row[0] for row in report.exhibits[1].headlines[0].rows[1:]]
-    expected = ["a_dsgd, uplink.ratio = 0.04", "a_dsgd, uplink.ratio = 0.1", "error_free"]
-    assert shown == [*expected, "tsa_ga, uplink.ratio = 0.04", "tsa_ga, uplink.ratio = 0.1"]
+    expected = ["error_free", "tsa_ga, uplink.ratio = 0.04", "tsa_ga, uplink.ratio = 0.1"]
+    assert shown == [*expected, "a_dsgd, uplink.ratio = 0.04", "a_dsgd, uplink.ratio = 0.1"]
 
 
 def test_a_folder_without_runs_is_one_sentence(tmp_path):

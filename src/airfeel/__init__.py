@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from airfeel.beliefs.chains import ChainParams as ChainParams
     from airfeel.config import Config as Config
     from airfeel.config import load_config as load_config
+    from airfeel.experiments.api import run as run
     from airfeel.experiments.campaigns.results import read_results as read_results
     from airfeel.learning.datasets import Dataset as Dataset
     from airfeel.operators import GaussianMatrix as GaussianMatrix
@@ -65,6 +66,7 @@ _HOMES = {
     "size_of": "schemes.base",
     "load_state": "storage",
     "read_results": "experiments.campaigns.results",
+    "run": "experiments.api",
     "save_state": "storage",
     "state_evolution": "theory.evolution",
     "stream": "streams",

@@ -11,7 +11,7 @@ import pytest
 import airfeel as af
 import small
 from airfeel.cli import main
-from airfeel.experiments.runs.rundir import read_records
+from airfeel.experiments.runs.reading import read_records
 from airfeel.experiments.studies.inspection import (
     Recorded,
     compare_receivers,

@@ -1,6 +1,9 @@
 """``airfeel report``: a page and figures from results."""
 
+import logging
 from pathlib import Path
+
+_log = logging.getLogger("airfeel")
 
 
 def report(folder: Path = Path("results"), /) -> None:
@@ -22,6 +25,8 @@ def report(folder: Path = Path("results"), /) -> None:
     from airfeel.experiments.report.tables import text_table
 
     written = write_report(folder)
+    for note in written.left_out:
+        _log.warning(note)
     for exhibit in written.exhibits:
         print(exhibit.title, *([exhibit.missing] if exhibit.missing else []), sep="\n")
         for table in (*exhibit.headlines, *exhibit.tables):

@@ -79,6 +79,8 @@ def _report(config: Config, outcome: Outcome, table: Path) -> None:
     if not outcome.computed:
         words.append("finished before, not repeated (--force computes it again)")
     _log.info(", ".join(words))
+    for note in outcome.notes:
+        _log.warning(note)
     _log.info(
         f"table of all runs: {table}; as a page: {shlex.join(['airfeel', 'report', str(table.parent)])}"
     )

@@ -39,7 +39,7 @@ def read_runs(results: ResultsFolder, elsewhere: Collection[str] = ()) -> tuple[
             left_out.append(f"{label}: not finished or damaged, left out")
         elif "kind" in run.summary:
             left_out.append(f"{label}: a study ({run.summary['kind']}) of no known experiment, left out")
-        elif not _readable(run):
+        elif not readable(run):
             left_out.append(f"{label}: its configuration cannot be read, left out")
         else:
             runs.append(run)
@@ -60,7 +60,8 @@ def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:
     )
 
 
-def _readable(run: FinishedRun) -> bool:
+def readable(run: FinishedRun) -> bool:
+    """Whether the run's settings can be read."""
     try:
         return "scheme" in run.settings
     except (OSError, ValueError):

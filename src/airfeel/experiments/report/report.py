@@ -13,9 +13,10 @@ from airfeel.experiments.report.claims import Verdict, judge, to_json
 from airfeel.experiments.report.costs import campaign, cost_table
 from airfeel.experiments.report.environment import environment
 from airfeel.experiments.report.exhibits import Exhibit, show_experiment, show_loose
-from airfeel.experiments.report.groups import Group, group_runs, read_runs
+from airfeel.experiments.report.groups import Group, group_runs, read_runs, readable
 from airfeel.experiments.report.means import average
 from airfeel.experiments.runs.files import explained, write_atomically
+from airfeel.experiments.runs.sources import edited_between
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ def write_report(folder: Path, title: str = "airfeel results") -> Report:
     begun, unknown = results.experiments()
     runs, left_out = read_runs(results, {member.label for one in begun for member in one.members})
     left_out += unknown
+    found = [run for label in results.labels() if (run := results.run(label)) is not None]
+    left_out += edited_between(run.settings for run in found if readable(run))
     collected = [collect(one, results) for one in sorted(begun, key=_place)]
     exhibits = show_all(collected, group_runs(runs))
     verdicts = judge({one.experiment.name: one for one in collected})

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 import airfeel
 from airfeel.experiments.runs import checkpoint, files
 from airfeel.experiments.runs.reading import aggregate_file
+from airfeel.experiments.runs.sources import edited_since
 from airfeel.experiments.runs.work import Described
 
 Array = NDArray[np.floating[Any]]
@@ -164,8 +165,10 @@ def open_run(config: Described, out: Path) -> Iterator[RunFolder]:
                 raise files.RunError(f"{path} is in use by another process: wait for it or stop it") from None
             for leftover in (*path.glob("*.tmp"), *path.glob("*.new")):
                 leftover.unlink()
-            files.write_atomically(path / "config.toml", config.to_toml().encode())
-        yield RunFolder(path, config)
+            toml = config.to_toml()
+            notes = edited_since(path / "config.toml", toml)
+            files.write_atomically(path / "config.toml", toml.encode())
+        yield RunFolder(path, config, notes)
 
 
 def _append(path: Path, line: str) -> None:

@@ -13,25 +13,31 @@ from airfeel.config import Config
 from airfeel.experiments.runs.progress import Progress, Silent
 from airfeel.experiments.runs.reading import finished, read_records
 from airfeel.experiments.runs.rundir import RunFolder, open_run, run_path
+from airfeel.experiments.runs.sources import edited_since
 from airfeel.simulation import Record, Step, start, steps
-from airfeel.simulation.assembly import Parts, assemble
+from airfeel.simulation.assembly import Own, Parts, assemble
 from airfeel.units import decibel, from_decibel
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a run: its folder, the last round there is, and the summary if it is complete."""
+    """What became of a run: its folder, the last round there is, and the summary if it is complete.
+
+    ``notes`` are sentences about a finished run that was not computed again.
+    """
 
     folder: Path
     round: int
     summary: dict[str, Any] | None
     computed: bool
+    notes: tuple[str, ...] = ()
 
 
 def execute(
     config: Config,
     out: Path,
     *,
+    own: Own = Own(),  # noqa: B008  (frozen)
     force: bool = False,
     progress: Progress | None = None,
     stop: Callable[[], bool] = lambda: False,
@@ -42,6 +48,8 @@ def execute(
     ----------
     config, out
         What to run, and where the folders of all runs are.
+    own
+        Objects that stand for what ``config`` names, see :func:`airfeel.simulation.own.named`.
     force
         Compute a finished run again.
     progress
@@ -51,8 +59,9 @@ def execute(
     """
     path = run_path(config, out)
     if not force and (done := finished(path)) is not None:
-        return Outcome(path, config.rounds, done, computed=False)
-    parts = assemble(config)  # before the folder is made: a mistake found here leaves nothing behind
+        notes = edited_since(path / "config.toml", config.to_toml())
+        return Outcome(path, config.rounds, done, computed=False, notes=tuple(notes))
+    parts = assemble(config, own)  # before the folder is made: a mistake found here leaves nothing behind
     with open_run(config, out) as folder:
         if not force and (done := finished(path)) is not None:  # by another process, meanwhile
             return Outcome(path, config.rounds, done, computed=False)

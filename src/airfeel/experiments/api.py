@@ -1,0 +1,70 @@
+"""A run from Python, with a folder: resumable, in the table and in the report like any other."""
+
+import logging
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from airfeel.config import Config
+from airfeel.experiments.campaigns.folder import ResultsFolder
+from airfeel.experiments.campaigns.results import write_results
+from airfeel.experiments.runs.progress import Silent, choose
+from airfeel.experiments.runs.reading import read_records
+from airfeel.experiments.runs.runner import execute
+from airfeel.learning.tasks import Task
+from airfeel.radio.link import Channel
+from airfeel.schemes.base import Scheme
+from airfeel.simulation import Record
+from airfeel.simulation.assembly import DataLike, Own
+from airfeel.simulation.own import named
+
+_log = logging.getLogger("airfeel")
+
+
+@dataclass(frozen=True)
+class CompletedRun:
+    """A finished run: its folder, what ``summary.json`` says, and its records."""
+
+    folder: Path
+    summary: dict[str, Any]
+
+    @cached_property
+    def records(self) -> list[Record]:
+        """One record per round."""
+        return read_records(self.folder)
+
+
+def run(
+    config: Config,
+    *,
+    scheme: Scheme[Any] | None = None,
+    task: Task | None = None,
+    dataset: DataLike | None = None,
+    channel: Channel | None = None,
+    out: str | Path = "results",
+    force: bool = False,
+    progress: bool = False,
+) -> CompletedRun:
+    """Train one model over the air in a run folder; a finished run is read, an interrupted one goes on.
+
+    Parameters
+    ----------
+    config, scheme, task, dataset, channel
+        As for :func:`airfeel.train`. Parts of your own must be dataclasses at the top of a module: the run is
+        named by their qualified names and options.
+    out
+        Results folder, as ``--out`` of ``airfeel run``.
+    force
+        Compute a finished run again.
+    progress
+        Show on stderr how far it is.
+    """
+    own = Own(scheme, task, dataset, channel)
+    config = named(config, own)
+    outcome = execute(config, Path(out), own=own, force=force, progress=choose() if progress else Silent())
+    assert outcome.summary is not None  # nobody asked it to stop
+    for note in outcome.notes:
+        _log.warning(note)
+    write_results(ResultsFolder(Path(out)))
+    return CompletedRun(outcome.folder, outcome.summary)
