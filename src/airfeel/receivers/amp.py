@@ -1,5 +1,6 @@
 """Approximate message passing, the receiver of A-DSGD (Donoho, Maleki and Montanari, PNAS 2009)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from airfeel.receivers.scale import Scaled
 from airfeel.streams import stream
 
 Array = NDArray[Any]
+Denoiser = Callable[[Array, float], tuple[Array, Array, float]]  # z, tau to estimate, variance, mean slope
 
 DENOISERS = ("soft", "mmse")
 DIVERGENCE = 4.0  # the iteration is given up when the residual's power grows to this multiple of its smallest
@@ -55,8 +57,10 @@ class AMP:
     SURE(theta) = mean(min(u^2, theta^2)) + 2 tau mean(1[u^2 > theta^2]) - tau,
 
     and theta is its minimum (parameterless AMP: Mousavi, Maleki and Baraniuk 2013). With the best theta tau
-    falls until it comes to rest, for every signal and every s/N. From there on only the sampling error of
-    SURE moves the estimate: when tau has not fallen for eight iterations, the best of all is returned.
+    falls until it comes to rest, for every signal and every s/N. The minimum is flat, and chance says where
+    in it theta / tau^(1/2) lies: its mean over the iterations is used, in which the i-th has weight i.
+    What chance is left may still move the estimate: when tau has not fallen for eight iterations, the best
+    iterate is returned.
 
     As tau = noise_var + (N/s) MSE, an iterate with tau above ``|y|^2 / s`` is worse than the estimate zero.
     If the iteration comes to rest there, farther than chance explains, or grows away from its best iterate,
@@ -101,9 +105,9 @@ class AMP:
             mean, variance, Info(iterations, status, scale.restore_variance(found.tau, unit))
         ), state
 
-    def _denoiser(self, size: int, heard: Scaled) -> "_Soft | _Mmse":
+    def _denoiser(self, size: int, heard: Scaled) -> Denoiser:
         if self.denoiser == "soft":
-            return _Soft(self.threshold)
+            return _Sure() if self.threshold is None else _Soft(self.threshold)
         variance = heard.observation.size / size * heard.amplitude_power(self.activity)
         if self.variance is not None:
             variance = float(scale.prior_width(self.variance, heard.scale))
@@ -112,15 +116,30 @@ class AMP:
 
 @dataclass(frozen=True, slots=True)
 class _Soft:
-    threshold: float | None
+    threshold: float
 
     def __call__(self, z: Array, tau: float) -> tuple[Array, Array, float]:
         """Return the estimate, its variance by Stein's unbiased risk, and the mean derivative."""
-        theta = sure_threshold(z, tau) if self.threshold is None else self.threshold * np.sqrt(tau)
+        theta = self.threshold * np.sqrt(tau)
         kept = np.abs(z) > theta
         estimate = np.where(kept, z - np.sign(z) * theta, 0.0)
         risk = np.where(kept, tau + theta**2, np.maximum(z**2 - tau, 0.0))
         return estimate, risk, float(kept.mean())
+
+
+@dataclass(slots=True)
+class _Sure:
+    """The soft threshold by Stein's unbiased risk; remembers alpha, so each reception gets a new one."""
+
+    alpha: float = 0.0
+    iteration: int = 0
+
+    def __call__(self, z: Array, tau: float) -> tuple[Array, Array, float]:
+        """Denoise as _Soft with the mean of the alphas found so far, where the i-th has weight i."""
+        self.iteration += 1
+        found = sure_threshold(z, tau) / np.sqrt(tau)
+        self.alpha += 2 / (self.iteration + 1) * (found - self.alpha)
+        return _Soft(self.alpha)(z, tau)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +166,9 @@ class _Iterate:
 
 
 def _iterate(
-    y: Array, operator: LinearOperator, denoise: _Soft | _Mmse, max_iterations: int, tolerance: float
+    y: Array, operator: LinearOperator, denoise: Denoiser, max_iterations: int, tolerance: float
 ) -> tuple[_Iterate, int, str]:
-    """Run AMP from zero; return the last iterate if it stopped moving, else that with the smallest residual."""
+    """Run AMP from zero; return the last iterate if it came to rest, else that with the least residual."""
     rows, size = operator.shape
     chance = 1 + 2 * np.sqrt(2 / rows)  # tau is a mean of s squares: two of its standard errors
     residual, power, stalled = y, _power(y), 0
