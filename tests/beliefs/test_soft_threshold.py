@@ -34,18 +34,18 @@ def test_no_threshold_has_a_clearly_smaller_estimated_risk(seed, size):
 @pytest.mark.parametrize("activity", [0.001, 0.05, 0.3, 0.9])
 @pytest.mark.parametrize("tau", [1e-3, 0.05, 1.0])
 def test_the_threshold_has_nearly_the_least_error(activity, tau):
-    found, best = [], []
+    size, levels, found, curve = 20_000, np.linspace(0, 6, 121), [], []
     for seed in range(4):
-        x, z = noisy(seed, 20_000, activity, tau)
+        x, z = noisy(seed, size, activity, tau)
         found.append(np.mean((soft(z, sure_threshold(z, tau)) - x) ** 2))
-        best.append(
-            min(np.mean((soft(z, theta) - x) ** 2) for theta in np.linspace(0, 6, 200) * np.sqrt(tau))
-        )
-    levels = np.linspace(0, 6, 1201)
+        curve.append([np.mean((soft(z, a * np.sqrt(tau)) - x) ** 2) for a in levels])
+    # Not knowing x costs what a few coefficients of pure noise are worth.
+    best = np.min(np.mean(curve, axis=0))
+    assert np.mean(found) < 1.01 * best + 10 * tau / size
     risk = activity * soft_threshold_risk(1.0, tau, levels)
     risk += (1 - activity) * soft_threshold_risk(0.0, tau, levels)
-    assert np.mean(found) < 1.03 * np.mean(best)
-    assert np.mean(found) == pytest.approx(risk.min(), rel=0.15 if activity < 0.01 else 0.05)
+    spread = np.std(np.min(curve, axis=1), ddof=1) / np.sqrt(len(curve))
+    assert abs(best - risk.min()) < 4 * spread + 0.01 * best
 
 
 def test_the_threshold_is_continuous():

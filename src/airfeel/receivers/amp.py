@@ -22,7 +22,7 @@ Denoiser = Callable[[Array, float], tuple[Array, Array, float]]  # z, tau to est
 
 DENOISERS = ("soft", "mmse")
 DIVERGENCE = 4.0  # the iteration is given up when the residual's power grows to this multiple of its smallest
-PATIENCE = 8  # iterations without a smaller power, after which it is at rest if it stayed near
+PATIENCE = 8  # iterations of a noisy threshold without a smaller power, after which it is at rest if near
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,7 @@ class AMP:
     variance
         gamma of the MMSE denoiser's prior; estimated from each reception when not given.
     max_iterations, tolerance
-        Stop after so many iterations, or when the estimate moves less than this share of its norm, or tau
-        has not fallen for eight iterations.
+        Stop after so many iterations, or when the estimate moves less than this share of its norm.
 
     Notes
     -----
@@ -59,8 +58,8 @@ class AMP:
     and theta is its minimum (parameterless AMP: Mousavi, Maleki and Baraniuk 2013). With the best theta tau
     falls until it comes to rest, for every signal and every s/N. The minimum is flat, and chance says where
     in it theta / tau^(1/2) lies: its mean over the iterations is used, in which the i-th has weight i.
-    What chance is left may still move the estimate: when tau has not fallen for eight iterations, the best
-    iterate is returned.
+    What chance is left may still move the estimate: the best iterate is returned when tau has not fallen for
+    eight iterations.
 
     As tau = noise_var + (N/s) MSE, an iterate with tau above ``|y|^2 / s`` is worse than the estimate zero.
     If the iteration comes to rest there, farther than chance explains, or grows away from its best iterate,
@@ -170,6 +169,7 @@ def _iterate(
 ) -> tuple[_Iterate, int, str]:
     """Run AMP from zero; return the last iterate if it came to rest, else that with the least residual."""
     rows, size = operator.shape
+    patience = PATIENCE if isinstance(denoise, _Sure) else max_iterations
     chance = 1 + 2 * np.sqrt(2 / rows)  # tau is a mean of s squares: two of its standard errors
     residual, power, stalled = y, _power(y), 0
     last = best = _Iterate(np.zeros(size), np.zeros(size), power, power)
@@ -183,7 +183,7 @@ def _iterate(
             return best, iteration, "diverged"
         if resting and last.left <= power:
             return last, iteration, "converged"
-        if (resting or stalled >= PATIENCE) and last.left <= chance * best.left:
+        if (resting or stalled >= patience) and last.left <= chance * best.left:
             return best, iteration, "converged"
         if resting:
             return best, iteration, "diverged"
