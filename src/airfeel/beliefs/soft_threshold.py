@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import gammainc, ndtr
 
 Array = NDArray[Any]
 
@@ -35,10 +35,11 @@ def soft_threshold_risk(variance: float, tau: float, threshold: Any) -> Any:
     """Return the mean squared error of soft thresholding z = x + N(0, tau), x ~ N(0, variance).
 
     By Stein's identity it is E[min(z^2, theta^2)] + 2 tau P(|z| > theta) - tau with theta = threshold
-    tau^(1/2), a number or an array. Both expectations are those of a Gaussian of variance + tau; tau is
-    cancelled on paper, since a risk far below it would not survive the subtraction.
+    tau^(1/2), a number or an array. Both expectations are those of a Gaussian of variance + tau, in a form
+    without differences of large numbers.
     """
     theta = threshold * np.sqrt(tau)
     a = theta / np.sqrt(variance + tau)
-    outside, edge = 2 * ndtr(-a), 2 * a * np.exp(-a * a / 2) / np.sqrt(2 * np.pi)
-    return variance * (1 - outside - edge) + (theta**2 + tau) * outside - tau * edge
+    inside, outside = gammainc(1.5, a * a / 2), 2 * ndtr(-a)  # E[z^2, |z| <= theta] / E[z^2], P(|z| > theta)
+    edge = 2 * a * np.exp(-a * a / 2) / np.sqrt(2 * np.pi)  # 1 - inside - outside
+    return variance * inside + (theta**2 + tau) * outside - tau * edge

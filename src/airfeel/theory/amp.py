@@ -12,6 +12,7 @@ from airfeel.theory.prediction import Prediction
 from airfeel.theory.scalar import first_round_mmse
 
 DENOISERS = ("soft", "mmse")
+EXACT = 1e-30  # an error of this share is none
 LEVELS = np.linspace(0.0, 12.0, 1201)  # tried as thresholds: nothing is left beyond, and minima are flat
 
 
@@ -56,7 +57,7 @@ def amp_evolution(
     for _ in range(_checks.integer("max_iterations", max_iterations, at_least=1)):
         tau = noise_var + v / ratio
         course.append((tau, v))
-        v = risk(tau)
+        v = max(risk(tau), EXACT * power)
         if abs(v - course[-1][1]) <= tolerance * v or v > power:
             break
     v = min(v, power)  # what is worse than zero, the receiver answers with zero
