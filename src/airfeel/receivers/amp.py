@@ -22,7 +22,7 @@ Denoiser = Callable[[Array, float], tuple[Array, Array, float]]  # z, tau to est
 
 DENOISERS = ("soft", "mmse")
 DIVERGENCE = 4.0  # the iteration is given up when the residual's power grows to this multiple of its smallest
-PATIENCE = 8  # iterations of a noisy threshold without a smaller power, after which it is at rest if near
+PATIENCE = 16  # iterations of a noisy threshold without a smaller power, after which it is at rest if near
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class AMP:
     falls until it comes to rest, for every signal and every s/N. The minimum is flat, and chance says where
     in it theta / tau^(1/2) lies: its mean over the iterations is used, in which the i-th has weight i.
     What chance is left may still move the estimate: the best iterate is returned when tau has not fallen for
-    eight iterations.
+    sixteen iterations.
 
     As tau = noise_var + (N/s) MSE, an iterate with tau above ``|y|^2 / s`` is worse than the estimate zero.
     If the iteration comes to rest there, farther than chance explains, or grows away from its best iterate,
