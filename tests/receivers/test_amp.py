@@ -1,4 +1,4 @@
-"""AMP against its own recursion written out, its state evolution, and signals it cannot recover."""
+"""AMP against its own recursion written out, its state evolution, LASSO, and signals it cannot recover."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,11 @@ from scipy.sparse.linalg import aslinearoperator
 from scipy.special import expit
 
 import airfeel as af
-from airfeel.receivers.amp import minimax_threshold
+from airfeel.config import load_config
+from airfeel.simulation import train
 from airfeel.streams import stream
+from airfeel.theory import amp_evolution
+from oracles import lasso
 
 SIZE, ROWS, ACTIVITY, NOISE_VAR = 4000, 1600, 0.08, 1e-3
 
@@ -178,16 +181,114 @@ def test_divergence_is_seen_and_returns_the_best_iterate():
     assert np.sum((estimate.mean - x) ** 2) <= 1.05 * np.sum(x**2)
 
 
-@pytest.mark.parametrize("ratio", [0.05, 0.1, 0.5, 1.0])
-def test_minimax_threshold_is_where_the_densest_signals_pass(ratio):
-    # Worst case over signals: mse(a) = rho s/N (1 + a^2) + (1 - rho s/N) 2 G(a); AMP passes below s/N.
-    rng = stream(5, "threshold")
-    w = rng.standard_normal(400_000)
+def sparse(seed, size, ratio, activity, noise_var):
+    """A signal with exactly activity N Gaussian coefficients, and its reception."""
+    rng = stream(seed, "amp")
+    x = rng.permutation(np.arange(size) < round(activity * size)) * rng.standard_normal(size)
+    operator = af.GaussianMatrix(size, round(ratio * size), seed=seed)
+    noise = np.sqrt(noise_var) * rng.standard_normal(operator.shape[0])
+    return x, af.Reception(operator.matrix.astype(np.float64) @ x + noise, operator, noise_var)
 
-    def densest(a):
-        risk = np.mean(np.maximum(np.abs(w) - a, 0) ** 2)  # of a coefficient that is zero
-        return (ratio - risk) / (ratio * (1 + a * a - risk))
 
-    grid = np.linspace(0.05, 4, 400)
-    best = grid[np.argmax([densest(a) for a in grid])]
-    assert minimax_threshold(ratio) == pytest.approx(best, abs=0.08)
+def nmse_db(estimate, x):
+    return 10 * np.log10(np.sum((estimate.mean - x) ** 2) / np.sum(x**2))
+
+
+@pytest.mark.parametrize("activity", [0.05, 0.2, 0.5])
+def test_the_error_falls_with_every_measurement_as_state_evolution_says(activity):
+    noise_var, ratios, seeds = 0.02 * activity, [0.2, 0.5, 0.8, 1.0], 16
+    amp, found = af.AMP(activity), np.empty((seeds, len(ratios)))
+    for seed in range(seeds):  # one signal for all ratios
+        for i, ratio in enumerate(ratios):
+            x, reception = sparse(seed, 1500, ratio, activity, noise_var)
+            estimate, _ = amp.receive(amp.init(x.size), reception)
+            assert not estimate.info.diverged
+            found[seed, i] = nmse_db(estimate, x)
+    chain = af.ChainParams(activity, 0.01, 0.01)
+    predicted = np.array([amp_evolution(chain, ratio, noise_var).nmse_db[0] for ratio in ratios])
+    mean, spread = found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(seeds)
+    print(np.round(mean, 2), np.round(spread, 2), np.round(predicted, 2))
+    assert (np.diff(mean) < 0).all() and (np.diff(predicted) < 0).all()
+    assert (np.abs(mean - predicted) < 3 * spread + 0.3).all() and (spread[1:] < 0.4).all()
+
+
+@pytest.mark.parametrize("ratio", [0.3, 0.6, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_fixed_threshold_solves_lasso(ratio, seed):
+    # Where AMP rests, z = (y - A x) / (1 - kept / s), and A^T z is theta sign(x) on the support: that is
+    # how LASSO's optimum is known, for the penalty theta (1 - kept / s).
+    _, reception = sparse(seed, 200, ratio, 0.1, 1e-3)
+    amp = af.AMP(0.1, threshold=1.5, max_iterations=2000, tolerance=1e-7)
+    estimate, _ = amp.receive(amp.init(200), reception)
+    assert estimate.info.converged
+    kept = np.count_nonzero(estimate.mean) / reception.operator.shape[0]
+    penalty = 1.5 * np.sqrt(estimate.info.tau) * (1 - kept)
+    solution = lasso(reception.operator.matrix.astype(np.float64), reception.observation, penalty)
+    assert np.linalg.norm(estimate.mean - solution) < 1e-3 * np.linalg.norm(solution)
+
+
+@pytest.mark.parametrize(("activity", "ratio"), [(0.05, 0.4), (0.1, 0.6), (0.1, 1.0), (0.3, 0.8), (0.3, 1.0)])
+def test_stein_s_risk_finds_the_error_of_the_best_lasso(activity, ratio):
+    noise_var, found, path = 0.02 * activity, 0.0, 0.0
+    amp = af.AMP(activity, max_iterations=100, tolerance=1e-3)
+    for seed in range(5):
+        x, reception = sparse(seed, 400, ratio, activity, noise_var)
+        matrix, solution, errors = reception.operator.matrix.astype(np.float64), np.zeros(400), []
+        for penalty in np.sqrt(noise_var) * np.geomspace(4, 0.06, 16):  # each starts where the last one ended
+            solution = lasso(matrix, reception.observation, penalty, solution, tolerance=1e-5)
+            errors.append(np.sum((solution - x) ** 2))
+        path += np.array(errors)
+        found += np.sum((amp.receive(amp.init(400), reception)[0].mean - x) ** 2)
+    assert 0 < np.argmin(path) < len(path) - 1  # the best penalty for all five is on the grid
+    print(f"{activity} {ratio}: {10 * np.log10(found / path.min()):+.2f} dB")
+    assert abs(10 * np.log10(found / path.min())) < 0.5
+
+
+TWO_CLASSES = {"partition.kind": "classes", "partition.classes": 2}
+
+
+@pytest.mark.parametrize(
+    ("seed", "setting"), [(0, {}), (1, {}), (2, TWO_CLASSES), (3, {"uplink.ratio": 0.04})]
+)
+def test_no_round_of_a_training_diverges(seed, setting):
+    # What 25 devices keep of their gradients overlaps little: half of all coefficients are not zero.
+    flat = {"scheme": "a_dsgd", "seed": seed, "rounds": 12, "run.evaluate_every": 12} | setting
+    records = list(train(load_config(None, flat)))
+    assert {record.status for record in records} <= {"converged", "iteration limit"}
+    assert np.mean([record.nmse_db for record in records]) < 0.05
+    assert sum(record.status == "iteration limit" for record in records) <= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("scheme", ["a_dsgd", "a_dsgd_mmse"])
+def test_no_round_of_a_long_training_diverges(seed, scheme):
+    flat = {"scheme": scheme, "seed": seed, "rounds": 100, "run.evaluate_every": 100}
+    assert not any(record.status == "diverged" for record in train(load_config(None, flat)))
+
+
+@pytest.mark.parametrize("kind", ["soft", "mmse"])
+@pytest.mark.parametrize(("size", "rows"), [(120, 60), (1000, 100), (500, 500)])
+def test_nothing_but_noise_is_no_divergence(kind, size, rows):
+    amp = af.AMP(activity=0.1, denoiser=kind)
+    for seed in range(8):
+        y = stream(seed, "only noise").standard_normal(rows)
+        operator = af.GaussianMatrix(size, rows, seed=seed)
+        estimate, _ = amp.receive(amp.init(size), af.Reception(y, operator, 1.0))
+        assert estimate.info.converged and np.sum(estimate.mean**2) < 0.4 * np.sum(y**2)
+
+
+@pytest.mark.parametrize("threshold", [None, 1.3])
+@pytest.mark.parametrize("rows", [1, 30, 120])
+@pytest.mark.parametrize("level", [0.0, 1e-300, 1e-155, 1e-30, 1.0, 1e30, 1e155, 1e300])
+def test_any_level_and_any_number_of_rows_stays_finite(threshold, rows, level):
+    operator = af.GaussianMatrix(120, rows, seed=1)
+    x = np.where(np.arange(120) % 12 == 0, stream(0, "level").standard_normal(120), 0.0)
+    y = level * (operator.matrix.astype(np.float64) @ x)
+    amp = af.AMP(activity=0.1, threshold=threshold)
+    estimate, _ = amp.receive(amp.init(120), af.Reception(y, operator, 0.0))
+    assert np.isfinite(estimate.mean).all() and np.isfinite(estimate.variance).all()
+    assert (estimate.variance >= 0).all() and 0 <= estimate.info.tau < np.inf
+    if rows == 120 and level > 0 and threshold is None:
+        assert estimate.info.converged
+        assert np.linalg.norm(estimate.mean / level - x) < 0.02 * np.linalg.norm(x)

@@ -177,7 +177,8 @@ def amp_error(activity, ratio, noise_var, denoiser, size, seeds):
     return np.mean(errors)
 
 
-AMP_SETTINGS = [(0.05, 0.4, 1e-3), (0.02, 0.2, 1e-3), (0.1, 0.6, 1e-2)]  # lambda, s/N, noise
+# lambda, s/N, noise
+AMP_SETTINGS = [(0.05, 0.4, 1e-3), (0.02, 0.2, 1e-3), (0.1, 0.6, 1e-2), (0.1, 1.0, 1e-2)]
 
 
 @pytest.mark.parametrize("denoiser", ["soft", "mmse"])
@@ -207,6 +208,22 @@ def test_amp_uses_the_threshold_it_is_given():
 def test_amp_that_is_worse_than_zero_answers_with_zero():
     prediction = amp_evolution(CHAIN, 0.05, 10.0, rounds=2, denoiser="soft", threshold=0.1)
     np.testing.assert_array_equal(prediction.nmse, 1.0)
+
+
+@pytest.mark.parametrize("activity", [0.001, 0.05, 0.3, 0.9])
+@pytest.mark.parametrize("noise_var", [0.0, 1e-3, 10.0])
+def test_the_best_threshold_never_lets_the_error_rise(activity, noise_var):
+    chain = af.ChainParams(activity, 0.01, 0.01)
+    mse = []
+    for ratio in (0.05, 0.1, 0.3, 0.6, 0.9, 1.0):
+        prediction = amp_evolution(chain, ratio, noise_var, max_iterations=2000)
+        assert (np.diff(prediction.tau[0]) <= 1e-12 * prediction.tau[0, 0]).all()
+        for threshold in (0.3, 1.0, 1.5, 2.5):
+            fixed = amp_evolution(chain, ratio, noise_var, threshold=threshold, max_iterations=2000)
+            assert prediction.mse[0] <= 1.001 * fixed.mse[0] + 1e-12
+        mse.append(prediction.mse[0])
+    assert (np.diff(mse) <= 1e-12).all() and mse[0] <= prediction.power
+    assert all(0 < value < np.inf for value in mse)
 
 
 def test_amp_refuses_bad_input():

@@ -1,5 +1,6 @@
 """Approximate message passing, the receiver of A-DSGD (Donoho, Maleki and Montanari, PNAS 2009)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from airfeel import _checks
-from airfeel.beliefs.soft_threshold import minimax_threshold
+from airfeel.beliefs.soft_threshold import sure_threshold
 from airfeel.beliefs.spike_slab import SpikeSlab, log_odds, posterior
 from airfeel.operators import GaussianMatrix, PartialDCT
 from airfeel.receivers import scale
@@ -17,9 +18,11 @@ from airfeel.receivers.scale import Scaled
 from airfeel.streams import stream
 
 Array = NDArray[Any]
+Denoiser = Callable[[Array, float], tuple[Array, Array, float]]  # z, tau to estimate, variance, mean slope
 
 DENOISERS = ("soft", "mmse")
 DIVERGENCE = 4.0  # the iteration is given up when the residual's power grows to this multiple of its smallest
+PATIENCE = 16  # iterations of a noisy threshold without a smaller power, after which it is at rest if near
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +34,11 @@ class AMP:
     activity
         Expected share of non-zero coefficients (k/N); used by the MMSE denoiser.
     denoiser
-        ``"soft"``: soft threshold theta = alpha tau^(1/2), with ``tau = |residual|^2 / s``, as in A-DSGD.
+        ``"soft"``: soft threshold theta, as in A-DSGD, which needs to know nothing about the signal.
         ``"mmse"``: posterior mean under the Bernoulli-Gaussian prior (16), which knows as much as
         memoryless Turbo-CS.
     threshold
-        alpha; by default the minimax choice for the given s/N, see :func:`minimax_threshold`.
+        alpha of a fixed soft threshold theta = alpha tau^(1/2); by default every iteration chooses theta.
     variance
         gamma of the MMSE denoiser's prior; estimated from each reception when not given.
     max_iterations, tolerance
@@ -45,10 +48,22 @@ class AMP:
     -----
     x <- eta(x + A^T z; tau),   z <- y - A x + (N/s) mean(eta') z.
 
-    The last summand, the Onsager term, is what makes x + A^T z look like the signal in white noise of
-    variance ``tau = |z|^2 / s``. As tau = noise_var + (N/s) MSE, an iterate with tau above ``|y|^2 / s`` is
-    worse than the estimate zero. If the iteration ends there or grows away from its best iterate, that one
-    is returned (zero, if nothing was better) and ``info.status`` is ``"diverged"``.
+    The last summand, the Onsager term, is what makes u = x + A^T z look like the signal in white noise of
+    variance ``tau = |z|^2 / s``. The mean squared error of the soft threshold,
+    ``eta(u) = sign(u) max(|u| - theta, 0)``, can therefore be estimated without knowing the signal, by
+    Stein's unbiased risk
+
+    SURE(theta) = mean(min(u^2, theta^2)) + 2 tau mean(1[u^2 > theta^2]) - tau,
+
+    and theta is its minimum (parameterless AMP: Mousavi, Maleki and Baraniuk 2013). With the best theta tau
+    falls until it comes to rest, for every signal and every s/N. The minimum is flat, and chance says where
+    in it theta / tau^(1/2) lies: its mean over the iterations is used, in which the i-th has weight i.
+    What chance is left may still move the estimate: the best iterate is returned when tau has not fallen for
+    sixteen iterations.
+
+    As tau = noise_var + (N/s) MSE, an iterate with tau above ``|y|^2 / s`` is worse than the estimate zero.
+    If the iteration comes to rest there, farther than chance explains, or grows away from its best iterate,
+    that one is returned (zero, if nothing was better) and ``info.status`` is ``"diverged"``.
     """
 
     activity: float
@@ -89,11 +104,10 @@ class AMP:
             mean, variance, Info(iterations, status, scale.restore_variance(found.tau, unit))
         ), state
 
-    def _denoiser(self, size: int, heard: Scaled) -> "_Soft | _Mmse":
-        ratio = heard.observation.size / size
+    def _denoiser(self, size: int, heard: Scaled) -> Denoiser:
         if self.denoiser == "soft":
-            return _Soft(minimax_threshold(ratio) if self.threshold is None else self.threshold)
-        variance = ratio * heard.amplitude_power(self.activity)
+            return _Sure() if self.threshold is None else _Soft(self.threshold)
+        variance = heard.observation.size / size * heard.amplitude_power(self.activity)
         if self.variance is not None:
             variance = float(scale.prior_width(self.variance, heard.scale))
         return _Mmse(self.activity, variance)
@@ -110,6 +124,21 @@ class _Soft:
         estimate = np.where(kept, z - np.sign(z) * theta, 0.0)
         risk = np.where(kept, tau + theta**2, np.maximum(z**2 - tau, 0.0))
         return estimate, risk, float(kept.mean())
+
+
+@dataclass(slots=True)
+class _Sure:
+    """The soft threshold by Stein's unbiased risk; remembers alpha, so each reception gets a new one."""
+
+    alpha: float = 0.0
+    iteration: int = 0
+
+    def __call__(self, z: Array, tau: float) -> tuple[Array, Array, float]:
+        """Denoise as _Soft with the mean of the alphas found so far, where the i-th has weight i."""
+        self.iteration += 1
+        found = sure_threshold(z, tau) / np.sqrt(tau)
+        self.alpha += 2 / (self.iteration + 1) * (found - self.alpha)
+        return _Soft(self.alpha)(z, tau)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,25 +165,29 @@ class _Iterate:
 
 
 def _iterate(
-    y: Array, operator: LinearOperator, denoise: _Soft | _Mmse, max_iterations: int, tolerance: float
+    y: Array, operator: LinearOperator, denoise: Denoiser, max_iterations: int, tolerance: float
 ) -> tuple[_Iterate, int, str]:
-    """Run AMP from zero; return the last iterate if it settled, else the one with the smallest residual."""
+    """Run AMP from zero; return the last iterate if it came to rest, else that with the least residual."""
     rows, size = operator.shape
-    residual, power = y, _power(y)
+    patience = PATIENCE if isinstance(denoise, _Sure) else max_iterations
+    chance = 1 + 2 * np.sqrt(2 / rows)  # tau is a mean of s squares: two of its standard errors
+    residual, power, stalled = y, _power(y), 0
     last = best = _Iterate(np.zeros(size), np.zeros(size), power, power)
     for iteration in range(1, max_iterations + 1):
         estimate, variance, derivative = denoise(last.mean + operator.rmatvec(residual), last.left)
-        moved = float(np.linalg.norm(estimate - last.mean))
+        resting = np.linalg.norm(estimate - last.mean) <= tolerance * np.linalg.norm(estimate)
         residual = y - operator.matvec(estimate) + residual * (derivative * size / rows)
         last = _Iterate(estimate, variance, last.left, _power(residual))
-        if last.left < best.left:
-            best = last
+        best, stalled = (last, 0) if last.left < best.left else (best, stalled + 1)
         if last.left > DIVERGENCE * best.left:
             return best, iteration, "diverged"
-        if moved <= tolerance * float(np.linalg.norm(estimate)):
-            settled = last.left <= power
-            return (last, iteration, "converged") if settled else (best, iteration, "diverged")
-    return best, max_iterations, "iteration limit" if best.left < power else "diverged"
+        if resting and last.left <= power:
+            return last, iteration, "converged"
+        if (resting or stalled >= patience) and last.left <= chance * best.left:
+            return best, iteration, "converged"
+        if resting:
+            return best, iteration, "diverged"
+    return best, max_iterations, "iteration limit" if last.left <= chance * power else "diverged"
 
 
 def _power(residual: Array) -> float:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from scipy.sparse.linalg import LinearOperator
 
@@ -25,6 +25,8 @@ class ADsgd(Compressed):
     )
     activity: float = fixed(0.05)
     denoiser: str = fixed("soft")
+
+    revision: ClassVar[int] = 2  # the threshold minimises Stein's unbiased risk
 
     def operator(self, size: int, symbols: int, seed: int) -> LinearOperator:
         """Return an IID Gaussian matrix with unit-norm columns."""

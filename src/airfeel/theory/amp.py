@@ -1,16 +1,19 @@
 """State evolution of AMP (Donoho, Maleki and Montanari, PNAS 2009): memoryless, so quadrature is enough."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from airfeel import _checks
 from airfeel.beliefs.chains import ChainParams
-from airfeel.beliefs.soft_threshold import minimax_threshold, soft_threshold_risk
+from airfeel.beliefs.soft_threshold import soft_threshold_risk
 from airfeel.theory.prediction import Prediction
 from airfeel.theory.scalar import first_round_mmse
 
 DENOISERS = ("soft", "mmse")
+EXACT = 1e-30  # an error of this share is none
+LEVELS = np.linspace(0.0, 12.0, 1201)  # tried as thresholds: nothing is left beyond, and minima are flat
 
 
 def amp_evolution(
@@ -28,6 +31,10 @@ def amp_evolution(
 
     tau_i+1 = sigma^2 + (N/s) mse(tau_i) from tau_0 = sigma^2 + (N/s) Var[x].
 
+    For the soft threshold mse(tau) = min over theta of E[(eta(x + N(0, tau); theta) - x)^2]: Stein's unbiased
+    risk, which the receiver minimises, is this error for large N. As theta = infinity has the error Var[x],
+    tau never rises.
+
     Parameters
     ----------
     chain
@@ -44,13 +51,13 @@ def amp_evolution(
     ratio = _checks.real("ratio", ratio, above=0, at_most=1)
     noise_var = _checks.real("noise_var", noise_var, at_least=0)
     rounds = _checks.integer("rounds", rounds, at_least=1)
-    risk = _risk(chain, _checks.choice("denoiser", denoiser, DENOISERS), threshold, ratio)
+    risk = _risk(chain, _checks.choice("denoiser", denoiser, DENOISERS), threshold)
     power = chain.activity * chain.variance
     v, course = power, []
     for _ in range(_checks.integer("max_iterations", max_iterations, at_least=1)):
         tau = noise_var + v / ratio
         course.append((tau, v))
-        v = risk(tau)
+        v = max(risk(tau), EXACT * power)
         if abs(v - course[-1][1]) <= tolerance * v or v > power:
             break
     v = min(v, power)  # what is worse than zero, the receiver answers with zero
@@ -69,16 +76,16 @@ def amp_evolution(
     )
 
 
-def _risk(
-    chain: ChainParams, denoiser: str, threshold: float | None, ratio: float
-) -> Callable[[float], float]:
+def _risk(chain: ChainParams, denoiser: str, threshold: float | None) -> Callable[[float], float]:
     """Return the mean squared error of the denoiser as a function of tau."""
     if denoiser == "mmse":
         return lambda tau: first_round_mmse(chain, tau)
-    level = minimax_threshold(ratio) if threshold is None else _checks.real("threshold", threshold, above=0)
 
-    def soft(tau: float) -> float:
+    def soft(tau: float, level: Any) -> Any:
         active = soft_threshold_risk(chain.variance, tau, level)
         return chain.activity * active + (1 - chain.activity) * soft_threshold_risk(0.0, tau, level)
 
-    return soft
+    if threshold is None:
+        return lambda tau: float(soft(tau, LEVELS).min())
+    level = _checks.real("threshold", threshold, above=0)
+    return lambda tau: float(soft(tau, level))
