@@ -11,11 +11,11 @@ from airfeel.schemes.a_dsgd import ADsgd
 from airfeel.schemes.base import Setting
 from airfeel.schemes.round import begin, carry
 from airfeel.schemes.turbo_cs import IndependentTurboCS
-from airfeel.theory.planner import LinkBudget, Method, Plan, solve_power, solve_rows
+from airfeel.theory.planner import LinkBudget, LinkPlan, Method, solve_power, solve_rows
 from modeldata import Model, run, stream_of
 
 CHAIN = af.ChainParams(activity=0.1, p01=0.02, beta=0.05)
-QUICK = Plan(CHAIN, rounds=16, samples=8000)
+QUICK = LinkPlan(CHAIN, rounds=16, samples=8000)
 LINK = LinkBudget(size=7850, rows=1570, devices=25, power=200.0)
 
 
@@ -40,7 +40,7 @@ def test_reference_model_is_the_noise_of_equal_devices(scheme, method, seed):
     weights = np.full(devices, 1 / devices)
     aggregate, _ = carry(scheme, Air(), state, gradients, weights, seed=seed, round=1)
     link = LinkBudget(size, 1000, devices, power=500.0)
-    prediction = Plan(CHAIN, method, rounds=1, samples=800).predict(link)
+    prediction = LinkPlan(CHAIN, method, rounds=1, samples=800).predict(link)
     # tau of the first iteration, less what the signal adds to it: (48), or its relative for unit columns.
     first, v = prediction.tau[0, 0], prediction.v[0, 0]
     planned = first - v / 0.25 if method.denoiser else 0.25 * first - 0.75 * v
@@ -73,13 +73,13 @@ def test_least_power_reaches_the_target_and_less_does_not():
     "method", [Method(denoiser="soft"), Method(denoiser="mmse"), Method("joint", False, False)]
 )
 def test_every_method_can_be_planned(method):
-    plan = Plan(CHAIN, method, rounds=2, samples=4000)
+    plan = LinkPlan(CHAIN, method, rounds=2, samples=4000)
     found = solve_rows(plan, LINK, -6.0)
     assert plan.steady_db(found) <= -6.0
 
 
 def test_memory_needs_less_bandwidth():
-    alone = Plan(CHAIN, Method("joint", False, False), rounds=2, samples=8000)
+    alone = LinkPlan(CHAIN, Method("joint", False, False), rounds=2, samples=8000)
     assert solve_rows(QUICK, LINK, -12.0).rows < 0.8 * solve_rows(alone, LINK, -12.0).rows
 
 
@@ -120,7 +120,7 @@ def simulated_db(chain, link, rounds, seeds):
 
 
 def test_simulation_confirms_the_answer():
-    found = solve_rows(Plan(CHAIN, rounds=24, samples=40_000), LINK, -15.0)
+    found = solve_rows(LinkPlan(CHAIN, rounds=24, samples=40_000), LINK, -15.0)
     assert simulated_db(CHAIN, found, rounds=24, seeds=3) < -15.0 + 0.5
 
 
@@ -136,7 +136,7 @@ CASES = [
 @pytest.mark.parametrize("solve", [solve_rows, solve_power])
 @pytest.mark.parametrize(("chain", "link", "target"), CASES)
 def test_simulation_confirms_many_answers(chain, link, target, solve):
-    plan = Plan(chain, rounds=60, samples=40_000)
+    plan = LinkPlan(chain, rounds=60, samples=40_000)
     found = solve(plan, link, target)
     reached = simulated_db(chain, found, rounds=60, seeds=5)
     less = (

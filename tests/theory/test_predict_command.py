@@ -10,7 +10,7 @@ import airfeel as af
 import small
 from airfeel.cli import main
 from airfeel.experiments.studies.planning import contour
-from airfeel.theory.planner import LinkBudget, Method, Plan
+from airfeel.theory.planner import LinkBudget, LinkPlan, Method
 
 QUICK = ["--samples", "4000", "--rounds", "8"]
 
@@ -36,7 +36,7 @@ def test_numbers_are_those_of_the_plan(capsys):
     options = ["--p01", "0.02", "--beta", "0.03", "--ratio", "0.2", "--seed", "4"]
     answer = json.loads(predict(capsys, "--json", "--activity", "0.05", *options))
     method = Method(**answer["method"])
-    plan = Plan(af.ChainParams(0.05, 0.02, 0.03), method, rounds=8, samples=4000, seed=4)
+    plan = LinkPlan(af.ChainParams(0.05, 0.02, 0.03), method, rounds=8, samples=4000, seed=4)
     expected = plan.predict(LinkBudget(rows=1570))
     assert answer["nmse_db"] == pytest.approx(expected.nmse_db, abs=1e-4)
     assert answer["believed_nmse_db"] == pytest.approx(10 * np.log10(expected.variance / 0.05), abs=1e-4)
@@ -128,7 +128,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, words, capsys):
 
 def test_map_is_drawn_and_does_not_depend_on_the_processes(tmp_path):
     charts = pytest.importorskip("airfeel.experiments.report.theory_charts")
-    plan = Plan(af.ChainParams(0.1, 0.02, 0.05), Method(), rounds=4, samples=1600)
+    plan = LinkPlan(af.ChainParams(0.1, 0.02, 0.05), Method(), rounds=4, samples=1600)
     heard = []
     field = contour(plan, LinkBudget(), cells=3, told=lambda done, of: heard.append((done, of)))
     assert heard[-1] == (9, 9) and field.nmse_db.shape == (3, 3)

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from airfeel.commands.run import Settings, load
 from airfeel.config import parse_override
 from airfeel.experiments.studies.planning import budget, contour, from_config, from_run
-from airfeel.theory.planner import LinkBudget, Plan, solve_power, solve_rows
+from airfeel.theory.planner import LinkBudget, LinkPlan, solve_power, solve_rows
 from airfeel.theory.prediction import Prediction
 from airfeel.units import count, decibel, from_decibel
 
@@ -101,7 +101,7 @@ def predict(
         _draw(plan, link, figure)
 
 
-def _read(source: str, settings: list[str] | None) -> tuple[Plan, LinkBudget]:
+def _read(source: str, settings: list[str] | None) -> tuple[LinkPlan, LinkBudget]:
     """Return plan and link of a configuration file, of a run's folder, or of the defaults."""
     if source and Path(source).is_dir():
         if not (Path(source) / "rounds.jsonl").exists():
@@ -129,7 +129,7 @@ def _link(
     return link if snr_db is None else link.with_snr(from_decibel(snr_db))
 
 
-def _as_json(plan: Plan, link: LinkBudget, prediction: Prediction, hold: str) -> str:
+def _as_json(plan: LinkPlan, link: LinkBudget, prediction: Prediction, hold: str) -> str:
     chain, method = plan.chain, plan.method
     return json.dumps(
         {
@@ -147,7 +147,7 @@ def _as_json(plan: Plan, link: LinkBudget, prediction: Prediction, hold: str) ->
     )
 
 
-def _as_text(plan: Plan, link: LinkBudget, prediction: Prediction, hold: str) -> str:
+def _as_text(plan: LinkPlan, link: LinkBudget, prediction: Prediction, hold: str) -> str:
     chain = plan.chain
     lines = [f"lambda = {chain.activity:.4g}, p01 = {chain.p01:.4g}, beta = {chain.beta:.4g}", ""]
     lines.append("round   NMSE (dB)   standard error   what the receiver believes (dB)")
@@ -162,7 +162,7 @@ def _as_text(plan: Plan, link: LinkBudget, prediction: Prediction, hold: str) ->
     return "\n".join(lines)
 
 
-def _draw(plan: Plan, link: LinkBudget, stem: Path) -> None:
+def _draw(plan: LinkPlan, link: LinkBudget, stem: Path) -> None:
     """Compute and write the map."""
     from airfeel.experiments.report.theory_charts import draw_map
 

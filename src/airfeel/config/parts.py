@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from pydantic import ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 
-from airfeel.config.sections import Channel, Model, Receiver, Section, Uplink
+from airfeel.config.sections import ChannelKeys, ModelKeys, ReceiverKeys, Section, UplinkKeys
 from airfeel.registry import CHANNELS, MODELS, REQUIRED, SCHEMES, Option, Part, Registry
 
 
@@ -35,10 +35,10 @@ SEAMS = {
 
 # The sections that parts add their options to, and the keys that all their parts share.
 SECTIONS: dict[str, type[Section]] = {
-    "model": Model,
-    "uplink": Uplink,
-    "channel": Channel,
-    "receiver": Receiver,
+    "model": ModelKeys,
+    "uplink": UplinkKeys,
+    "channel": ChannelKeys,
+    "receiver": ReceiverKeys,
 }
 SHARED = frozenset(f"{table}.{name}" for table, base in SECTIONS.items() for name in base.model_fields)
 

@@ -19,15 +19,15 @@ from airfeel.config.parts import (
     unread,
 )
 from airfeel.config.sections import (
-    Channel,
-    Devices,
-    Model,
-    Partition,
-    Receiver,
-    Run,
+    ChannelKeys,
+    DeviceKeys,
+    ModelKeys,
+    PartitionKeys,
+    ReceiverKeys,
+    RunKeys,
     Section,
-    Server,
-    Uplink,
+    ServerKeys,
+    UplinkKeys,
 )
 from airfeel.ranges import Count
 from airfeel.registry import Part
@@ -59,14 +59,14 @@ class Config(Section):
     """decides data, noise, rows and everything else that is random"""
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)] | None = None
     """what to call the run; unset: the scheme"""
-    devices: Devices = Devices()
-    partition: Partition = Partition()
-    model: Model = Model()
-    uplink: Uplink = Uplink()
-    channel: Channel = Channel()
-    receiver: Receiver = Receiver()
-    server: Server = Server()
-    run: Run = Run()
+    devices: DeviceKeys = DeviceKeys()
+    partition: PartitionKeys = PartitionKeys()
+    model: ModelKeys = ModelKeys()
+    uplink: UplinkKeys = UplinkKeys()
+    channel: ChannelKeys = ChannelKeys()
+    receiver: ReceiverKeys = ReceiverKeys()
+    server: ServerKeys = ServerKeys()
+    run: RunKeys = RunKeys()
 
     @model_validator(mode="wrap")
     @classmethod
@@ -197,9 +197,14 @@ class Config(Section):
         return {f"revision.{name}": revision for name, revision in raised.items() if revision > 1}
 
     def _other_keys(self) -> dict[str, tuple[Any, str]]:
-        """Return the keys that only other parts read, each with a default and a note that says which."""
+        """Return the keys that are not set or that only other parts read, with a default and a note."""
         chosen = self.chosen
-        return {
+        unset = {
+            key: (None, field.description or "")
+            for key, field in mistakes.fields(type(self)).items()
+            if field.default is None
+        }
+        return unset | {
             key: (option.default, f"{option.help} ({SEAMS[name].key} = {_listed(chosen.readers(key))})")
             for key, (name, _, option) in chosen.others.items()
         }

@@ -1,7 +1,7 @@
 """The sections of a configuration: every key, its default and the rule its values obey.
 
-``Uplink``, ``Channel``, ``Model`` and ``Receiver`` hold what all schemes, channels and models share here; the
-options of the part that is chosen come on top, see :mod:`airfeel.config.parts`.
+``UplinkKeys``, ``ChannelKeys``, ``ModelKeys`` and ``ReceiverKeys`` hold what all schemes, channels and models
+share; the options of the part that is chosen come on top, see :mod:`airfeel.config.parts`.
 """
 
 from typing import Annotated, Literal
@@ -26,7 +26,7 @@ class Section(BaseModel):
     )
 
 
-class Devices(Section):
+class DeviceKeys(Section):
     """The M devices and their local training (3)(4)."""
 
     count: Count = 25
@@ -47,7 +47,7 @@ class Devices(Section):
     """probability that a selected device fails to send"""
 
 
-class Partition(Section):
+class PartitionKeys(Section):
     """Which samples a device holds (Section VII)."""
 
     kind: Literal["iid", "classes", "dirichlet"] = "iid"
@@ -58,7 +58,7 @@ class Partition(Section):
     """concentration of the class shares (kind = dirichlet)"""
 
 
-class Model(Section):
+class ModelKeys(Section):
     """What is trained."""
 
     kind: str = "softmax"
@@ -67,7 +67,7 @@ class Model(Section):
     """where PyTorch computes"""
 
 
-class Uplink(Section):
+class UplinkKeys(Section):
     """How updates travel: bandwidth and power (7)(12), and the scheme's own options."""
 
     ratio: Fraction = 0.1
@@ -78,18 +78,18 @@ class Uplink(Section):
     """equal, or long_term: spend what earlier rounds saved"""
 
 
-class Channel(Section):
+class ChannelKeys(Section):
     """The air."""
 
     kind: str = "gaussian"
     """airfeel list names them all; or package.module:Name"""
 
 
-class Receiver(Section):
+class ReceiverKeys(Section):
     """How the scheme's receiver starts and works, for schemes that have one."""
 
 
-class Server(Section):
+class ServerKeys(Section):
     """The update of the global model (15)."""
 
     optimizer: Literal["sgd", "adam"] = "sgd"
@@ -106,7 +106,7 @@ class Server(Section):
     """what a step multiplies by, or where a cosine ends"""
 
 
-class Run(Section):
+class RunKeys(Section):
     """How a run is carried out and what it keeps."""
 
     evaluate_every: Count = 1

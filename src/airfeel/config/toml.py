@@ -23,33 +23,30 @@ def dumps(
     """
     notes, others = notes or {}, others or {}
     scalars = {key: value for key, value in tree.items() if not isinstance(value, Mapping)}
-    lines = _lines(scalars, "", notes)
-    for section, table in tree.items():
-        if not isinstance(table, Mapping):
-            continue
-        absent = {key: item for key, item in others.items() if key.partition(".")[0] == section}
-        body = _lines(table, f"{section}.", notes) + [
-            _commented(k, *i) for k, i in absent.items() if table.get(k.partition(".")[2]) is None
-        ]
+    tables = {key: value for key, value in tree.items() if isinstance(value, Mapping)}
+    lines = _lines(scalars, "", notes, others)
+    for section, table in tables.items():
+        body = _lines(table, f"{section}.", notes, others)
         lines += ["", f"[{section}]", *body] if body else []
     return "\n".join(lines).removeprefix("\n") + "\n"
 
 
-def _commented(key: str, item: Any, note: str) -> str:
-    """Return a key that could be given as a comment."""
-    shown = (
-        "..."
-        if item is None or not isinstance(item, str | bool | int | float | list | tuple)
-        else value(item)
-    )
-    return f"{'# ' + key.partition('.')[2] + ' = ' + shown:<24} # {note}"
+def _lines(
+    table: Mapping[str, Any], prefix: str, notes: Mapping[str, str], others: Mapping[str, tuple[Any, str]]
+) -> list[str]:
+    """Return one line per key that has a value, then, as comments, those that could have one."""
+    given = {key: item for key, item in table.items() if item is not None}
+    lines = [_line(f"{key} = {value(item)}", notes.get(prefix + key, "")) for key, item in given.items()]
+    for dotted, (item, note) in others.items():
+        key = dotted.removeprefix(prefix)
+        if dotted.startswith(prefix) and "." not in key and key not in given:
+            lines.append(_line(f"# {key} = {'...' if item is None else value(item)}", note))
+    return lines
 
 
-def _lines(table: Mapping[str, Any], prefix: str, notes: Mapping[str, str]) -> list[str]:
-    """Return one line per key that has a value, comments in one column as far as the values are short."""
-    given = {key: f"{key} = {value(item)}" for key, item in table.items() if item is not None}
-    comments = {key: notes.get(prefix + key, "") for key in given}
-    return [f"{text:<24} # {comments[key]}" if comments[key] else text for key, text in given.items()]
+def _line(text: str, note: str) -> str:
+    """Return a line with its comment, in one column as far as the values are short."""
+    return f"{text:<24} # {note}" if note else text
 
 
 def value(item: Any) -> str:

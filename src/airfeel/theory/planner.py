@@ -88,7 +88,7 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LinkPlan:
     """Everything but the link: the signal, the method, and how carefully to predict."""
 
     chain: ChainParams
@@ -124,7 +124,7 @@ class Plan:
 
 
 def solve_rows(
-    plan: Plan,
+    plan: LinkPlan,
     link: LinkBudget,
     target_db: float,
     hold: str = "energy",
@@ -166,7 +166,7 @@ def _too_few(link: LinkBudget, target_db: float, hold: str, found: dict[int, flo
 
 
 def solve_power(
-    plan: Plan, link: LinkBudget, target_db: float, told: Callable[[str], None] = lambda _: None
+    plan: LinkPlan, link: LinkBudget, target_db: float, told: Callable[[str], None] = lambda _: None
 ) -> LinkBudget:
     """Return the link with the least power whose steady-state NMSE reaches the target."""
     _check_target(target_db)

@@ -69,7 +69,7 @@ class Overview(Display):
         return self._seen[label][1]
 
 
-class Lines(Overview):
+class CampaignLines(Overview):
     """One plain line per finished run, for log files and pipes."""
 
     def settled(self, label: str, error: str | None) -> None:
@@ -79,7 +79,7 @@ class Lines(Overview):
             self.note(f"{self.words()}  {label}")
 
 
-class Live(Overview):
+class CampaignLive(Overview):
     """One line that is rewritten in place."""
 
     def __init__(self, console: Console) -> None:
@@ -111,4 +111,4 @@ def choose() -> Overview:
     if not _log.isEnabledFor(logging.INFO):
         return Overview()
     console = Console(stderr=True)
-    return Live(console) if console.is_terminal else Lines()
+    return CampaignLive(console) if console.is_terminal else CampaignLines()

@@ -100,7 +100,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ClaimPart:
     """One comparison: its mean over seeds, Student's 95 % interval (nan: there is none) and the outcome."""
 
     what: str
@@ -119,9 +119,9 @@ class Verdict:
     place: str
     rule: str
     outcome: str
-    parts: Sequence[Part]
+    parts: Sequence[ClaimPart]
     against_mmse: str | None
-    mmse_parts: Sequence[Part]
+    mmse_parts: Sequence[ClaimPart]
     note: str
 
 
@@ -207,15 +207,17 @@ def to_json(verdicts: Sequence[Verdict]) -> str:
     return json.dumps([_plain(asdict(verdict)) for verdict in verdicts], indent=2, ensure_ascii=False) + "\n"
 
 
-def _judge(comparison: Comparison, collected: Mapping[str, Collected]) -> Part:
+def _judge(comparison: Comparison, collected: Mapping[str, Collected]) -> ClaimPart:
     """Compare over the seeds that all lines have."""
     values = _values(comparison, collected)
     if not values:
-        return Part(comparison.what, math.nan, math.nan, math.nan, NOT_RUN)
+        return ClaimPart(comparison.what, math.nan, math.nan, math.nan, NOT_RUN)
     mean = interval(0, values)
     if len(values) == 1:
-        return Part(comparison.what, mean.value, math.nan, math.nan, SINGLE_SEED)
-    return Part(comparison.what, mean.value, mean.low, mean.high, _outcome(mean.low, mean.high, comparison))
+        return ClaimPart(comparison.what, mean.value, math.nan, math.nan, SINGLE_SEED)
+    return ClaimPart(
+        comparison.what, mean.value, mean.low, mean.high, _outcome(mean.low, mean.high, comparison)
+    )
 
 
 def _outcome(low: float, high: float, claimed: Comparison) -> str:
@@ -225,7 +227,7 @@ def _outcome(low: float, high: float, claimed: Comparison) -> str:
     return NOT_REPRODUCED if high <= claimed.low or claimed.high <= low else UNDECIDED
 
 
-def _whole(parts: Sequence[Part]) -> str:
+def _whole(parts: Sequence[ClaimPart]) -> str:
     """Return the outcome of all parts together."""
     first = min((part.outcome for part in parts), key=ORDER.index)
     return INCOMPLETE if first == NOT_RUN else first

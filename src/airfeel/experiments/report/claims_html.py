@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
-from airfeel.experiments.report.claims import NOT_REPRODUCED, NOT_RUN, REPRODUCED, Part, Verdict
+from airfeel.experiments.report.claims import NOT_REPRODUCED, NOT_RUN, REPRODUCED, ClaimPart, Verdict
 from airfeel.experiments.report.tables import html_table
 
 # Class and sign of an outcome; all others are undecided. The sign serves those who see no colours.
@@ -61,12 +61,12 @@ def badge(outcome: str) -> str:
     return f'<span class="verdict {kind}">{sign} {escape(outcome)}</span>'
 
 
-def _parts(parts: Sequence[Part]) -> str:
+def _parts(parts: Sequence[ClaimPart]) -> str:
     heading = ["comparison", "mean", "95 % interval", "outcome"]
     return html_table([heading, *([p.what, _number(p.value), _interval(p), p.outcome] for p in parts)])
 
 
-def _interval(part: Part) -> str:
+def _interval(part: ClaimPart) -> str:
     return f"{_number(part.low)} … {_number(part.high)}" if math.isfinite(part.low) else "-"
 
 

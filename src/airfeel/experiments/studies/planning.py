@@ -18,7 +18,7 @@ from airfeel.experiments.studies.methods import METHODS
 from airfeel.learning.datasets import shape_of
 from airfeel.simulation import Record
 from airfeel.simulation.assembly import make_task
-from airfeel.theory.planner import LinkBudget, Method, Plan
+from airfeel.theory.planner import LinkBudget, LinkPlan, Method
 from airfeel.theory.prediction import Prediction
 from airfeel.units import count, decibel
 from airfeel.workers import available_cores
@@ -28,7 +28,7 @@ Array = NDArray[np.floating[Any]]
 MAP_SAMPLES, MAP_ROUNDS = 16_000, 40  # at most, per cell of a map: 144 cells should take about a minute
 
 
-def from_config(config: Config) -> tuple[Plan, LinkBudget]:
+def from_config(config: Config) -> tuple[LinkPlan, LinkBudget]:
     """Return plan and link of a configuration, in the reference model of equal devices."""
     if config.channel.kind != "gaussian":
         rule = "what it costs is only known from a run: give the folder of one"
@@ -36,16 +36,16 @@ def from_config(config: Config) -> tuple[Plan, LinkBudget]:
     return _plan(config)
 
 
-def _plan(config: Config) -> tuple[Plan, LinkBudget]:
+def _plan(config: Config) -> tuple[LinkPlan, LinkBudget]:
     scheme, uplink = config.scheme_as("tsa_ga"), config.uplink
-    plan = Plan(ChainParams(scheme.activity, scheme.p01, scheme.beta), method_of(config))
+    plan = LinkPlan(ChainParams(scheme.activity, scheme.p01, scheme.beta), method_of(config))
     noise_var = getattr(config.channel, "noise_var", None) or 1.0
     size = make_task(config, shape_of(config.dataset)).size
     rows, devices = count(uplink.ratio, size), config.devices.count
     return plan, LinkBudget(size, rows, devices, uplink.power, noise_var)
 
 
-def from_run(folder: Path, settings: dict[str, Any]) -> tuple[Plan, LinkBudget]:
+def from_run(folder: Path, settings: dict[str, Any]) -> tuple[LinkPlan, LinkBudget]:
     """Return plan and link of a run: its learned chain, and the noise it really had (the link's excess).
 
     Chain and noise are medians over the second half of the rounds.
@@ -75,7 +75,7 @@ def method_of(config: Config) -> Method:
 
 
 def budget(
-    plan: Plan, link: LinkBudget, prediction: Prediction, hold: str
+    plan: LinkPlan, link: LinkBudget, prediction: Prediction, hold: str
 ) -> list[tuple[str, float | int | str]]:
     """Return the link budget as names and values."""
     kept = "energy per device and round" if hold == "energy" else "receive SNR per channel use"
@@ -106,7 +106,10 @@ class Map:
 
 
 def contour(
-    plan: Plan, link: LinkBudget, cells: int = 12, told: Callable[[int, int], None] = lambda done, of: None
+    plan: LinkPlan,
+    link: LinkBudget,
+    cells: int = 12,
+    told: Callable[[int, int], None] = lambda done, of: None,
 ) -> Map:
     """Predict a map of ``cells`` x ``cells`` links around ``link``, on all cores.
 
@@ -125,7 +128,9 @@ def contour(
     return Map(ratios, powers, np.array(values).reshape(cells, cells))
 
 
-def _in_processes(plan: Plan, links: Sequence[LinkBudget], told: Callable[[int, int], None]) -> list[float]:
+def _in_processes(
+    plan: LinkPlan, links: Sequence[LinkBudget], told: Callable[[int, int], None]
+) -> list[float]:
     values = []
     with ProcessPoolExecutor(min(available_cores(), len(links)), mp_context=get_context("spawn")) as pool:
         for value in pool.map(plan.steady_db, links):

@@ -28,7 +28,7 @@ from airfeel.receivers.tsaga import TSAGA
 from airfeel.receivers.turbo_cs import TurboCS
 from airfeel.schemes.compressed import shared_seed
 from airfeel.streams import bits
-from airfeel.theory.planner import LinkBudget, Method, Plan
+from airfeel.theory.planner import LinkBudget, LinkPlan, Method
 from airfeel.theory.scalar import sample_paths
 from airfeel.units import count, decibel, from_decibel
 
@@ -158,7 +158,7 @@ def predict(config: RecoveryStudy) -> Array:
     method = replace(config.method, amplitude_message=config.amplitude_message)
     rounds = config.rounds if config.remembers else _ALIKE
     link = LinkBudget(config.size, config.rows).with_snr(from_decibel(config.snr_db))
-    nmse = Plan(config.chain, method, rounds, SAMPLES, config.seed).predict(link).nmse
+    nmse = LinkPlan(config.chain, method, rounds, SAMPLES, config.seed).predict(link).nmse
     return decibel(nmse if config.remembers else np.full(config.rounds, nmse.mean()))
 
 
