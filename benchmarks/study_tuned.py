@@ -40,7 +40,7 @@ CANDIDATES = {
 RIVALS = {
     "tsa_ga, k/N 0.2": {"scheme": "tsa_ga"},
     "tsa_ga, k = s": {"scheme": "tsa_ga", "uplink.sparsity": "ratio"},
-    "common_k": {"scheme": "common_k"},
+    "common_k": {"scheme": "common_k", "uplink.order": "turns"},
 }
 
 
