@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from airfeel import _checks
 from airfeel.beliefs import temporal
 from airfeel.beliefs.chains import ChainParams, stationary
-from airfeel.beliefs.spike_slab import SpikeSlab, denoise, log_odds, posterior
+from airfeel.beliefs.gaussian import divide
+from airfeel.beliefs.spike_slab import SpikeSlab, denoise, odds_against, posterior
 from airfeel.beliefs.temporal import MESSAGES, Belief
 from airfeel.theory.prediction import Prediction
-from airfeel.theory.scalar import extrinsic_variance, linear_variance, sample_paths
+from airfeel.theory.scalar import linear_variance, sample_paths
 
 Array = NDArray[Any]
 
@@ -143,8 +144,9 @@ class _Round:
 
 def _follow_round(setting: Setting, prior: SpikeSlab, x: Array, w: Array) -> _Round:
     """Iterate f and g on all batches, x and w being (batches, length), until v stands still in each."""
-    prior = SpikeSlab(*(a.reshape(x.shape) for a in (prior.support, prior.mean, prior.variance)))
-    odds, estimate = log_odds(prior.support), np.empty_like(x)
+    prior = prior.each(lambda array: array.reshape(x.shape))
+    against, estimate = odds_against(prior.support), np.empty_like(x)
+    post = prior.each(np.empty_like)
     v, actual_v = _begin(setting, prior, x)
     course: list[list[Array]] = []
     while True:
@@ -152,15 +154,14 @@ def _follow_round(setting: Setting, prior: SpikeSlab, x: Array, w: Array) -> _Ro
         actual_tau = setting.tau(actual_v)
         course.append([tau, v, actual_tau, actual_v])
         z = x + np.sqrt(actual_tau) * w
-        variance = (denoise(prior, odds, z, tau, out=estimate) / x.shape[1])[:, None]
-        guarded = np.minimum(variance, CLOSEST * tau)
-        before, v = v, extrinsic_variance(guarded, tau)
+        variance = denoise(prior, against, z, tau, post, estimate)
+        before = v
+        extrinsic, v = divide(estimate, np.minimum(variance, CLOSEST * tau), z, tau)
         if len(course) == setting.max_iterations or np.all(np.abs(v - before) <= setting.tolerance * before):
             error = _mean_square(estimate - x)
             return _Round(z.ravel(), tau, variance, error, np.mean(course, axis=(2, 3)))
         actual_v = v
         if setting.recursion == "actual":
-            extrinsic = (tau * estimate - guarded * z) / (tau - guarded)
             actual_v = _mean_square(extrinsic - x)
 
 
@@ -178,11 +179,16 @@ def _carry(setting: Setting, belief: Belief, done: _Round) -> Belief:
     """Carry every chain into the next round with the receiver's own messages."""
     prior, z = belief.prior, done.z
     tau = np.repeat(done.tau, len(z) // BATCHES)
-    post, ratio = posterior(prior, log_odds(prior.support), z, tau)
-    if setting.amplitude_message == "joint" and setting.support_chain and setting.amplitude_chain:
-        return temporal.carry_apart(belief, post, setting.chain)
-    evidence = temporal.gather_evidence(prior, post, ratio, z, tau, setting.amplitude_message)
-    return temporal.carry(evidence, setting.chain, setting.support_chain, setting.amplitude_chain)
+    return temporal.carry(
+        belief,
+        posterior(prior, z, tau),
+        z,
+        tau,
+        setting.chain,
+        message=setting.amplitude_message,
+        support_chain=setting.support_chain,
+        amplitude_chain=setting.amplitude_chain,
+    )
 
 
 def _assemble(setting: Setting, fixed: list[_Round]) -> Prediction:
