@@ -97,8 +97,8 @@ def update(prior: SpikeSlab, against: Array, z: Array, tau: Array, out: SpikeSla
     """
     odds, wide = compare(prior, z, tau, out)
     odds = bounded_exp(odds)
-    odds *= np.sqrt(wide, out=wide)
     odds *= against
+    odds *= np.sqrt(wide, out=wide)
     root = np.sqrt(tau)
     odds += root
     np.divide(root, odds, out=out.support)

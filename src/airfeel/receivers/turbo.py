@@ -104,7 +104,7 @@ def decode(
             status = "converged"
             break
     if status != "converged" and _best(powers).min() < len(powers):
-        return _go_back(belief, problem, powers, status, tolerance, fallback)
+        return _go_back(belief, problem, powers, status, max_iterations, tolerance, fallback)
     surprised = prior.belief is not belief
     return Decoded(prior.belief, post, mean, z, noise, len(powers), status, surprised)
 
@@ -185,6 +185,7 @@ def _go_back(
     problem: Problem,
     powers: Sequence[Array],
     status: str,
+    max_iterations: int,
     tolerance: float,
     fallback: Stationary | None,
 ) -> Decoded:
@@ -195,8 +196,8 @@ def _go_back(
     blocks = len(powers[0])
     if blocks > 1:
         each = [slice(i, i + 1) for i in range(blocks)]
-        return joined([decode(belief[i], problem.only(i), len(powers), tolerance, fallback) for i in each])
-    best = decode(belief, problem, int(_best(powers)), tolerance, fallback)
+        return joined([decode(belief[i], problem.only(i), max_iterations, tolerance, fallback) for i in each])
+    best = decode(belief, problem, int(_best(powers)[0, 0]), tolerance, fallback)
     return replace(best, iterations=len(powers), status=status)
 
 
