@@ -9,7 +9,7 @@ from airfeel.beliefs.spike_slab import SpikeSlab
 from airfeel.receivers import problem as problems
 from airfeel.receivers.problem import pose
 from airfeel.receivers.scale import Scaled
-from airfeel.receivers.turbo import STATUS, Stationary, decode, linear_step
+from airfeel.receivers.turbo import STATUS, decode, linear_step
 from airfeel.streams import stream
 from oracles import dense, dense_partial_dct, exact_mmse, lmmse, orthonormal_rows
 
@@ -248,7 +248,7 @@ def test_a_surprise_is_read_off_the_residual():
     problem = pose(operator, Scaled(1.0, y, 1e-4))
     for believed in (1e-3, 1e-1, 1.0):
         prior = SpikeSlab(*(np.full((1, size), value) for value in (0.1, 0.0, believed)))
-        found = decode(prior, problem, max_iterations=1, fallback=Stationary(0.1, 1.0))
+        found = decode(prior, problem, max_iterations=1, chain=af.ChainParams(0.1, 0.005, 0.005, 1.0))
         assert found.tau[0, 0] == pytest.approx(np.mean((found.z - x) ** 2), rel=5 * np.sqrt(2 / rows))
         assert found.surprised == (believed < 1) and (found.prior is prior) == (believed == 1)
         paper = decode(prior, problem, max_iterations=1)
@@ -272,12 +272,12 @@ def test_a_lost_iteration_goes_back_to_the_smallest_residual():
     each = [decode(prior, problem, max_iterations=i, tolerance=0.0) for i in range(1, found.iterations + 1)]
     powers = [linear_step_power(problem, e) for e in each]
     assert powers[-1] == min(powers)  # what is returned never leaves more than an earlier iterate
-    assert np.array_equal(found.mean, each[-1].mean)
+    assert np.array_equal(found.z, each[-1].z)
 
 
 def linear_step_power(problem, decoded):
     """The residual power of the message that led to z: z - m = (N/s) A^T (y - A m)."""
-    gap = problem.observation - problem.matrix.forward(decoded.z)
+    gap = problem.observation - problem.forward(decoded.z)
     gain = float(problem.gain[0, 0])
     return float(np.mean((gap / (1 - gain)) ** 2))
 
@@ -288,4 +288,5 @@ def test_one_lost_block_does_not_take_the_others_along():
     alone = [decode(prior[i : i + 1], problem.only(slice(i, i + 1))) for i in range(3)]
     assert together.status == max((a.status for a in alone), key=STATUS.index) != "converged"
     assert together.iterations == max(a.iterations for a in alone)
-    assert np.allclose(together.mean, np.concatenate([a.mean for a in alone]), atol=1e-12)
+    assert np.allclose(together.z, np.concatenate([a.z for a in alone]), atol=1e-12)
+    assert np.allclose(together.tau, np.concatenate([a.tau for a in alone]))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
@@ -19,4 +20,4 @@ def divide(mean_a: Array, var_a: Array, mean_b: Array, var_b: Array) -> tuple[Ar
 
 def extrinsic_variance(var_a: Array, var_b: Array) -> Array:
     """Return (1 / var_a - 1 / var_b)^-1, the variance of the quotient: g of the state evolution (49)."""
-    return var_a * (var_b / (var_b - var_a))
+    return np.asarray(var_a * (var_b / (var_b - var_a)))

@@ -1,6 +1,6 @@
 """The Bernoulli-Gaussian belief lam N(mean, variance) + (1 - lam) delta_0 about a coefficient x = s r."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,12 @@ class SpikeSlab:
         """Return the belief with all arrays changed in the same way."""
         return SpikeSlab(change(self.support), change(self.mean), change(self.variance))
 
+    @staticmethod
+    def joined(parts: "Sequence[SpikeSlab]") -> "SpikeSlab":
+        """Return beliefs about different coefficients as one."""
+        arrays = zip(*((part.support, part.mean, part.variance) for part in parts), strict=True)
+        return SpikeSlab(*(np.concatenate(array) for array in arrays))
+
     def moments(self) -> tuple[Array, Array]:
         """Return mean and variance of every x_n, (28) and the summand of (29)."""
         mean = self.support * self.mean
@@ -67,7 +73,7 @@ def odds_against(support: Array) -> Array:
 
 
 def bounded_exp(exponent: Array) -> Array:
-    """Return exp, in place, kept off 0 and infinity, so that odds of 0 or infinity decide a product with it."""
+    """Return exp, in place, kept off 0 and infinity: odds of 0 or infinity decide a product with it."""
     np.clip(exponent, *EXPONENTS[exponent.dtype], out=exponent)
     return np.asarray(np.exp(exponent, out=exponent))
 
@@ -91,9 +97,9 @@ def compare(prior: SpikeSlab, z: Array, tau: Array, out: SpikeSlab) -> tuple[Arr
 
 
 def update(prior: SpikeSlab, against: Array, z: Array, tau: Array, out: SpikeSlab) -> None:
-    """Write the posterior given z = x + N(0, tau) into ``out``; ``against`` are the prior's odds against s = 1.
+    """Write the posterior given z = x + N(0, tau) into ``out``; one exponential and one root per coefficient.
 
-    One exponential and one square root per coefficient.
+    ``against`` are the prior's odds against s = 1.
     """
     odds, wide = compare(prior, z, tau, out)
     odds = bounded_exp(odds)
@@ -139,7 +145,7 @@ def denoise(
             for tile in tiles(*z.shape):
                 parts = prior[tile], against[tile], z[tile], tau[tile[0]], post[tile], estimate[tile]
                 spread[tile[0]] += _denoise(*parts)
-    return (spread[:, None] / z.shape[1]).astype(z.dtype)
+    return np.asarray(spread[:, None] / z.shape[1]).astype(z.dtype)
 
 
 def _denoise(

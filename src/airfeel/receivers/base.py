@@ -17,7 +17,8 @@ Array = NDArray[np.floating[Any]]
 class Reception:
     """What the server holds after one round: y = A x + n with independent noise (13).
 
-    ``noise_var`` is the variance of the noise: a number, or one number per measurement. Whoever has a real radio builds these and needs nothing else of the channel code.
+    ``noise_var`` is the variance of the noise: a number, or one number per measurement. Whoever has a real
+    radio builds these and needs nothing else of the channel code.
     """
 
     observation: Array

@@ -119,10 +119,10 @@ def gather(window: Sequence[Round], message: str) -> Evidence:
 
 
 def _likelihood(before: Array, after: Array) -> Array:
-    """Return the evidence pd that turns the probability ``before`` into ``after``; 1/2 where both are certain."""
+    """Return the evidence pd that turns the probability ``before`` into ``after``; 1/2 if nothing could."""
     on, off = (1 - before) * after, before * (1 - after)
     total = on + off
-    return np.divide(on, total, out=np.full_like(on, 0.5), where=total > 0)
+    return np.asarray(np.divide(on, total, out=np.full_like(on, 0.5), where=total > 0))
 
 
 def e_step(

@@ -1,12 +1,13 @@
 """One round as a linear problem y = A x + n with A A^T = I, laid out in blocks.
 
-Arrays of coefficients are (blocks, length), with one variance per block; a plain operator is one block.
+Arrays of coefficients are (blocks, length), what belongs to a block is (blocks, 1); a plain operator is one
+block.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,75 +24,9 @@ Array = NDArray[Any]
 TOGETHER = 1 << 16  # coefficients of the blocks decoded together; more of them leave the caches
 
 
-class Rows(Protocol):
-    """The matrix A: orthonormal rows."""
-
-    def forward(self, x: Array) -> Array:
-        """Return A x, (rows,), for x of (blocks, length)."""
-        ...
-
-    def adjoint(self, y: Array) -> Array:
-        """Return A^T y, (blocks, length)."""
-        ...
-
-    def only(self, blocks: slice, rows: slice) -> "Rows":
-        """Return the part that belongs to some blocks, whose rows these are."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DctRows:
-    """Some rows of one DCT per block; ``index`` counts through all blocks."""
-
-    shape: tuple[int, int]
-    index: Array
-    sign: Array | None
-
-    def forward(self, x: Array) -> Array:
-        """Transform, and take what was measured."""
-        spectrum = fft.dct(x if self.sign is None else x * self.sign, norm="ortho", axis=-1)
-        return np.asarray(spectrum.reshape(-1).take(self.index))
-
-    def adjoint(self, y: Array) -> Array:
-        """Put the measurements into an empty spectrum, and transform back."""
-        spectrum = np.zeros(self.shape, y.dtype)
-        spectrum.reshape(-1)[self.index] = y
-        x = fft.idct(spectrum, norm="ortho", axis=-1, overwrite_x=True)
-        if self.sign is not None:
-            x *= self.sign
-        return np.asarray(x)
-
-    def only(self, blocks: slice, rows: slice) -> "DctRows":
-        """Return some of the blocks."""
-        length = self.shape[1]
-        sign = None if self.sign is None else self.sign[blocks]
-        return DctRows((blocks.stop - blocks.start, length), self.index[rows] - blocks.start * length, sign)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OwnRows:
-    """Anybody's linear operator with orthonormal rows, as one block."""
-
-    operator: LinearOperator
-
-    def forward(self, x: Array) -> Array:
-        """Apply the operator."""
-        return np.asarray(self.operator.matvec(x[0])).astype(x.dtype, copy=False)
-
-    def adjoint(self, y: Array) -> Array:
-        """Apply its adjoint."""
-        return np.asarray(self.operator.rmatvec(y)).astype(y.dtype, copy=False)[None]
-
-    def only(self, blocks: slice, rows: slice) -> "OwnRows":
-        """Return the only block."""
-        return self
-
-
 class Residual(NamedTuple):
-    """What m leaves of the observation: y - A m with the weights of the linear step, and its mean square.
-
-    ``expected`` is the mean square to be expected.
-    """
+    """What m leaves of the observation: y - A m as the linear step weights it, its mean square, and the
+    mean square that was to be expected."""
 
     weighted: Array
     power: Array
@@ -102,17 +37,36 @@ class Residual(NamedTuple):
 class Problem:
     """y = A x + n with all measurements in one row, block after block, and the same noise in all.
 
-    ``edges`` tell where the measurements of a block begin; ``gain`` is N/s of every block, (blocks, 1). The
-    first ``size`` coefficients are unknown, those appended to fill the blocks are zero.
+    ``index`` are the rows of the blocks' DCTs, ``sign`` the signs of the columns; anybody's own operator has
+    neither. ``edges`` tell where the measurements of a block begin, ``gain`` is N/s of every block. The first
+    ``size`` coefficients are unknown, those appended to fill the last block are zero.
     """
 
     size: int
     shape: tuple[int, int]
-    matrix: Rows
+    operator: LinearOperator
+    index: Array | None
+    sign: Array | None
     observation: Array
     noise_var: Array
     edges: Array
     gain: Array
+
+    def forward(self, x: Array) -> Array:
+        """Return A x: transform, and take what was measured."""
+        if self.index is None:
+            return np.asarray(self.operator.matvec(x[0])).astype(x.dtype, copy=False)
+        spectrum = fft.dct(x if self.sign is None else x * self.sign, norm="ortho", axis=-1)
+        return np.asarray(spectrum.reshape(-1).take(self.index))
+
+    def adjoint(self, y: Array) -> Array:
+        """Return A^T y: put the measurements into an empty spectrum, and transform back."""
+        if self.index is None:
+            return np.asarray(self.operator.rmatvec(y)).astype(y.dtype, copy=False)[None]
+        spectrum = np.zeros(self.shape, y.dtype)
+        spectrum.reshape(-1)[self.index] = y
+        x = np.asarray(fft.idct(spectrum, norm="ortho", axis=-1, overwrite_x=True))
+        return x if self.sign is None else np.multiply(x, self.sign, out=x)
 
     @cached_property
     def count(self) -> Array:
@@ -144,14 +98,13 @@ class Problem:
     def laid_out(self, x: Array) -> Array:
         """Lay N values out as (blocks, length), zeros appended."""
         missing = self.shape[0] * self.shape[1] - self.size
-        if missing:
-            x = np.concatenate([x, np.zeros(missing, x.dtype)])
+        x = np.concatenate([x, np.zeros(missing, x.dtype)]) if missing else x
         return x.reshape(self.shape)
 
     def in_line(self, x: Array) -> Array:
-        """Undo :meth:`laid_out`; a value of each block goes to its coefficients, that of a single one stays."""
-        if x.shape[1] == 1 < self.shape[1]:
-            x = x if len(x) == 1 else np.repeat(x, self.shape[1])
+        """Undo :meth:`laid_out`; a value of each of several blocks goes to its coefficients."""
+        if x.shape[1] == 1 and len(x) > 1:
+            x = np.repeat(x, self.shape[1])
         return x.reshape(-1)[: self.size]
 
     def parts(self) -> Iterator[tuple[slice, "Problem"]]:
@@ -164,16 +117,17 @@ class Problem:
 
     def only(self, part: slice) -> "Problem":
         """Return the problem of some of the blocks."""
-        first, last = int(self.edges[part.start]), int(self.edges[part.stop])
+        rows = slice(int(self.edges[part.start]), int(self.edges[part.stop]))
         blocks, length = part.stop - part.start, self.shape[1]
         return replace(
             self,
             size=blocks * length,
             shape=(blocks, length),
-            matrix=self.matrix.only(part, slice(first, last)),
-            observation=self.observation[first:last],
-            noise_var=self.noise_var if self.noise_var.size == 1 else self.noise_var[first:last],
-            edges=self.edges[part.start : part.stop + 1] - first,
+            index=None if self.index is None else self.index[rows] - part.start * length,
+            sign=None if self.sign is None else self.sign[part],
+            observation=self.observation[rows],
+            noise_var=self.noise_var if self.noise_var.size == 1 else self.noise_var[rows],
+            edges=self.edges[part.start : part.stop + 1] - rows.start,
             gain=self.gain[part],
         )
 
@@ -187,7 +141,7 @@ class UnequalProblem(Problem):
         return (self.shape[1] - self.count + self.added(u * self.noise_var)) / self.added(u)
 
     def residual(self, gap: Array, v: Array) -> Residual:
-        """Return what a gap y - A m means where m has the variance v."""
+        """Return what a gap y - A m means: the linear step is z = m + N / sum(u) A^T [u (y - A m)]."""
         u = 1 / (self.spread(v) + self.noise_var)
         total, weighted = self.added(u), gap * u
         power = self.added(gap * weighted) / total
@@ -195,40 +149,26 @@ class UnequalProblem(Problem):
 
 
 def pose(operator: LinearOperator, heard: Scaled) -> Problem:
-    """Return the problem that a reception poses.
-
-    Raises
-    ------
-    ValueError
-        If the operator does not satisfy A A^T = I, which the linear step (22)(23) rests on.
-    """
-    dtype = heard.observation.dtype
+    """Return the problem that a reception poses; refuse an operator without A A^T = I."""
+    dtype, index, sign = heard.observation.dtype, None, None
     if isinstance(operator, PartialDCT):
-        shape, rows = (operator.blocks, operator.length), operator.block_rows
+        shape, rows, index = (operator.blocks, operator.length), operator.block_rows, operator.index
         sign = None if operator.sign is None else operator.sign.astype(dtype)
-        matrix: Rows = DctRows(shape, operator.index, sign)
     else:
         require_orthonormal_rows(operator)
         shape, rows = (1, int(operator.shape[1])), np.array([operator.shape[0]])
-        matrix = OwnRows(operator)
-    # Rounding is a noise, too: with it nothing below is divided by zero, also for s = N without noise.
+    # Rounding is a noise, too: with it nothing is divided by zero, also for s = N without noise.
     noise_var = np.maximum(heard.noise_var, np.finfo(dtype).eps ** 2).astype(dtype).reshape(-1)
     edges = np.zeros(len(rows) + 1, np.intp)
     np.cumsum(rows, out=edges[1:])
+    gain = (shape[1] / rows[:, None]).astype(dtype)
     kind = Problem if noise_var.size == 1 else UnequalProblem
-    return kind(
-        size=int(operator.shape[1]),
-        shape=shape,
-        matrix=matrix,
-        observation=heard.observation,
-        noise_var=noise_var,
-        edges=edges,
-        gain=(shape[1] / rows[:, None]).astype(dtype),
-    )
+    size = int(operator.shape[1])
+    return kind(size, shape, operator, index, sign, heard.observation, noise_var, edges, gain)
 
 
 def require_orthonormal_rows(operator: LinearOperator) -> None:
-    """Refuse an operator without A A^T = I, found by trying it on a random vector."""
+    """Refuse an operator without A A^T = I, which the linear step rests on; try it on a random vector."""
     probe = stream(0, "orthonormal rows").standard_normal(operator.shape[0])
     error = np.linalg.norm(operator.matvec(operator.rmatvec(probe)) - probe) / np.linalg.norm(probe)
     if not error < 1e-3:

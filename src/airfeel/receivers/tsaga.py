@@ -16,7 +16,7 @@ from airfeel.receivers.base import Estimate, Info, Reception, require_size, work
 from airfeel.receivers.em import Round
 from airfeel.receivers.problem import pose
 from airfeel.receivers.scale import Scaled
-from airfeel.receivers.turbo import Stationary, decode_blocks
+from airfeel.receivers.turbo import decode_blocks
 
 Array = NDArray[Any]
 
@@ -147,9 +147,8 @@ class TSAGA:
         heard = scale.apply(reception, unit, working_dtype(self.precision, reception))
         chain, belief, window = self._remembered(None if restarted else state, heard, state.size)
         # Lines 3-8: start from the prior (43) and iterate.
-        fallback = Stationary(chain.activity, chain.variance) if self.doubt else None
-        problem = pose(reception.operator, heard)
-        decoded = decode_blocks(belief.prior, problem, self.max_iterations, self.tolerance, fallback)
+        options = self.max_iterations, self.tolerance, chain if self.doubt else None
+        decoded = decode_blocks(belief.prior, pose(reception.operator, heard), *options)
         post, z, tau = decoded.post, decoded.z, decoded.tau
         # Line 14, before the lines that use it: the chains that lead into the next round.
         if self.learn:
@@ -174,7 +173,7 @@ class TSAGA:
         )
 
     def _unit(self, state: TSAGAState, reception: Reception) -> tuple[float, bool]:
-        """Return the unit to work in, 0 while nothing was received, and whether the memory is out of proportion."""
+        """Return the unit to work in, 0 while nothing was received, and whether to forget everything."""
         loudness = scale.level(reception.observation)
         if state.chain is None and loudness == 0 and self.variance is None:
             return 0.0, False
@@ -186,8 +185,8 @@ class TSAGA:
     ) -> tuple[ChainParams, Belief, tuple[Round, ...]]:
         """Return chains, belief and window in the units of the reception; at the start, the initial ones."""
         dtype = heard.observation.dtype
-        if state is not None and state.chain is not None and state.belief is not None:
-            known = state.scaled(heard.scale, dtype)
+        known = None if state is None else state.scaled(heard.scale, dtype)
+        if known is not None and known.chain is not None and known.belief is not None:
             return known.chain, known.belief, known.window
         variance = heard.amplitude_power(self.activity)  # gamma from the power above the noise (Section VII)
         if self.variance is not None:

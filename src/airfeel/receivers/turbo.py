@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from airfeel.beliefs.chains import ChainParams
 from airfeel.beliefs.gaussian import divide
 from airfeel.beliefs.spike_slab import SpikeSlab, denoise, odds_against
 from airfeel.receivers.problem import Problem, Residual
@@ -28,24 +29,16 @@ class Prior(NamedTuple):
     against: Array
 
 
-class Stationary(NamedTuple):
-    """Where a prior goes back to that a reception contradicts: activity and variance of the chains."""
-
-    activity: float
-    variance: float
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Decoded:
     """A decoded round: all that later steps need of it.
 
-    ``z`` = x + N(0, ``tau``) is the pseudo-observation; ``post`` is the posterior, ``mean`` that of x.
-    ``prior`` is what the posterior rests on: not the one given where that was doubted.
+    ``z`` = x + N(0, ``tau``) is the pseudo-observation and ``post`` the posterior that rests on it and on
+    ``prior``, which is not the one given where that was doubted (``surprised``).
     """
 
     prior: SpikeSlab
     post: SpikeSlab
-    mean: Array
     z: Array
     tau: Array
     iterations: int
@@ -53,20 +46,15 @@ class Decoded:
     surprised: bool
 
 
-def decode_blocks(
-    prior: SpikeSlab, problem: Problem, max_iterations: int, tolerance: float, fallback: Stationary | None
-) -> Decoded:
-    """Decode N coefficients in a row, a few blocks at a time; all arrays of the result are rows, too."""
+def decode_blocks(prior: SpikeSlab, problem: Problem, *options: Any) -> Decoded:
+    """Decode N coefficients in a row, a few blocks at a time; the arrays of the result are rows, too."""
     laid_out = prior.each(problem.laid_out)
-    parts = [
-        decode(laid_out[blocks], part, max_iterations, tolerance, fallback) for blocks, part in problem.parts()
-    ]
-    found = joined(parts)
+    parts = [decode(laid_out[blocks], part, *options) for blocks, part in problem.parts()]
+    found = _joined(parts, laid_out)
     return replace(
         found,
         prior=found.prior.each(problem.in_line) if found.surprised else prior,
         post=found.post.each(problem.in_line),
-        mean=problem.in_line(found.mean),
         z=problem.in_line(found.z),
         tau=problem.in_line(found.tau),
     )
@@ -77,36 +65,29 @@ def decode(
     problem: Problem,
     max_iterations: int = 25,
     tolerance: float = 5e-3,
-    fallback: Stationary | None = None,
+    chain: ChainParams | None = None,
 ) -> Decoded:
     """Iterate linear step, denoising step and extrinsic step until tau stands still (Algorithm 1, lines 4-8).
 
     Strongly structured signals can make the iteration diverge: then the residual |y - A m| grows, and the
-    iterate with the smallest one is returned; so it is at the iteration limit. With ``fallback`` a prior is
-    doubted that the reception contradicts; without, none, as in the paper.
+    iterate with the smallest one is returned; so it is at the iteration limit. With a ``chain`` a prior that
+    the reception contradicts is doubted and goes back towards that chain's; the paper does not doubt.
     """
-    m, v = start(belief)  # line 4
-    prior = Prior(belief, odds_against(belief.support))
+    (m, v), prior = start(belief), Prior(belief, odds_against(belief.support))
     powers: list[Array] = []
-    status = "iteration limit"
-    for _ in range(max_iterations):
+    status = ""
+    while not status:
         z, tau, residual = linear_step(problem, m, v)  # line 6
         powers.append(residual.power)
-        noise = tau  # of z: what the residual shows, where that is more
-        if fallback is not None:
-            prior, noise = doubt(prior, tau, residual, problem, v, fallback, first=len(powers) == 1)
+        noise = tau  # of z; more where the residual shows it
+        if chain is not None:
+            prior, noise = doubt(prior, tau, residual, problem, v, chain, first=len(powers) == 1)
         post, mean, V = denoise_step(prior, z, noise)  # line 7: (28)(29)
         m, v = extrinsic(mean, V, z, noise)  # line 7: (30)(31)
-        if diverged(powers):
-            status = "diverged"
-            break
-        if settled(tau, problem.tau(v), tolerance):
-            status = "converged"
-            break
+        status = verdict(powers, tau, problem.tau(v), max_iterations, tolerance)
     if status != "converged" and _best(powers).min() < len(powers):
-        return _go_back(belief, problem, powers, status, max_iterations, tolerance, fallback)
-    surprised = prior.belief is not belief
-    return Decoded(prior.belief, post, mean, z, noise, len(powers), status, surprised)
+        return _go_back(belief, problem, powers, status, (max_iterations, tolerance, chain))
+    return Decoded(prior.belief, post, z, noise, len(powers), status, prior.belief is not belief)
 
 
 def start(prior: SpikeSlab) -> tuple[Array, Array]:
@@ -120,16 +101,15 @@ def linear_step(problem: Problem, m: Array, v: Array) -> tuple[Array, Array, Res
 
     z = m + (N/s) A^T (y - A m), tau = (N/s - 1) v + (N/s) sigma^2 where all measurements have the same noise.
     """
-    residual = problem.residual(problem.observation - problem.matrix.forward(m), v)
-    z = problem.matrix.adjoint(residual.weighted)
+    residual = problem.residual(problem.observation - problem.forward(m), v)
+    z = problem.adjoint(residual.weighted)
     z += m
     return z, problem.tau(v), residual
 
 
 def denoise_step(prior: Prior, z: Array, tau: Array) -> tuple[SpikeSlab, Array, Array]:
     """Return the posterior, the mean of x, and the variance V of x averaged over each block (27)-(29)."""
-    post = SpikeSlab(np.empty_like(z), np.empty_like(z), np.empty_like(z))
-    mean = np.empty_like(z)
+    post, mean = SpikeSlab(np.empty_like(z), np.empty_like(z), np.empty_like(z)), np.empty_like(z)
     V = denoise(*prior, z, tau, post, mean)
     return post, mean, np.minimum(V, CLOSEST * tau)
 
@@ -139,20 +119,22 @@ def extrinsic(mean: Array, V: Array, z: Array, tau: Array) -> tuple[Array, Array
     return divide(mean, V, z, tau)
 
 
-def settled(tau: Array, ahead: Array, tolerance: float) -> bool:
-    """Whether the next tau, which is known from v, is the last one up to ``tolerance``, in every block."""
-    return bool((np.abs(ahead - tau) <= tolerance * tau).all())
+def verdict(powers: Sequence[Array], tau: Array, ahead: Array, max_iterations: int, tolerance: float) -> str:
+    """Return how the iteration ended, or nothing while it goes on.
 
-
-def diverged(powers: Sequence[Array]) -> bool:
-    """Whether the residual of some block has left its smallest one far behind."""
-    if len(powers) < 2 or not (powers[-1] > powers[-2]).any():
-        return False  # it shrinks, as it nearly always does
-    return bool((powers[-1] > DIVERGENCE * np.min(powers, axis=0)).any())
+    It is lost when the residual of some block has left its smallest one far behind, and settled when the next
+    tau, ``ahead``, is the last one up to ``tolerance`` in every block.
+    """
+    grows = len(powers) > 1 and bool((powers[-1] > powers[-2]).any())
+    if grows and (powers[-1] > DIVERGENCE * np.min(powers, axis=0)).any():
+        return "diverged"
+    if (np.abs(ahead - tau) <= tolerance * tau).all():
+        return "converged"
+    return "" if len(powers) < max_iterations else "iteration limit"
 
 
 def doubt(
-    prior: Prior, tau: Array, residual: Residual, problem: Problem, v: Array, to: Stationary, first: bool
+    prior: Prior, tau: Array, residual: Residual, problem: Problem, v: Array, chain: ChainParams, first: bool
 ) -> tuple[Prior, Array]:
     """Doubt a prior that the first residual contradicts, and read the variance of z off the residual.
 
@@ -165,64 +147,45 @@ def doubt(
         return prior, tau
     chance = 1 + np.maximum(1, 5 * np.sqrt(2 / problem.count))
     surprising = residual.power > chance * residual.expected
-    if not surprising.any():
-        return prior, tau
     excess = np.where(surprising, residual.power - residual.expected, 0).astype(tau.dtype)
-    if first:
-        activity = prior.belief.support.mean(axis=1, keepdims=True)
-        belief = prior.belief.doubted(excess / np.maximum(activity, np.finfo(tau.dtype).tiny), *to)
+    if first and surprising.any():
+        activity = np.maximum(prior.belief.support.mean(axis=1, keepdims=True), np.finfo(tau.dtype).tiny)
+        belief = prior.belief.doubted(excess / activity, chain.activity, chain.variance)
         prior = Prior(belief, odds_against(belief.support))
     return prior, problem.tau(v + excess)
 
 
 def _best(powers: Sequence[Array]) -> Array:
     """Return the number of the iteration that left the smallest residual, of several the last."""
-    return len(powers) - np.argmin(powers[::-1], axis=0)
+    return len(powers) - np.asarray(np.argmin(powers[::-1], axis=0))
 
 
 def _go_back(
-    belief: SpikeSlab,
-    problem: Problem,
-    powers: Sequence[Array],
-    status: str,
-    max_iterations: int,
-    tolerance: float,
-    fallback: Stationary | None,
+    belief: SpikeSlab, problem: Problem, powers: Sequence[Array], status: str, options: tuple[Any, ...]
 ) -> Decoded:
-    """Decode once more, this time only as far as the smallest residual; this is rare, copies would not be.
+    """Decode once more, but only up to the smallest residual: rare, while copies of the best would not be.
 
     Each block has a best iterate of its own.
     """
     blocks = len(powers[0])
     if blocks > 1:
         each = [slice(i, i + 1) for i in range(blocks)]
-        return joined([decode(belief[i], problem.only(i), max_iterations, tolerance, fallback) for i in each])
-    best = decode(belief, problem, int(_best(powers)[0, 0]), tolerance, fallback)
+        return _joined([decode(belief[i], problem.only(i), *options) for i in each], belief)
+    best = decode(belief, problem, int(_best(powers)[0, 0]), *options[1:])
     return replace(best, iterations=len(powers), status=status)
 
 
-def joined(parts: Sequence[Decoded]) -> Decoded:
-    """Return several blocks, decoded apart, as one."""
+def _joined(parts: Sequence[Decoded], given: SpikeSlab) -> Decoded:
+    """Return several blocks, decoded apart with their shares of the ``given`` prior, as one."""
     if len(parts) == 1:
         return parts[0]
-
-    def together(field: Any) -> Array:
-        return np.concatenate([field(part) for part in parts])
-
-    def beliefs(field: Any) -> SpikeSlab:
-        return SpikeSlab(
-            together(lambda p: field(p).support),
-            together(lambda p: field(p).mean),
-            together(lambda p: field(p).variance),
-        )
-
+    surprised = any(part.surprised for part in parts)
     return Decoded(
-        prior=beliefs(lambda p: p.prior),
-        post=beliefs(lambda p: p.post),
-        mean=together(lambda p: p.mean),
-        z=together(lambda p: p.z),
-        tau=together(lambda p: p.tau),
+        prior=SpikeSlab.joined([part.prior for part in parts]) if surprised else given,
+        post=SpikeSlab.joined([part.post for part in parts]),
+        z=np.concatenate([part.z for part in parts]),
+        tau=np.concatenate([part.tau for part in parts]),
         iterations=max(part.iterations for part in parts),
         status=max((part.status for part in parts), key=STATUS.index),
-        surprised=any(part.surprised for part in parts),
+        surprised=surprised,
     )

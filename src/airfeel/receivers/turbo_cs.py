@@ -66,7 +66,7 @@ class TurboCS:
         heard = self._hear(reception)
         problem = pose(reception.operator, heard)
         prior = self._prior(state.size, heard)
-        decoded = decode_blocks(prior, problem, self.max_iterations, self.tolerance, None)
+        decoded = decode_blocks(prior, problem, self.max_iterations, self.tolerance)
         mean, variance = scale.restore(*decoded.post.moments(), heard.scale, reception.observation.dtype)
         tau = scale.restore_variance(float(np.mean(decoded.tau)), heard.scale)
         return Estimate(mean, variance, Info(decoded.iterations, decoded.status, tau)), state

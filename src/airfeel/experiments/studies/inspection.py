@@ -232,6 +232,7 @@ def compare_receivers(
         estimate, state = memory.receive(state, reception)
         single, _ = alone.receive(alone.init(size), reception)
         errors.append([np.sum((e.mean - x) ** 2) / np.sum(x**2) for e in (estimate, single)])
+        assert estimate.info is not None
         chains.append(estimate.info.chain)
         told(len(errors))
     learned = _middle([chain for chain in chains[len(chains) // 2 :] if chain is not None])
