@@ -53,7 +53,6 @@ def carry(
     z: Array,
     tau: Array,
     chain: ChainParams,
-    *,
     message: str,
     support_chain: bool = True,
     amplitude_chain: bool = True,

@@ -143,31 +143,26 @@ class TSAGA:
         unit, restarted = self._unit(state, reception)
         if unit == 0:
             return _silence(state, reception)
-        # Line 2: y, and everything remembered, in units of its level.
+        # Line 2: y, and what is remembered, in units of the level of y.
         heard = scale.apply(reception, unit, working_dtype(self.precision, reception))
         chain, belief, window = self._remembered(None if restarted else state, heard, state.size)
-        # Lines 3-8: start from the prior (43) and iterate.
+        # Lines 3-8: begin with the prior (43) and iterate.
         options = self.max_iterations, self.tolerance, chain if self.doubt else None
         decoded = decode_blocks(belief.prior, pose(reception.operator, heard), *options)
         post, z, tau = decoded.post, decoded.z, decoded.tau
-        # Line 14, before the lines that use it: the chains that lead into the next round.
+        # Line 9: the estimate, in the user's units.
+        mean, variance = scale.restore(*post.moments(), unit, reception.observation.dtype)
+        in_force = replace(chain, variance=scale.restore_variance(chain.variance, unit))
+        seen = scale.restore_variance(float(tau.mean()), unit)
+        info = Info(decoded.iterations, decoded.status, seen, in_force, restarted, decoded.surprised)
+        # Line 14, which the next lines need already: the chains that lead into the next round.
         if self.learn:
             window = (*window, Round(decoded.prior, z, tau, post.support))[-self.window :]
         ahead = self._learned(window, chain, state.round + 1)
-        # Lines 10-13: what the round tells about support and amplitude, one step on.
-        switches = {"support_chain": self.support_chain, "amplitude_chain": self.amplitude_chain}
+        # Lines 10-13: what the round tells about support and amplitude, carried into the next round.
         belief = Belief(decoded.prior, belief.idle)
-        belief = temporal.carry(belief, post, z, tau, ahead, message=self.amplitude_message, **switches)
-        # Line 9: the estimate, for the model's update.
-        mean, variance = scale.restore(*post.moments(), unit, reception.observation.dtype)
-        info = Info(
-            decoded.iterations,
-            decoded.status,
-            scale.restore_variance(float(tau.mean()), unit),
-            replace(chain, variance=scale.restore_variance(chain.variance, unit)),
-            restarted,
-            decoded.surprised,
-        )
+        switches = self.support_chain, self.amplitude_chain
+        belief = temporal.carry(belief, post, z, tau, ahead, self.amplitude_message, *switches)
         return Estimate(mean, variance, info), TSAGAState(
             state.size, state.round + 1, unit, ahead, belief, window
         )

@@ -179,16 +179,9 @@ def _carry(setting: Setting, belief: Belief, done: _Round) -> Belief:
     """Carry every chain into the next round with the receiver's own messages."""
     prior, z = belief.prior, done.z
     tau = np.repeat(done.tau, len(z) // BATCHES)
-    return temporal.carry(
-        belief,
-        posterior(prior, z, tau),
-        z,
-        tau,
-        setting.chain,
-        message=setting.amplitude_message,
-        support_chain=setting.support_chain,
-        amplitude_chain=setting.amplitude_chain,
-    )
+    post = posterior(prior, z, tau)
+    switches = setting.support_chain, setting.amplitude_chain
+    return temporal.carry(belief, post, z, tau, setting.chain, setting.amplitude_message, *switches)
 
 
 def _assemble(setting: Setting, fixed: list[_Round]) -> Prediction:
