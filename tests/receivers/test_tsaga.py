@@ -183,6 +183,24 @@ def test_the_papers_receiver_is_algorithm_1_to_the_letter():
     assert af.TSAGA.paper(0.1, amplitude_message="moments").amplitude_message == "moments"
 
 
+def test_turbo_cs_believes_its_prior():
+    """A prior far too narrow for the reception is kept: without memory there is nothing to doubt."""
+    heard, _, _, _ = stream_of(SMALL, seed=0, rounds=1)
+    narrow = af.TurboCS(SMALL.activity, variance=1e-4 * SMALL.variance, max_iterations=1)
+    estimate, _ = narrow.receive(narrow.init(SMALL.size), heard[0])
+    gain = SMALL.size / SMALL.rows
+    expected = (gain - 1) * SMALL.activity * 1e-4 * SMALL.variance + gain * SMALL.noise_var
+    assert estimate.info.tau == pytest.approx(expected) and not estimate.info.surprised
+    doubting = af.TSAGA(SMALL.activity, variance=1e-4 * SMALL.variance, max_iterations=1)
+    again, _ = doubting.receive(doubting.init(SMALL.size), heard[0])
+    assert again.info.surprised and again.info.tau > 10 * expected
+
+
+def test_an_estimate_may_be_a_mean_alone():
+    estimate = af.Estimate(np.zeros(3))
+    assert estimate.variance is None and estimate.info is None
+
+
 @pytest.mark.parametrize("message", MESSAGES)
 def test_large_problems_are_worked_on_in_tiles(monkeypatch, message):
     """Neither the tiles of the denoiser nor the padding of a block may show in the result."""

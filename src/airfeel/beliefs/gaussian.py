@@ -15,7 +15,9 @@ def divide(mean_a: Array, var_a: Array, mean_b: Array, var_b: Array) -> tuple[Ar
     variances, so that nothing is inverted twice.
     """
     gap = var_b - var_a
-    return (var_b / gap) * mean_a - (var_a / gap) * mean_b, extrinsic_variance(var_a, var_b)
+    mean = (var_b / gap) * mean_a
+    mean -= (var_a / gap) * mean_b
+    return mean, var_a * (var_b / gap)
 
 
 def extrinsic_variance(var_a: Array, var_b: Array) -> Array:

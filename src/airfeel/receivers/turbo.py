@@ -74,6 +74,7 @@ def decode(
     the reception contradicts is doubted and goes back towards that chain's; the paper does not doubt.
     """
     (m, v), prior = start(belief), Prior(belief, odds_against(belief.support))
+    post, mean = belief.each(np.empty_like), np.empty_like(m)  # each iteration writes over the last
     powers: list[Array] = []
     status = ""
     while not status:
@@ -82,7 +83,7 @@ def decode(
         noise = tau  # of z; more where the residual shows it
         if chain is not None:
             prior, noise = doubt(prior, tau, residual, problem, v, chain, first=len(powers) == 1)
-        post, mean, V = denoise_step(prior, z, noise)  # line 7: (28)(29)
+        V = denoise_step(prior, z, noise, post, mean)  # line 7: (28)(29)
         m, v = extrinsic(mean, V, z, noise)  # line 7: (30)(31)
         status = verdict(powers, tau, problem.tau(v), max_iterations, tolerance)
     if status != "converged" and _best(powers).min() < len(powers):
@@ -107,11 +108,9 @@ def linear_step(problem: Problem, m: Array, v: Array) -> tuple[Array, Array, Res
     return z, problem.tau(v), residual
 
 
-def denoise_step(prior: Prior, z: Array, tau: Array) -> tuple[SpikeSlab, Array, Array]:
-    """Return the posterior, the mean of x, and the variance V of x averaged over each block (27)-(29)."""
-    post, mean = SpikeSlab(np.empty_like(z), np.empty_like(z), np.empty_like(z)), np.empty_like(z)
-    V = denoise(*prior, z, tau, post, mean)
-    return post, mean, np.minimum(V, CLOSEST * tau)
+def denoise_step(prior: Prior, z: Array, tau: Array, post: SpikeSlab, mean: Array) -> Array:
+    """Write the posterior and the mean of x; return its variance V averaged over each block (27)-(29)."""
+    return np.minimum(denoise(*prior, z, tau, post, mean), CLOSEST * tau)
 
 
 def extrinsic(mean: Array, V: Array, z: Array, tau: Array) -> tuple[Array, Array]:
