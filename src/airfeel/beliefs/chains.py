@@ -83,10 +83,6 @@ class Message:
     precision: Array
     shift: Array
 
-    def scaled(self, factor: float, dtype: Any) -> "Message":
-        """Return the message about ``factor`` times the amplitude, in another precision."""
-        return Message((self.precision / factor**2).astype(dtype), (self.shift / factor).astype(dtype))
-
 
 def stationary(chain: ChainParams, shape: int | tuple[int, ...], dtype: Any = np.float64) -> SpikeSlab:
     """Return the prior before anything was received: lam = lambda, mu = 0, v = gamma (16)."""

@@ -139,7 +139,8 @@ def denoise(
     """
     with np.errstate(over="ignore"):  # infinite odds give the right probability, 0
         if z.size <= TILE:
-            spread = _denoise(prior, against, z, tau, post, estimate)
+            # A number is broadcast faster than an array of shape (1, 1).
+            spread = _denoise(prior, against, z, tau if len(z) > 1 else tau[0, 0], post, estimate)
         else:
             spread = np.zeros(len(z))
             for tile in tiles(*z.shape):
