@@ -278,7 +278,7 @@ def test_a_lost_iteration_goes_back_to_the_smallest_residual():
 def linear_step_power(problem, decoded):
     """The residual power of the message that led to z: z - m = (N/s) A^T (y - A m)."""
     gap = problem.observation - problem.forward(decoded.z)
-    gain = float(problem.gain[0, 0])
+    gain = float(problem.oversampling[0, 0])
     return float(np.mean((gap / (1 - gain)) ** 2))
 
 

@@ -38,8 +38,8 @@ class Problem:
     """y = A x + n with all measurements in one row, block after block, and the same noise in all.
 
     ``index`` are the rows of the blocks' DCTs, ``sign`` the signs of the columns; anybody's own operator has
-    neither. ``edges`` tell where the measurements of a block begin, ``gain`` is N/s of every block. The first
-    ``size`` coefficients are unknown, those appended to fill the last block are zero.
+    neither. ``edges`` tell where the measurements of a block begin, ``oversampling`` is N/s of every block.
+    The first ``size`` coefficients are unknown, those appended to fill the last block are zero.
     """
 
     size: int
@@ -50,7 +50,7 @@ class Problem:
     observation: Array
     noise_var: Array
     edges: Array
-    gain: Array
+    oversampling: Array
 
     def forward(self, x: Array) -> Array:
         """Return A x: transform, and take what was measured."""
@@ -71,11 +71,11 @@ class Problem:
     @cached_property
     def count(self) -> Array:
         """Number of measurements of every block."""
-        return np.diff(self.edges).astype(self.gain.dtype)[:, None]
+        return np.diff(self.edges).astype(self.oversampling.dtype)[:, None]
 
     @cached_property
     def _line(self) -> tuple[Array, Array]:
-        return self.gain - 1, self.gain * self.noise_var
+        return self.oversampling - 1, self.oversampling * self.noise_var
 
     def tau(self, v: Array) -> Array:
         """Return (N/s - 1) v + (N/s) sigma^2: the variance of z where that of m is v (23)(26)."""
@@ -85,7 +85,7 @@ class Problem:
     def residual(self, gap: Array, v: Array) -> Residual:
         """Return what a gap y - A m means where m has the variance v."""
         power = self.added(gap * gap) / self.count
-        return Residual(gap * self.spread(self.gain), power, v + self.noise_var)
+        return Residual(gap * self.spread(self.oversampling), power, v + self.noise_var)
 
     def added(self, values: Array) -> Array:
         """Add up over the measurements of each block."""
@@ -128,7 +128,7 @@ class Problem:
             observation=self.observation[rows],
             noise_var=self.noise_var if self.noise_var.size == 1 else self.noise_var[rows],
             edges=self.edges[part.start : part.stop + 1] - rows.start,
-            gain=self.gain[part],
+            oversampling=self.oversampling[part],
         )
 
 
@@ -161,10 +161,10 @@ def pose(operator: LinearOperator, heard: Scaled) -> Problem:
     noise_var = np.maximum(heard.noise_var, np.finfo(dtype).eps ** 2).astype(dtype).reshape(-1)
     edges = np.zeros(len(rows) + 1, np.intp)
     np.cumsum(rows, out=edges[1:])
-    gain = (shape[1] / rows[:, None]).astype(dtype)
+    oversampling = (shape[1] / rows[:, None]).astype(dtype)
     kind = Problem if noise_var.size == 1 else UnequalProblem
     size = int(operator.shape[1])
-    return kind(size, shape, operator, index, sign, heard.observation, noise_var, edges, gain)
+    return kind(size, shape, operator, index, sign, heard.observation, noise_var, edges, oversampling)
 
 
 def require_orthonormal_rows(operator: LinearOperator) -> None:
