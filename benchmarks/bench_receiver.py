@@ -1,7 +1,6 @@
 """How fast the receivers are, always as a ratio taken in one run.
 
     python benchmarks/bench_receiver.py speed      receive() in units of one DCT + inverse pair
-    python benchmarks/bench_receiver.py batch      32 receptions one by one and in one call
     python benchmarks/bench_receiver.py growth     time and memory for N = 1e3 ... 1e7, whole and in blocks
     python benchmarks/bench_receiver.py rivals     FISTA, SPGL1, Lasso and OMP on the same receptions
 
@@ -10,7 +9,7 @@ receiver needs 25 of them per round, and its denoiser. The signal is the paper's
 = 0.05, p01 = beta = 0.01, noise 20 dB below the signal. ``rivals`` needs pylops, spgl1 and scikit-learn.
 
 Everything timed runs on one thread; ``--clock cpu``, the default, counts only the processor time spent on it,
-so other processes disturb little. ``batch`` takes both ways in turns and the best of ``--repeats`` turns.
+so other processes disturb less. They still share the caches: of ``--repeats`` runs the best counts.
 """
 
 import argparse
@@ -20,7 +19,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -91,13 +90,13 @@ def receive_all(size: int, dtype: Any, option: str, learn: bool, rounds: int, fi
             iterations.append(estimate.info.iterations)
     return {
         "seconds": float(np.mean(seconds)),
-        "ratio": float(np.mean(seconds) / np.mean(pairs)),
+        "pairs": float(np.mean(seconds) / np.mean(pairs)),
         "nmse_db": float(np.mean(errors)),
         "iterations": float(np.mean(iterations)),
     }
 
 
-def speed() -> None:
+def speed(repeats: int) -> None:
     print("        N precision operator  EM        ms  / D(N)  NMSE dB  iter")
     for size in (7850, 10**6):
         for dtype in (np.float32, np.float64):
@@ -105,54 +104,12 @@ def speed() -> None:
                 if option == "block" and size < 10**5:
                     continue
                 for learn in (False, True):
-                    r = receive_all(size, dtype, option, learn, rounds=40 if size < 10**5 else 24, first=20)
+                    rounds = 40 if size < 10**5 else 24
+                    runs = [receive_all(size, dtype, option, learn, rounds, 20) for _ in range(repeats)]
+                    r = min(runs, key=lambda run: run["pairs"])
                     what = f"{size:9d} {np.dtype(dtype).name:>9} {option:>8} {'on' if learn else 'off':>3}"
-                    cost = f"{1e3 * r['seconds']:9.2f} {r['ratio']:7.1f}"
+                    cost = f"{1e3 * r['seconds']:9.2f} {r['pairs']:7.1f}"
                     print(f"{what} {cost} {r['nmse_db']:8.2f} {r['iterations']:5.1f}", flush=True)
-
-
-def batch(repeats: int, count: int = 32, size: int = 7850) -> None:
-    print(f"{count} receptions of N = {size}: time one by one / time in one call, best of {repeats}")
-    print("precision operator   EM  round 1  round 2  rounds 12-15  largest difference")
-    for dtype in (np.float32, np.float64):
-        for option in ("plain", "fast"):
-            for learn in (False, True):
-                ratios, worst = _batch_ratios(count, size, dtype, option, learn, repeats)
-                what = f"{np.dtype(dtype).name:>9} {option:>8} {'on' if learn else 'off':>4}"
-                steady = np.median(ratios[12:])
-                print(f"{what} {ratios[0]:8.2f} {ratios[1]:8.2f} {steady:13.2f} {worst:19.1g}", flush=True)
-
-
-def _batch_ratios(
-    count: int, size: int, dtype: Any, option: str, learn: bool, repeats: int
-) -> tuple[list[float], float]:
-    receiver = af.TSAGA(CHAIN.activity, learn=learn)
-    states = [receiver.init(size)] * count
-    streams = [receptions(size, 16, dtype, option, seed) for seed in range(count)]
-    ratios, worst = [], 0.0
-    for t in range(16):
-        heard = [next(s)[1] for s in streams]
-        pairs = list(zip(states, heard, strict=True))
-        ways = (
-            lambda p=pairs: [receiver.receive(*pair) for pair in p],
-            lambda s=states, h=heard: receiver.receive_batch(s, h),
-        )
-        (single, one), (together, many) = _in_turns(ways, repeats if t < 2 or t >= 12 else 1)
-        states = [state for _, state in many]
-        ratios.append(single / together)
-        gaps = [np.abs(a[0].mean - b[0].mean).max() for a, b in zip(one, many, strict=True)]
-        worst = max(worst, float(max(gaps)))
-    return ratios, worst
-
-
-def _in_turns(ways: Sequence[Callable[[], Any]], repeats: int) -> list[tuple[float, Any]]:
-    """Return each way's best time and its result; the first call of a turn finds the other's caches."""
-    best = [(float("inf"), None)] * len(ways)
-    for _ in range(repeats):
-        for i, way in enumerate(ways):
-            way()
-            best[i] = min(best[i], timed(way), key=lambda found: found[0])
-    return best
 
 
 def growth(figure: str | None) -> None:
@@ -168,7 +125,7 @@ def growth(figure: str | None) -> None:
             r = json.loads(subprocess.run(call, check=True, capture_output=True, text=True).stdout)
             found.setdefault(option, []).append((size, r["seconds"]))
             rows.append({"N": size, "operator": option, "seconds": r["seconds"], "megabytes": r["peak_mb"]})
-            cost = f"{r['seconds']:9.4f} {r['ratio']:7.1f} {r['peak_mb']:8.0f}"
+            cost = f"{r['seconds']:9.4f} {r['pairs']:7.1f} {r['peak_mb']:8.0f}"
             print(f"{size:10d} {option:>8} {cost} {r['nmse_db']:8.2f}", flush=True)
     for option, points in found.items():
         logs = np.log([p for p in points if p[0] >= 10**4])
@@ -277,12 +234,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["speed", "batch", "growth", "rivals", "one"])
+    parser.add_argument("what", choices=["speed", "growth", "rivals", "one"])
     parser.add_argument("--size", type=int, default=7850)
     parser.add_argument("--option", choices=list(OPTIONS), default="plain")
     parser.add_argument("--figure", help="with growth: where to draw it, a .png or .svg file")
     parser.add_argument("--clock", choices=CLOCKS, default="cpu")
-    parser.add_argument("--repeats", type=int, default=3, help="with batch: turns, of which the best counts")
+    parser.add_argument("--repeats", type=int, default=1, help="with speed: runs, of which the best counts")
     arguments = parser.parse_args()
     global clock
     clock = CLOCKS[arguments.clock]
@@ -290,10 +247,10 @@ def main() -> None:
         one(arguments.size, arguments.option)
     elif arguments.what == "growth":
         growth(arguments.figure)
-    elif arguments.what == "batch":
-        batch(arguments.repeats)
+    elif arguments.what == "speed":
+        speed(arguments.repeats)
     else:
-        {"speed": speed, "rivals": rivals}[arguments.what]()
+        rivals()
 
 
 if __name__ == "__main__":

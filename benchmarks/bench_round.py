@@ -237,14 +237,14 @@ class ResearchScript:
 
 def plain_turbo(y, chosen, size, noise_var, activity=SPARSITY, iterations=25):
     """Independent Turbo-CS, (22)-(31), written down as it stands."""
-    ratio = size / len(y)
+    oversampling = size / len(y)
     gamma = max(float(y @ y) / len(y) - noise_var, 1e-12) / activity
     m, v = np.zeros(size), activity * gamma
     for _ in range(iterations):
         gap = np.zeros(size)
         gap[chosen] = y - fft.dct(m, norm="ortho")[chosen]
-        z = m + ratio * fft.idct(gap, norm="ortho")
-        tau = (ratio - 1) * v + ratio * noise_var
+        z = m + oversampling * fft.idct(gap, norm="ortho")
+        tau = (oversampling - 1) * v + oversampling * noise_var
         odds = np.log(activity / (1 - activity)) + 0.5 * np.log(tau / (gamma + tau))
         odds = odds + z**2 / (2 * tau) - z**2 / (2 * (gamma + tau))
         pi = 1 / (1 + np.exp(-odds))

@@ -38,8 +38,8 @@ def dense(operator: LinearOperator):
 
 def lmmse(matrix, y, noise_var, mean, variance):
     """Posterior mean and covariance of x ~ N(mean, variance I) given y = A x + n, by inverting a matrix."""
-    s = len(y)
-    gain = variance * matrix.T @ np.linalg.inv(variance * matrix @ matrix.T + noise_var * np.eye(s))
+    noise = np.diag(np.broadcast_to(noise_var, len(y)))  # a number, or one per measurement
+    gain = variance * matrix.T @ np.linalg.inv(variance * matrix @ matrix.T + noise)
     return mean + gain @ (y - matrix @ mean), variance * (np.eye(len(mean)) - gain @ matrix)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from airfeel.beliefs import chains
 from airfeel.beliefs.chains import Amplitude, ChainParams, Message
-from airfeel.beliefs.spike_slab import SpikeSlab, log_odds
+from airfeel.beliefs.spike_slab import EXPONENTS, SpikeSlab, odds_against
 from oracles import amplitude_joint, support_path_probabilities
 
 CHAIN = ChainParams(activity=0.2, p01=0.15, beta=0.3, variance=1.7)
@@ -143,7 +143,7 @@ EXPANSIONS = [
 
 def test_expansion_message_is_the_second_order_expansion():
     lam, z, tau = (np.array(column) for column in zip(*EXPANSIONS, strict=True))
-    message = chains.expansion_message(log_odds(lam), z, tau)
+    message = chains.expansion_message(odds_against(lam), z, tau)
     slope, curvature = np.array([expand(*case) for case in EXPANSIONS]).T
     informative = curvature < 0  # vbar = -1/h only makes sense there
     precision = np.where(informative, -curvature, 0)
@@ -155,21 +155,22 @@ def test_expansion_message_is_the_second_order_expansion():
 def test_expansion_message_is_silent_where_the_mixture_is_convex():
     # Midway between two components of equal weight, very far apart, the log mixture bends upwards.
     z, tau = np.array([1e8, -1e8, 1.0]), np.array(1.0)
-    equal = -((1 - chains.EPSILON) ** 2) * z**2 / 2  # odds at which both components weigh the same at r = z
+    exponent = np.maximum(-((1 - chains.EPSILON) ** 2) * z**2 / 2, EXPONENTS[z.dtype][0])
+    equal = np.exp(-exponent)  # odds against at which both components weigh the same at r = z
     message = chains.expansion_message(equal, z, tau)
     assert message.precision[:2].tolist() == [0, 0] and message.shift[:2].tolist() == [0, 0]
     assert message.precision[2] == pytest.approx(0.5, rel=1e-6)
 
 
 def test_expansion_message_of_a_coefficient_that_cannot_be_active():
-    message = chains.expansion_message(log_odds(np.zeros(3)), np.array([-2.0, 0.0, 1e6]), np.array(0.5))
+    message = chains.expansion_message(odds_against(np.zeros(3)), np.array([-2.0, 0.0, 1e6]), np.array(0.5))
     assert np.allclose(message.precision, chains.EPSILON**2 / 0.5)
     assert np.isfinite(message.shift).all()
 
 
 def test_expansion_message_to_first_order_pulls_towards_z():
     lam, z, tau = np.full(5, 0.1), np.linspace(-4, 4, 5), np.array(1.0)
-    message = chains.expansion_message(log_odds(lam), z, tau)
+    message = chains.expansion_message(odds_against(lam), z, tau)
     w = 1 / (1 + 9 * np.exp(-(z**2) / 2))
     assert np.allclose(message.precision, w, rtol=1e-5)
     assert np.allclose(message.shift / message.precision, z, atol=1e-4)

@@ -37,7 +37,7 @@ def test_support_moments_are_those_of_the_full_joint(chain, rounds):
     evidence[:, -1] = 1 - 1e-6  # all but certain, even against the chain
     expected = [brute_support(first[n], evidence[:, n], chain) for n in range(40)]
     filtered, smoothed, both = (np.array(part).T for part in zip(*expected, strict=True))
-    found = smooth_support(list(filtered), list(evidence), chain)
+    found = smooth_support(filtered, evidence, chain)
     assert np.allclose(found.smoothed, smoothed, rtol=1e-9, atol=1e-13)
     assert np.allclose(np.reshape(found.both, both.shape), both, rtol=1e-9, atol=1e-13)
 
@@ -65,11 +65,8 @@ def test_amplitude_moments_are_those_of_the_dense_gaussian(chain, rounds):
         pairs = range(1, rounds)
         drift.append([second[i, i - 1] - second[i - 1, i - 1] for i in pairs])
         jump.append([second[i, i] + second[i - 1, i - 1] - 2 * second[i, i - 1] for i in pairs])
-    filtered = [
-        Amplitude(*moments)
-        for moments in zip(np.array(filtered_mean).T, np.array(filtered_var).T, strict=True)
-    ]
-    found = smooth_amplitude(filtered, [Message(p, h) for p, h in zip(precision, shift, strict=True)], chain)
+    filtered = Amplitude(np.array(filtered_mean).T, np.array(filtered_var).T)
+    found = smooth_amplitude(filtered, Message(precision, shift), chain)
     # The oracle inverts a precision matrix of condition 1/q; the code does not: that is where the slack goes.
     slack = 1e-12 / chain.process_var
     assert np.allclose(
@@ -82,14 +79,13 @@ def test_amplitude_moments_are_those_of_the_dense_gaussian(chain, rounds):
 
 def test_nothing_is_changed():
     chain = CHAINS[0]
-    filtered, evidence = [np.full(3, 0.4)] * 3, [np.full(3, 0.7)] * 3
-    amplitudes = [Amplitude(np.ones(3), np.ones(3))] * 3
-    messages = [Message(np.ones(3), np.ones(3))] * 3
+    filtered, evidence = np.full((3, 3), 0.4), np.full((3, 3), 0.7)
+    amplitude, message = Amplitude(*np.ones((2, 3, 3))), Message(*np.ones((2, 3, 3)))
     smooth_support(filtered, evidence, chain)
-    smooth_amplitude(amplitudes, messages, chain)
-    assert all((a == 0.4).all() for a in filtered) and all((a == 0.7).all() for a in evidence)
-    assert all((a.mean == 1).all() and (a.variance == 1).all() for a in amplitudes)
-    assert all((m.precision == 1).all() and (m.shift == 1).all() for m in messages)
+    smooth_amplitude(amplitude, message, chain)
+    assert (filtered == 0.4).all() and (evidence == 0.7).all()
+    assert (amplitude.mean == 1).all() and (amplitude.variance == 1).all()
+    assert (message.precision == 1).all() and (message.shift == 1).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -97,6 +93,7 @@ def test_nothing_is_changed():
 def test_rounds_that_exclude_one_another_leave_no_nan(dtype, p01):
     corners = np.meshgrid([0, 1e-9, 0.5, 1], [0, 0.5, 1], [0, 0.3, 1], [0, 0.5, 1])
     first, second, seen, then = np.reshape(corners, (4, -1)).astype(dtype)
-    moments = smooth_support([first, second, first], [seen, then, seen], ChainParams(0.25, p01, 0.5))
-    for array in moments.smoothed + moments.both:
+    filtered, likelihood = np.stack([first, second, first]), np.stack([seen, then, seen])
+    moments = smooth_support(filtered, likelihood, ChainParams(0.25, p01, 0.5))
+    for array in (moments.smoothed, moments.both):
         assert ((array >= 0) & (array <= 1 + 1e-6)).all()

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from airfeel.beliefs import spike_slab
-from airfeel.beliefs.spike_slab import SpikeSlab, denoise, log_odds, posterior, sigmoid
+from airfeel.beliefs.spike_slab import SpikeSlab, denoise, log_likelihood_ratio, odds_against, posterior
 from oracles import spike_slab_quadrature
 
 CASES = [
@@ -27,7 +27,7 @@ def as_arrays(cases):
 
 def test_posterior_is_the_integral():
     prior, z, tau = as_arrays(CASES)
-    post, _ = posterior(prior, log_odds(prior.support), z, tau)
+    post = posterior(prior, z, tau)
     mean, variance = post.moments()
     expected = np.array([spike_slab_quadrature(*case) for case in CASES]).T
     assert np.allclose(post.support, expected[0], rtol=1e-9, atol=1e-13)
@@ -35,28 +35,30 @@ def test_posterior_is_the_integral():
     assert np.allclose(variance, expected[2], rtol=1e-8, atol=1e-12)
 
 
-def test_evidence_is_the_odds_without_the_prior():
+def test_evidence_is_the_posterior_of_an_even_prior():
     prior, z, tau = as_arrays(CASES)
-    _, ratio = posterior(prior, log_odds(prior.support), z, tau)
+    llr, told = log_likelihood_ratio(prior, z, tau)
     expected = [spike_slab_quadrature(0.5, *case[1:])[0] for case in CASES]
-    assert np.allclose(expit(ratio), expected, rtol=1e-9, atol=1e-13)
+    assert np.allclose(expit(llr), expected, rtol=1e-9, atol=1e-13)
+    post = posterior(prior, z, tau)
+    assert np.array_equal(told.mean, post.mean) and np.array_equal(told.variance, post.variance)
 
 
 def test_log_odds_of_the_text():
     prior, z, tau = as_arrays(CASES)
-    _, ratio = posterior(prior, log_odds(prior.support), z, tau)
     v, mu = prior.variance, prior.mean
     expected = 0.5 * np.log(tau / (v + tau)) + z**2 / (2 * tau) - (z - mu) ** 2 / (2 * (v + tau))
-    assert np.allclose(ratio, expected, rtol=1e-12, atol=1e-10)
+    assert np.allclose(log_likelihood_ratio(prior, z, tau)[0], expected, rtol=1e-12, atol=1e-10)
+    assert np.allclose(posterior(prior, z, tau).support, expit(logit(prior.support) + expected), rtol=1e-9)
 
 
 def test_variance_is_the_derivative_of_the_mean():
     # Tweedie: d mean / dz = variance / tau, the identity on which the extrinsic step rests.
     prior, z, tau = as_arrays(CASES)
-    odds, step = log_odds(prior.support), 1e-5 * np.sqrt(tau)
-    above = posterior(prior, odds, z + step, tau)[0].moments()[0]
-    below = posterior(prior, odds, z - step, tau)[0].moments()[0]
-    variance = posterior(prior, odds, z, tau)[0].moments()[1]
+    step = 1e-5 * np.sqrt(tau)
+    above = posterior(prior, z + step, tau).moments()[0]
+    below = posterior(prior, z - step, tau).moments()[0]
+    variance = posterior(prior, z, tau).moments()[1]
     assert np.allclose((above - below) / (2 * step), variance / tau, rtol=1e-5, atol=1e-6)
 
 
@@ -66,16 +68,20 @@ def test_denoise_is_the_posterior_tile_by_tile(monkeypatch, shape):
     rng = np.random.default_rng(3)
     prior = SpikeSlab(rng.random(shape), rng.standard_normal(shape), rng.random(shape))
     z, tau = 2 * rng.standard_normal(shape), 0.1 + rng.random((shape[0], 1))
-    out = np.full(shape, np.nan)
-    total = denoise(prior, log_odds(prior.support), z, tau, out)
-    mean, variance = posterior(prior, log_odds(prior.support), z, tau)[0].moments()
-    assert np.allclose(out, mean, rtol=1e-12) and np.allclose(total, variance.sum(axis=1), rtol=1e-11)
+    out, found = np.full(shape, np.nan), prior.each(np.empty_like)
+    average = denoise(prior, odds_against(prior.support), z, tau, found, out)
+    post = posterior(prior, z, tau)
+    mean, variance = post.moments()
+    assert np.allclose(out, mean, rtol=1e-12)
+    assert np.allclose(average, variance.mean(axis=1, keepdims=True), rtol=1e-11)
+    assert np.allclose(found.support, post.support, rtol=1e-12)
+    assert np.array_equal(found.mean, post.mean) and np.array_equal(found.variance, post.variance)
 
 
 def test_known_zeros_stay_zero():
     # The coefficients appended by a longer transform: support and variance 0.
     prior = SpikeSlab(np.zeros(3), np.zeros(3), np.zeros(3))
-    post, _ = posterior(prior, log_odds(prior.support), np.array([0.0, 5.0, -1e6]), np.array(0.1))
+    post = posterior(prior, np.array([0.0, 5.0, -1e6]), np.array(0.1))
     mean, variance = post.moments()
     assert (mean == 0).all() and (variance == 0).all()
 
@@ -83,7 +89,7 @@ def test_known_zeros_stay_zero():
 def test_certain_support_is_a_wiener_filter():
     prior = SpikeSlab(np.ones(3), np.full(3, 0.5), np.full(3, 2.0))
     z = np.array([-30.0, 0.0, 30.0])
-    mean, variance = posterior(prior, log_odds(prior.support), z, np.array(1.0))[0].moments()
+    mean, variance = posterior(prior, z, np.array(1.0)).moments()
     assert np.allclose(mean, (2 * z + 0.5) / 3) and np.allclose(variance, 2 / 3)
 
 
@@ -97,7 +103,7 @@ def test_certain_support_is_a_wiener_filter():
 )
 def test_extreme_arguments_stay_finite(lam, mu, v, z, tau):
     prior = SpikeSlab(*(np.array([value]) for value in (lam, mu, v)))
-    post, _ = posterior(prior, log_odds(prior.support), np.array([z]), np.array(tau))
+    post = posterior(prior, np.array([z]), np.array(tau))
     mean, variance = post.moments()
     assert np.isfinite(mean).all() and np.isfinite(variance).all()
     assert 0 <= post.support[0] <= 1
@@ -106,8 +112,18 @@ def test_extreme_arguments_stay_finite(lam, mu, v, z, tau):
     assert abs(mean[0]) <= largest * (1 + 1e-12)
 
 
-def test_sigmoid_and_log_odds_are_inverse():
-    p = np.array([0.0, 1e-300, 1e-12, 0.2, 0.5, 0.9, 1 - 1e-12, 1.0])
-    with np.errstate(over="raise"):
-        assert np.allclose(sigmoid(log_odds(p)), p, rtol=1e-12)
-    assert sigmoid(np.array([-1e4, 1e4])).tolist() == [0.0, 1.0]
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_certain_stays_certain(dtype):
+    """Odds of 0 and infinity decide, however strong the evidence against them is."""
+    size = np.array([0, 1e-3, 1.0, 1e3, 1e6], dtype)
+    for certain in (0.0, 1.0):
+        for mu in (0.0, 1e3):
+            prior = SpikeSlab(np.full(5, certain, dtype), np.full(5, mu, dtype), np.full(5, 1e-6, dtype))
+            post = posterior(prior, size, np.asarray(1e-6, dtype))
+            assert (post.support == certain).all() and post.support.dtype == dtype
+
+
+def test_odds_against_a_support():
+    support = np.array([0.0, 1e-300, 0.2, 0.5, 1.0])
+    assert np.allclose(odds_against(support), [np.inf, 1e300, 4.0, 1.0, 0.0])
+    assert np.isinf(odds_against(np.array([0, 1e-45], np.float32))).all()

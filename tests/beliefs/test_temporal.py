@@ -5,7 +5,8 @@ import pytest
 
 from airfeel.beliefs import temporal
 from airfeel.beliefs.chains import ChainParams, stationary
-from airfeel.beliefs.spike_slab import SpikeSlab, log_odds, posterior
+from airfeel.beliefs.spike_slab import SpikeSlab, posterior
+from airfeel.beliefs.temporal import Belief
 from airfeel.streams import stream
 from modeldata import Model, sample_chains
 from oracles import exact_filter
@@ -27,15 +28,10 @@ def observe(model, rounds, draws, tau, seed=0):
 def filter_with(message, model, z, tau):
     """P(s_T = 1) and E[x_T] as the receiver would have them, with one of its amplitude messages."""
     chain = ChainParams(model.activity, model.p01, model.beta, model.variance)
-    belief = temporal.Belief(stationary(chain, z.shape[1]))
+    belief = Belief(stationary(chain, z.shape[1]))
     for z_t, tau_t in zip(z, tau, strict=True):
-        prior = belief.prior
-        post, ratio = posterior(prior, log_odds(prior.support), z_t, np.asarray(tau_t))
-        if message == "joint":
-            belief = temporal.carry_apart(belief, post, chain)
-        else:
-            evidence = temporal.gather_evidence(prior, post, ratio, z_t, np.asarray(tau_t), message)
-            belief = temporal.carry(evidence, chain, True, True)
+        post = posterior(belief.prior, z_t, np.asarray(tau_t))
+        belief = temporal.carry(belief, post, z_t, np.asarray(tau_t), chain, message=message)
     return post.support, post.moments()[0]
 
 
@@ -87,10 +83,10 @@ def test_joint_message_is_a_kalman_filter_where_the_support_is_certain():
 def test_joint_belief_is_the_law_of_the_next_round():
     # After one round the four moments are exact: compare with the mixture over (s_1, s_2).
     chain = ChainParams(0.2, 0.3, 0.1, 1.5)
-    belief = temporal.Belief(stationary(chain, 3))
+    belief = Belief(stationary(chain, 3))
     z, tau = np.array([-0.2, 0.6, 2.0]), np.array(0.3)
-    post, _ = posterior(belief.prior, log_odds(belief.prior.support), z, tau)
-    ahead = temporal.carry_apart(belief, post, chain)
+    post = posterior(belief.prior, z, tau)
+    ahead = temporal.carry(belief, post, z, tau, chain, message="joint")
     for n in range(3):
         pi = post.support[n]
         first = {1: (post.mean[n], post.variance[n]), 0: (0.0, 1.5)}
@@ -107,17 +103,20 @@ def test_joint_belief_is_the_law_of_the_next_round():
             assert found.variance[n] == pytest.approx(weight @ (var + mean**2) - (weight @ mean) ** 2)
 
 
-@pytest.mark.parametrize("message", ["moments", "expansion"])
+@pytest.mark.parametrize("message", temporal.MESSAGES)
 def test_a_chain_switched_off_forgets(message):
     chain = ChainParams(0.2, 0.3, 0.1, 1.5)
     prior = SpikeSlab(np.array([0.7, 0.1]), np.array([1.0, -2.0]), np.array([0.2, 0.4]))
     z, tau = np.array([1.1, -0.3]), np.array(0.05)
-    post, ratio = posterior(prior, log_odds(prior.support), z, tau)
-    evidence = temporal.gather_evidence(prior, post, ratio, z, tau, message)
-    linked = temporal.carry(evidence, chain, True, True).prior
-    no_support = temporal.carry(evidence, chain, False, True).prior
-    no_amplitude = temporal.carry(evidence, chain, True, False).prior
-    neither = temporal.carry(evidence, chain, False, False).prior
+    post = posterior(prior, z, tau)
+
+    def carried(support_chain, amplitude_chain, message=message):
+        switches = {"support_chain": support_chain, "amplitude_chain": amplitude_chain}
+        return temporal.carry(Belief(prior), post, z, tau, chain, message=message, **switches).prior
+
+    # Without the support chain there are no two kinds to keep apart: "joint" is "moments" there.
+    linked = carried(True, True, "moments" if message == "joint" else message)
+    no_support, no_amplitude, neither = carried(False, True), carried(True, False), carried(False, False)
     assert (no_support.support == 0.2).all() and (no_support.mean == linked.mean).all()
     assert (no_amplitude.mean == 0).all() and (no_amplitude.variance == 1.5).all()
     assert (no_amplitude.support == linked.support).all()

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
+from scipy.special import expit
 
 from airfeel.beliefs import temporal
 from airfeel.beliefs.chains import Amplitude, ChainParams, Message, stationary
-from airfeel.beliefs.spike_slab import log_odds, posterior
-from airfeel.beliefs.temporal import Evidence
+from airfeel.beliefs.spike_slab import SpikeSlab, log_likelihood_ratio, posterior
 from airfeel.receivers import em
+from airfeel.receivers.em import Evidence, Round
 from airfeel.streams import stream
 from modeldata import Model, sample_chains
 from oracles import amplitude_joint, support_path_probabilities
@@ -35,7 +36,7 @@ def random_window(certain=False):
         first, evidence = np.ones(COUNT), np.ones((ROUNDS, COUNT))
     precision, shift = rng.exponential(size=(2, ROUNDS, COUNT)) * 3
     mean, variance = rng.standard_normal(COUNT), rng.exponential(size=COUNT)
-    supports, amplitudes, window = [], [], []
+    supports, amplitudes = [], []
     for n in range(COUNT):
         messages = list(zip(precision[:, n], shift[:, n], strict=True))
         supports.append([_paths(first[n], evidence[: i + 1, n]) for i in range(ROUNDS)])
@@ -45,13 +46,13 @@ def random_window(certain=False):
                 for i in range(ROUNDS)
             ]
         )
-    for i in range(ROUNDS):
-        filtered = np.array([weight @ paths[:, -1] for paths, weight in (s[i] for s in supports)])
-        amplitude = Amplitude(
-            np.array([a[i][0][-1] for a in amplitudes]), np.array([a[i][1][-1, -1] for a in amplitudes])
-        )
-        square = amplitude.variance + amplitude.mean**2
-        window.append(Evidence(filtered, evidence[i], amplitude, Message(precision[i], shift[i]), square))
+    filtered = np.array([[weight @ paths[:, -1] for paths, weight in s] for s in supports]).T
+    amplitude = Amplitude(
+        np.array([[mean[-1] for mean, _ in a] for a in amplitudes]).T,
+        np.array([[covariance[-1, -1] for _, covariance in a] for a in amplitudes]).T,
+    )
+    square = amplitude.variance + amplitude.mean**2
+    window = Evidence(filtered, evidence, amplitude, Message(precision, shift), square)
     return window, [s[-1] for s in supports], [a[-1] for a in amplitudes]
 
 
@@ -108,11 +109,10 @@ def test_activity_and_variance_are_the_weighted_moments():
     smoothed = np.array([weight @ paths for paths, weight in supports])
     learned = em.m_step(em.e_step(window, OLD), OLD)
     assert learned.activity == pytest.approx(smoothed.mean())
-    squares = np.array([e.square for e in window]).T
-    assert learned.variance == pytest.approx(np.sum(smoothed * squares) / smoothed.sum())
+    assert learned.variance == pytest.approx(np.sum(smoothed * window.square.T) / smoothed.sum())
 
 
-def observed_window(model, tau, seed, rounds=25, count=20_000, message="joint"):
+def observed_window(model, tau, seed, rounds=25, count=20_000):
     """Filter scalar chains with the true parameters; return the last five rounds and their truth."""
     chain = ChainParams(model.activity, model.p01, model.beta, model.variance)
     rng = stream(seed, "estimating equations")
@@ -121,10 +121,14 @@ def observed_window(model, tau, seed, rounds=25, count=20_000, message="joint"):
     belief, window = temporal.Belief(stationary(chain, count)), []
     for x_t in x:
         z = x_t + np.sqrt(tau) * rng.standard_normal(count)
-        post, ratio = posterior(belief.prior, log_odds(belief.prior.support), z, np.asarray(tau))
-        window.append(temporal.gather_evidence(belief.prior, post, ratio, z, np.asarray(tau), message))
-        belief = temporal.carry_apart(belief, post, chain)
+        post = posterior(belief.prior, z, np.asarray(tau))
+        window.append(Round(belief.prior, z, np.asarray(tau), post.support))
+        belief = temporal.carry(belief, post, z, np.asarray(tau), chain, message="joint")
     return chain, window[-5:], support[-5:], amplitude[-5:]
+
+
+def learn(window, chain, message="joint"):
+    return em.learn(window, chain, message, True, True)
 
 
 @pytest.mark.parametrize("tau", [0.01, 0.1, 0.5])
@@ -138,7 +142,7 @@ def test_activity_and_variance_are_unbiased_at_the_truth(tau):
     errors = []
     for seed in range(8):
         chain, window, support, amplitude = observed_window(model, tau, seed, rounds=12)
-        learned = em.m_step(em.e_step(window, chain), chain)
+        learned = learn(window, chain)
         power = np.sum((support * amplitude) ** 2) / support.sum()
         errors.append([learned.activity / support.mean() - 1, learned.variance / power - 1])
     errors = np.array(errors)
@@ -150,21 +154,42 @@ def test_activity_and_variance_are_unbiased_at_the_truth(tau):
 def test_bias_of_the_approximate_filter_is_small():
     """With slow amplitudes the filter merges mixtures; that costs the moment estimators a few percent."""
     model = Model(activity=0.05, p01=0.01, beta=0.01)
-    chain, window, support, amplitude = observed_window(model, 0.01, seed=1, count=40_000)
-    learned = em.m_step(em.e_step(window, chain), chain)
-    power = np.sum((support * amplitude) ** 2) / support.sum()
-    assert learned.activity == pytest.approx(support.mean(), rel=0.05)
-    assert learned.variance == pytest.approx(power, rel=0.05)
+    for seed in (1, 2, 3):
+        chain, window, support, amplitude = observed_window(model, 0.01, seed, count=40_000)
+        learned = learn(window, chain)
+        power = np.sum((support * amplitude) ** 2) / support.sum()
+        assert learned.activity == pytest.approx(support.mean(), rel=0.05)
+        assert learned.variance == pytest.approx(power, rel=0.05)
+
+
+@pytest.mark.parametrize("message", temporal.MESSAGES)
+def test_a_window_of_rounds_is_its_evidence(message):
+    """What EM makes of prior, z, tau and support, against the formulas round by round."""
+    _, window, _, _ = observed_window(Model(activity=0.2, p01=0.1, beta=0.1), 0.1, seed=4, count=500)
+    found = em.gather(window, message)
+    assert found.others == 0 and found.elsewhere == pytest.approx(0, abs=1e-9)
+    for i, r in enumerate(window):
+        llr, told = log_likelihood_ratio(r.prior, r.z, r.tau)
+        post = SpikeSlab(r.support, told.mean, told.variance)
+        about_r, amplitude = temporal.tell_amplitude(r.prior, post, r.z, r.tau, message)
+        assert np.allclose(found.likelihood[i], expit(llr), rtol=1e-6, atol=1e-12)
+        assert np.array_equal(found.support[i], r.support)
+        assert np.allclose(found.amplitude.mean[i], amplitude.mean, rtol=1e-12)
+        assert np.allclose(found.amplitude.variance[i], amplitude.variance, rtol=1e-12)
+        assert np.allclose(found.message.precision[i], about_r.precision, rtol=1e-12)
+        assert np.allclose(found.square[i], told.variance + told.mean**2, rtol=1e-12)
 
 
 def test_passing_over_idle_coefficients_changes_next_to_nothing(monkeypatch):
-    chain, window, _, _ = observed_window(Model(activity=0.05, p01=0.01, beta=0.01), 0.01, seed=2)
-    every = em.m_step(em.e_step(window, chain), chain)
-    monkeypatch.setattr(em, "NEGLIGIBLE", DEFAULT_NEGLIGIBLE)
-    few = em.m_step(em.e_step(window, chain), chain)
-    assert few.activity == every.activity and few.p01 == every.p01
-    assert few.variance == pytest.approx(every.variance, rel=0.02)
-    assert few.beta == pytest.approx(every.beta, rel=0.02)
+    for seed in (2, 3, 4):
+        chain, window, _, _ = observed_window(Model(activity=0.05, p01=0.01, beta=0.01), 0.01, seed)
+        monkeypatch.setattr(em, "NEGLIGIBLE", 0.0)
+        every = learn(window, chain)
+        monkeypatch.setattr(em, "NEGLIGIBLE", DEFAULT_NEGLIGIBLE)
+        few = learn(window, chain)
+        assert em.gather(window, "joint").others > 0.5 * window[0].z.size
+        for name in ("activity", "p01", "beta", "variance"):
+            assert getattr(few, name) == pytest.approx(getattr(every, name), rel=0.02), name
 
 
 def test_parameters_stay_inside_their_range():
@@ -172,30 +197,12 @@ def test_parameters_stay_inside_their_range():
     chain = ChainParams(0.9, 0.1, 0.5, 1.0)
     for support in (0.0, 1e-300, 0.5, 1.0 - 1e-16, 1.0):
         for size in (0.0, 1e-12, 1.0, 1e12):
-            post = np.full(3, support)
-            amplitude = Amplitude(np.full(3, size), np.full(3, size))
-            evidence = Evidence(post, post, amplitude, Message(np.zeros(3), np.zeros(3)), np.full(3, size**2))
-            learned = em.m_step(em.e_step([evidence] * 5, chain), chain)
+            post, amplitude = np.full((5, 3), support), Amplitude(*np.full((2, 5, 3), size))
+            message = Message(*np.zeros((2, 5, 3)))
+            evidence = Evidence(post, post, amplitude, message, np.full((5, 3), size**2))
+            learned = em.m_step(em.e_step(evidence, chain), chain)
             assert 0 < learned.activity < 1 and 0 < learned.p01 <= 1 and 0 < learned.beta <= 1
             assert learned.p10 <= 1 and learned.variance > 0 and np.isfinite(learned.variance)
-
-
-@pytest.mark.parametrize("active", [0.02, 0.9])
-@pytest.mark.parametrize("switches", [(True, True), (True, False), (False, True)])
-def test_streams_smoothed_together_equal_each_alone(monkeypatch, active, switches):
-    monkeypatch.setattr(em, "NEGLIGIBLE", DEFAULT_NEGLIGIBLE)
-    rng = stream(6, "em streams")
-    chains = [ChainParams(active, p01, 0.1 + p01, 1 + p01) for p01 in (0.02, 0.05, 0.1)]
-    windows = [[_evidence(rng, active) for _ in range(3)] for _ in chains]
-    alone = [em.e_step(window, chain, *switches) for window, chain in zip(windows, chains, strict=True)]
-    assert em.e_steps(windows, chains, *switches) == alone
-
-
-def _evidence(rng, active, size=400):
-    support = np.where(rng.random(size) < active, 0.9, 1e-5).astype(np.float32)
-    likelihood, mean, variance, precision, shift = rng.random((5, size), dtype=np.float32)
-    square = variance + mean**2
-    return Evidence(support, likelihood, Amplitude(mean, variance), Message(precision, shift), square)
 
 
 @pytest.mark.parametrize(("support_chain", "amplitude_chain"), [(False, True), (True, False), (False, False)])

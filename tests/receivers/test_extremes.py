@@ -109,6 +109,27 @@ def test_absurd_noise(pair, noise_var):
     go(receiver, [af.Reception(measure(operator, sparse()), operator, noise_var)] * 4)
 
 
+@pytest.mark.parametrize("name", [name for name in RECEIVERS if not name.startswith("amp")])
+@pytest.mark.parametrize("spread", [3, 12, 300])
+def test_noise_of_any_size_in_every_measurement(name, spread):
+    receiver, operator = RECEIVERS[name]
+    exponents = stream(spread, "unequal").uniform(-spread, spread, ROWS)
+    noise_var = np.where(np.arange(ROWS) % 7 == 0, 0.0, 10.0**exponents)
+    quiet = np.minimum(noise_var, 1e300)
+    y = measure(operator, sparse()) + np.sqrt(quiet) * stream(0, "unequal noise").standard_normal(ROWS)
+    go(receiver, [af.Reception(y, operator, noise_var)] * 4)
+
+
+@pytest.mark.parametrize("denoiser", ["soft", "mmse"])
+def test_amp_refuses_noise_that_is_not_the_same_everywhere(denoiser):
+    receiver = af.AMP(activity=0.1, denoiser=denoiser)
+    reception = af.Reception(measure(GAUSS, sparse()), GAUSS, np.full(ROWS, 0.1))
+    with pytest.raises(
+        ValueError, match="^noise_var is one number per measurement: AMP wants the same for all"
+    ):
+        receiver.receive(receiver.init(SIZE), reception)
+
+
 @pytest.mark.parametrize("size", [1e-300, 1e-200, 1e-30, 1e30, 1e150, 1e300])
 def test_signals_of_any_size(pair, size):
     receiver, operator = pair
@@ -263,6 +284,20 @@ def test_thousands_of_rounds(rounds):
         (np.zeros(ROWS), DCT, float("nan"), "noise_var = nan"),
         (np.zeros(ROWS), DCT, float("inf"), "noise_var = inf"),
         (np.zeros(ROWS), DCT, "0.1", "noise_var = '0.1'"),
+        (
+            np.zeros(ROWS),
+            DCT,
+            np.ones(ROWS - 1),
+            r"noise_var has shape \(59,\): must be a vector of length 60",
+        ),
+        (np.zeros(ROWS), DCT, np.ones((ROWS, 1)), r"noise_var has shape \(60, 1\)"),
+        (np.zeros(ROWS), DCT, np.full(ROWS, np.nan), r"noise_var\[0\] = nan: every entry must be finite"),
+        (
+            np.zeros(ROWS),
+            DCT,
+            np.r_[np.ones(ROWS - 1), -1],
+            r"noise_var\[59\] = -1.0: every entry must be >= 0",
+        ),
         (np.zeros(ROWS), np.zeros((ROWS, SIZE)), 0.1, "operator = .*must be a scipy"),
     ],
 )

@@ -7,9 +7,8 @@ import pytest
 from scipy.special import expit, logit
 
 import airfeel as af
+from airfeel.beliefs import spike_slab
 from airfeel.beliefs.temporal import MESSAGES
-from airfeel.storage import pack as pack_state
-from airfeel.streams import stream
 from modeldata import Model, realised, run, stream_of
 from oracles import dense_partial_dct
 
@@ -170,77 +169,52 @@ def test_operator_options_recover_as_well(options):
     assert run(model.known(), heard, signals).nmse_db[15:].mean() < plain + 0.5
 
 
-def test_many_streams_at_once_equal_one_by_one():
-    streams = [stream_of(SMALL, seed=s, rounds=14)[0] for s in range(5)]
-    receiver = af.TSAGA(activity=0.1)
-    alone = [receiver.init(SMALL.size)] * 5
-    together = list(alone)
-    for t in range(14):
-        receptions = [heard[t] for heard in streams]
-        singles = [receiver.receive(state, r) for state, r in zip(alone, receptions, strict=True)]
-        batch = receiver.receive_batch(together, receptions)
-        for (one, _), (other, _) in zip(singles, batch, strict=True):
-            scale = np.abs(one.mean).max()
-            assert np.allclose(other.mean, one.mean, rtol=0, atol=1e-6 * scale)
-            assert np.allclose(other.variance, one.variance, rtol=0, atol=1e-6 * scale**2)
-            assert other.info.status == one.info.status and other.info.iterations == one.info.iterations
-        alone, together = [s for _, s in singles], [s for _, s in batch]
+def test_the_papers_receiver_is_algorithm_1_to_the_letter():
+    heard, _, _, _ = stream_of(SMALL, seed=5, rounds=4)
+    exactly = {"tolerance": 1e-13, "max_iterations": 300}
+    parameters = {"p01": SMALL.p01, "beta": SMALL.beta, "variance": SMALL.variance}
+    receiver = af.TSAGA.paper(SMALL.activity, learn=False, **parameters, **exactly)
+    state, found = receiver.init(SMALL.size), []
+    for reception in heard:
+        estimate, state = receiver.receive(state, reception)
+        found.append(estimate.mean)
+    assert np.allclose(found, algorithm_1(SMALL, heard, "expansion"), atol=1e-5)
+    assert not receiver.doubt and af.TSAGA(SMALL.activity).doubt
+    assert af.TSAGA.paper(0.1, amplitude_message="moments").amplitude_message == "moments"
 
 
-@pytest.mark.parametrize("precision", ["float32", "float64"])
-@pytest.mark.parametrize(
-    "options",
-    [*({"amplitude_message": m} for m in MESSAGES), {"support_chain": False}, {"amplitude_chain": False}],
-)
-def test_a_stream_keeps_its_bits_in_any_company(options, precision):
-    # Two streams begin later and one changes its level, so that in some rounds all know equally much.
-    receiver = af.TSAGA(activity=0.1, learn_from=4, precision=precision, **options)
-    streams = [stream_of(SMALL, seed=s, rounds=9)[0] for s in range(4)]
-    quiet = dataclasses.replace(
-        streams[3][6], observation=streams[3][6].observation * 2.0**-30, noise_var=0.0
-    )
-    streams[3][6] = quiet
-    alone = [receiver.init(SMALL.size)] * 4
-    together = list(alone)
-    for t in range(9):
-        who = range(4) if t >= 2 else range(2)
-        heard = [streams[i][t] for i in who]
-        singles = [receiver.receive(alone[i], r) for i, r in zip(who, heard, strict=True)]
-        batch = receiver.receive_batch([together[i] for i in who], heard)
-        for i, (one, state), (other, other_state) in zip(who, singles, batch, strict=True):
-            assert np.array_equal(one.mean, other.mean) and np.array_equal(one.variance, other.variance)
-            assert one.info == other.info
-            packed, other_packed = pack_state(state), pack_state(other_state)
-            assert packed.keys() == other_packed.keys()
-            assert all(np.array_equal(packed[name], other_packed[name]) for name in packed)
-            alone[i], together[i] = state, other_state
+def test_turbo_cs_believes_its_prior():
+    """A prior far too narrow for the reception is kept: without memory there is nothing to doubt."""
+    heard, _, _, _ = stream_of(SMALL, seed=0, rounds=1)
+    narrow = af.TurboCS(SMALL.activity, variance=1e-4 * SMALL.variance, max_iterations=1)
+    estimate, _ = narrow.receive(narrow.init(SMALL.size), heard[0])
+    gain = SMALL.size / SMALL.rows
+    expected = (gain - 1) * SMALL.activity * 1e-4 * SMALL.variance + gain * SMALL.noise_var
+    assert estimate.info.tau == pytest.approx(expected) and not estimate.info.surprised
+    doubting = af.TSAGA(SMALL.activity, variance=1e-4 * SMALL.variance, max_iterations=1)
+    again, _ = doubting.receive(doubting.init(SMALL.size), heard[0])
+    assert again.info.surprised and again.info.tau > 10 * expected
 
 
-def test_batches_may_mix_sizes_of_measurement_and_noise():
-    rng = stream(8, "mixed batch")
-    receptions = []
-    for rows, noise_var in ((100, 1e-3), (150, 0.1), (300, 0.0)):
-        operator = af.PartialDCT(300, rows, seed=rows, signs=True)
-        x = np.where(rng.random(300) < 0.1, rng.standard_normal(300), 0.0)
-        y = operator @ x + np.sqrt(noise_var) * rng.standard_normal(rows)
-        receptions.append(af.Reception(y, operator, noise_var))
-    for receiver in (af.TSAGA(activity=0.1), af.TurboCS(0.1)):
-        state = receiver.init(300)
-        batch = receiver.receive_batch([state] * 3, receptions)
-        for (found, _), reception in zip(batch, receptions, strict=True):
-            assert np.allclose(found.mean, receiver.receive(state, reception)[0].mean, atol=1e-9)
+def test_an_estimate_may_be_a_mean_alone():
+    estimate = af.Estimate(np.zeros(3))
+    assert estimate.variance is None and estimate.info is None
 
 
-def test_batches_must_fit():
-    heard = stream_of(SMALL, seed=0, rounds=1)[0]
-    receiver = SMALL.known()
-    with pytest.raises(ValueError, match="got 2 states and 1 receptions"):
-        receiver.receive_batch([receiver.init(300)] * 2, heard)
-    other = af.PartialDCT(300, 150, seed=0, fast=False, block=100)
-    with pytest.raises(ValueError, match="one kind and layout"):
-        receiver.receive_batch(
-            [receiver.init(300)] * 2, [heard[0], af.Reception(heard[0].observation, other, 0.1)]
-        )
+@pytest.mark.parametrize("message", MESSAGES)
+def test_large_problems_are_worked_on_in_tiles(monkeypatch, message):
+    """Neither the tiles of the denoiser nor the padding of a block may show in the result."""
+    model = Model(size=1500, ratio=0.4)
+    heard, _, _, _ = stream_of(model, seed=3, rounds=12, block=400)
+    receiver = af.TSAGA(activity=0.05, amplitude_message=message, learn_from=3)
+    found = []
+    for tile in (1 << 14, 100):
+        monkeypatch.setattr(spike_slab, "TILE", tile)
+        state = receiver.init(model.size)
+        for reception in heard:
+            estimate, state = receiver.receive(state, reception)
+        found.append(estimate.mean)
+    assert np.allclose(found[0], found[1], rtol=1e-6, atol=1e-9)
 
 
 def test_receivers_and_states_are_frozen():

@@ -6,8 +6,10 @@ from scipy.special import expit
 
 import airfeel as af
 from airfeel.beliefs.spike_slab import SpikeSlab
-from airfeel.receivers.lanes import arrange
-from airfeel.receivers.turbo import decode, linear_step
+from airfeel.receivers import problem as problems
+from airfeel.receivers.problem import pose
+from airfeel.receivers.scale import Scaled
+from airfeel.receivers.turbo import STATUS, decode, linear_step
 from airfeel.streams import stream
 from oracles import dense, dense_partial_dct, exact_mmse, lmmse, orthonormal_rows
 
@@ -21,9 +23,12 @@ OPERATORS = {
 
 
 @pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
-@pytest.mark.parametrize("noise_var", [1e-6, 0.3, 40.0])
+@pytest.mark.parametrize("noise_var", [1e-6, 0.3, 40.0, "unequal", "some silent"])
 def test_linear_step_is_dense_lmmse_made_extrinsic(operator, noise_var):
     rng = stream(1, "linear step")
+    if isinstance(noise_var, str):
+        spread = 10.0 ** rng.uniform(-4, 4, ROWS)
+        noise_var = np.where(rng.random(ROWS) < 0.4, 0.0, spread) if noise_var == "some silent" else spread
     matrix = dense_partial_dct(operator) if isinstance(operator, af.PartialDCT) else dense(operator)
     size = matrix.shape[1]
     m, v = rng.standard_normal(size), 0.7
@@ -32,37 +37,100 @@ def test_linear_step_is_dense_lmmse_made_extrinsic(operator, noise_var):
     # (22)(23): posterior mean, and variance averaged over the coefficients.
     mean, covariance = lmmse(matrix, y, noise_var, m, v)
     posterior_var = np.trace(covariance) / size
-    assert posterior_var == pytest.approx(v - ROWS / size * v**2 / (v + noise_var))
+    assert posterior_var == pytest.approx(v - np.sum(np.broadcast_to(v**2 / (v + noise_var), ROWS)) / size)
     # (25)(26): the prior taken out again.
     tau = 1 / (1 / posterior_var - 1 / v)
     z = tau * (mean / posterior_var - m / v)
-    _, lanes = arrange([operator], [y])
-    found_z, found_tau, power = linear_step(m[None], np.array([[v]]), lanes, np.array([[noise_var]]))
+    problem = pose(operator, Scaled(1.0, y, noise_var))
+    found_z, found_tau, residual = linear_step(problem, m[None], np.array([[v]]))
     assert np.allclose(found_z[0], z, rtol=1e-9, atol=1e-9)
     assert found_tau[0, 0] == pytest.approx(tau, rel=1e-9)
-    assert power[0] == pytest.approx(np.mean((y - matrix @ m) ** 2), rel=1e-12)
+    assert problem.tau(np.array([[v]]))[0, 0] == found_tau[0, 0]  # what the stopping rule looks at
+    gap = np.broadcast_to(1 / (v + noise_var), ROWS)
+    assert residual.power[0, 0] == pytest.approx(np.average((y - matrix @ m) ** 2, weights=gap), rel=1e-12)
+    assert residual.expected[0, 0] == pytest.approx(1 / gap.mean(), rel=1e-9)
 
 
-def test_every_block_is_a_problem_of_its_own():
+@pytest.mark.parametrize("rows", [1, 3, 9])
+def test_equal_noise_told_one_by_one_is_equal_noise(rows):
+    """The general linear step with as many equal variances gives what the step for one number gives."""
+    rng = stream(rows, "equal noise")
+    operator = af.PartialDCT(30, rows, seed=rows)
+    y = rng.standard_normal(rows)
+    receiver = af.TSAGA(activity=0.2, learn=False)
+    state = other = receiver.init(30)
+    for _ in range(3):
+        one, state = receiver.receive(state, af.Reception(y, operator, 0.04))
+        each, other = receiver.receive(other, af.Reception(y, operator, np.full(rows, 0.04)))
+        assert np.allclose(one.mean, each.mean, rtol=1e-6, atol=1e-9)
+        assert one.info.tau == pytest.approx(each.info.tau, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_knowing_which_measurements_are_noisy_helps(seed):
+    rng = stream(seed, "unequal noise")
+    x = np.where(rng.random(2000) < 0.05, rng.standard_normal(2000), 0.0)
+    operator = af.PartialDCT(2000, 800, seed=seed)
+    noise_var = np.where(rng.random(800) < 0.3, 1.0, 1e-4)
+    y = operator @ x + np.sqrt(noise_var) * rng.standard_normal(800)
+    told, average = (
+        af.TurboCS(0.05).receive(af.TurboCS(0.05).init(2000), af.Reception(y, operator, n))[0]
+        for n in (noise_var, float(noise_var.mean()))
+    )
+    error = [np.sum((e.mean - x) ** 2) / np.sum(x**2) for e in (told, average)]
+    assert error[0] < 0.05 * error[1]
+    # The claimed error is the true one, up to the fluctuation over about 100 active coefficients.
+    assert told.variance.sum() == pytest.approx(np.sum((told.mean - x) ** 2), rel=0.5)
+
+
+@pytest.mark.parametrize("unequal", [False, True])
+def test_every_block_is_a_problem_of_its_own(unequal):
     operator = af.PartialDCT(100, 40, seed=2, block=25, signs=True)
     rng = stream(2, "blocks")
-    y = 0.5 * rng.standard_normal(40)
-    layout, lanes = arrange([operator], [y])
+    y, noise_var = 0.5 * rng.standard_normal(40), 0.2 * np.ones(40)
+    if unequal:
+        noise_var = rng.random(40)
+    problem = pose(operator, Scaled(1.0, y, noise_var if unequal else 0.2))
+    blocks, length = problem.shape
     matrix = dense_partial_dct(operator)
-    m = 0.2 * rng.standard_normal((layout.blocks, layout.length))
-    v = rng.random((layout.blocks, 1)) + 0.1
-    z, tau, _ = linear_step(m, v, lanes, np.full((layout.blocks, 1), 0.2))
+    m = 0.2 * rng.standard_normal((blocks, length))
+    v = rng.random((blocks, 1)) + 0.1
+    z, tau, residual = linear_step(problem, m, v)
     start = 0
-    for b in range(layout.blocks):
+    for b in range(blocks):
         rows = slice(start, start + int(operator.block_rows[b]))
         start = rows.stop
-        columns = slice(b * layout.length, (b + 1) * layout.length)
+        columns = slice(b * length, (b + 1) * length)
         part = matrix[rows, columns]
         assert np.allclose(matrix[rows] @ matrix[rows].T, np.eye(len(part)))  # nothing outside the block
         assert np.allclose(np.delete(matrix[rows], np.r_[columns], axis=1), 0)
-        ratio = layout.length / len(part)
-        assert np.allclose(z[b], m[b] + ratio * part.T @ (y[rows] - part @ m[b]), atol=1e-12)
-        assert tau[b, 0] == pytest.approx((ratio - 1) * v[b, 0] + ratio * 0.2)
+        mean, covariance = lmmse(part, y[rows], noise_var[rows], m[b], v[b, 0])
+        average = np.trace(covariance) / length
+        expected = 1 / (1 / average - 1 / v[b, 0])
+        assert tau[b, 0] == pytest.approx(expected)
+        assert np.allclose(z[b], expected * (mean / average - m[b] / v[b, 0]), atol=1e-9)
+        alone = linear_step(problem.only(slice(b, b + 1)), m[b : b + 1], v[b : b + 1])
+        assert np.allclose(alone[0][0], z[b], atol=1e-12) and alone[1][0, 0] == pytest.approx(tau[b, 0])
+        assert alone[2].power[0, 0] == pytest.approx(residual.power[b, 0])
+
+
+@pytest.mark.parametrize("unequal", [False, True])
+def test_how_many_blocks_are_decoded_together_does_not_matter(monkeypatch, unequal):
+    model_size, rng = 4000, stream(5, "together")
+    operator = af.PartialDCT(model_size, 1600, seed=1, block=500, signs=True)
+    x = np.where(rng.random(model_size) < 0.1, rng.standard_normal(model_size), 0.0)
+    noise_var = 1e-3 * (1 + rng.random(1600)) if unequal else 1e-3
+    y = operator @ x + np.sqrt(noise_var) * rng.standard_normal(1600)
+    receiver = af.TSAGA(activity=0.1, tolerance=1e-10, max_iterations=200)
+    found = []
+    for together in (1, 1000, 1 << 16):
+        monkeypatch.setattr(problems, "TOGETHER", together)
+        state = receiver.init(model_size)
+        for _ in range(3):
+            estimate, state = receiver.receive(state, af.Reception(y, operator, noise_var))
+        found.append(estimate.mean)
+        assert estimate.info.status == "converged"
+    assert np.allclose(found[1], found[0], atol=1e-7) and np.allclose(found[2], found[0], atol=1e-7)
 
 
 def textbook(matrix, y, noise_var, lam, mu, v_prior, iterations=400):
@@ -114,9 +182,9 @@ def draw(size, lam, matrix, noise_var, draws, rng):
 
 def receive_all(operator, observations, noise_var, lam, **options):
     receiver = af.TurboCS(lam, variance=1.0, **options)
-    receptions = [af.Reception(y, operator, noise_var) for y in observations]
-    found = receiver.receive_batch([receiver.init(operator.shape[1])] * len(receptions), receptions)
-    return np.array([estimate.mean for estimate, _ in found])
+    state = receiver.init(operator.shape[1])
+    found = [receiver.receive(state, af.Reception(y, operator, noise_var))[0] for y in observations]
+    return np.array([estimate.mean for estimate in found])
 
 
 ENUMERATED = [
@@ -177,12 +245,48 @@ def test_a_surprise_is_read_off_the_residual():
     x = np.where(rng.random(size) < 0.1, rng.standard_normal(size), 0.0)
     operator = af.PartialDCT(size, rows, seed=1)
     y = operator @ x + 0.01 * rng.standard_normal(rows)
-    _, lanes = arrange([operator], [y])
-    stationary = np.array([0.1]), np.array([1.0])
+    problem = pose(operator, Scaled(1.0, y, 1e-4))
     for believed in (1e-3, 1e-1, 1.0):
         prior = SpikeSlab(*(np.full((1, size), value) for value in (0.1, 0.0, believed)))
-        found = decode(prior, lanes, np.array([1e-4]), stationary, max_iterations=1)
+        found = decode(prior, problem, max_iterations=1, chain=af.ChainParams(0.1, 0.005, 0.005, 1.0))
         assert found.tau[0, 0] == pytest.approx(np.mean((found.z - x) ** 2), rel=5 * np.sqrt(2 / rows))
-        assert (found.surprise[0, 0] > 0) == (believed < 1)
-        paper = decode(prior, lanes, np.array([1e-4]), max_iterations=1)
+        assert found.surprised == (believed < 1) and (found.prior is prior) == (believed == 1)
+        paper = decode(prior, problem, max_iterations=1)
         assert paper.tau[0, 0] == pytest.approx(4 * 0.1 * believed + 5 * 1e-4)
+        assert not paper.surprised and paper.prior is prior
+
+
+def lost_iteration(blocks=1):
+    """A smooth signal without random signs, on which the iteration loses its way in every block."""
+    size = 2000 * blocks
+    operator = af.PartialDCT(size, 200 * blocks, seed=0, block=2000 if blocks > 1 else None)
+    x = np.tile(np.exp(-((np.arange(2000) / 2000 - 0.4) ** 2) / 0.005), blocks)
+    problem = pose(operator, Scaled(1.0, operator @ x, 1e-4))
+    return SpikeSlab(*(np.full(problem.shape, value) for value in (0.05, 0.0, 2.0))), problem
+
+
+def test_a_lost_iteration_goes_back_to_the_smallest_residual():
+    prior, problem = lost_iteration()
+    found = decode(prior, problem)
+    assert found.status in STATUS[1:]
+    each = [decode(prior, problem, max_iterations=i, tolerance=0.0) for i in range(1, found.iterations + 1)]
+    powers = [linear_step_power(problem, e) for e in each]
+    assert powers[-1] == min(powers)  # what is returned never leaves more than an earlier iterate
+    assert np.array_equal(found.z, each[-1].z)
+
+
+def linear_step_power(problem, decoded):
+    """The residual power of the message that led to z: z - m = (N/s) A^T (y - A m)."""
+    gap = problem.observation - problem.forward(decoded.z)
+    gain = float(problem.oversampling[0, 0])
+    return float(np.mean((gap / (1 - gain)) ** 2))
+
+
+def test_one_lost_block_does_not_take_the_others_along():
+    prior, problem = lost_iteration(blocks=3)
+    together = decode(prior, problem)
+    alone = [decode(prior[i : i + 1], problem.only(slice(i, i + 1))) for i in range(3)]
+    assert together.status == max((a.status for a in alone), key=STATUS.index) != "converged"
+    assert together.iterations == max(a.iterations for a in alone)
+    assert np.allclose(together.z, np.concatenate([a.z for a in alone]), atol=1e-12)
+    assert np.allclose(together.tau, np.concatenate([a.tau for a in alone]))

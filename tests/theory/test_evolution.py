@@ -8,11 +8,12 @@ from scipy.integrate import quad
 
 import airfeel as af
 from airfeel.beliefs.chains import stationary
+from airfeel.beliefs.gaussian import extrinsic_variance
 from airfeel.beliefs.soft_threshold import soft_threshold_risk
-from airfeel.beliefs.spike_slab import denoise, log_odds
+from airfeel.beliefs.spike_slab import denoise, odds_against
 from airfeel.streams import stream
 from airfeel.theory import amp_evolution, first_round_mmse
-from airfeel.theory.scalar import extrinsic_variance, linear_variance, sample_paths
+from airfeel.theory.scalar import linear_variance, sample_paths
 from modeldata import Model, run, stream_of
 
 CHAIN = af.ChainParams(activity=0.1, p01=0.02, beta=0.02, variance=1.0)
@@ -48,7 +49,8 @@ def test_first_round_by_sampling_equals_quadrature(tau):
     prior = type(prior)(prior.support[None], prior.mean[None], prior.variance[None])
     estimate = np.empty((1, x.size))
     z = (x + np.sqrt(tau) * w)[None]
-    variance = denoise(prior, log_odds(prior.support), z, np.array([[tau]]), out=estimate)[0] / x.size
+    post = prior.each(np.empty_like)
+    variance = denoise(prior, odds_against(prior.support), z, np.array([[tau]]), post, estimate)[0, 0]
     square = (estimate[0] - x) ** 2
     error = square.std() / np.sqrt(x.size)
     exact = first_round_mmse(CHAIN, tau)

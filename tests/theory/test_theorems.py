@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import airfeel as af
+from airfeel.beliefs.gaussian import extrinsic_variance
 from airfeel.theory import exact, exact_evolution, first_round_mmse
-from airfeel.theory.scalar import extrinsic_variance, linear_variance, sample_paths
+from airfeel.theory.scalar import linear_variance, sample_paths
 from oracles import exact_filter
 
 # 54 settings: s/N, lambda, p01, beta; the noise alternates between 10 and 20 dB below the signal.

@@ -1,6 +1,5 @@
 """The two Markov chains behind every coefficient x_n = s_n r_n (17)-(19): one step forward in time."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks
-from airfeel.beliefs.spike_slab import SpikeSlab, sigmoid
+from airfeel.beliefs.spike_slab import SpikeSlab, bounded_exp
 
 Array = NDArray[Any]
 
@@ -63,40 +62,6 @@ class ChainParams:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chains:
-    """The chains of several streams, whose coefficients are the rows of one array.
-
-    With ``counts`` the coefficients stand in one long row instead, so many of each stream in turn.
-    """
-
-    streams: tuple[ChainParams, ...]
-    dtype: Any
-    counts: Sequence[int] | None = None
-
-
-Chain = ChainParams | Chains
-
-
-def side_by_side(chains: Sequence[ChainParams], dtype: Any, counts: Sequence[int] | None = None) -> Chain:
-    """Return the chains of several streams as one; of a single stream, its own."""
-    return chains[0] if len(chains) == 1 else Chains(tuple(chains), dtype, counts)
-
-
-def numbers(chain: Chain, formula: Callable[[ChainParams], tuple[float, ...]]) -> tuple[Any, ...]:
-    """Return what ``formula`` makes of the parameters, for several streams as arrays that fit theirs.
-
-    Each number is computed in double precision and rounded once, so a stream gets the same result alone and
-    among others.
-    """
-    if isinstance(chain, ChainParams):
-        return formula(chain)
-    columns = np.array([formula(stream) for stream in chain.streams], dtype=chain.dtype).T
-    if chain.counts is None:
-        return tuple(columns[:, :, None])
-    return tuple(np.repeat(columns, chain.counts, axis=1))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Amplitude:
     """A Gaussian belief about every amplitude r_n."""
 
@@ -118,28 +83,22 @@ class Message:
     precision: Array
     shift: Array
 
-    def scaled(self, factor: float, dtype: Any) -> "Message":
-        """Return the message about ``factor`` times the amplitude, in another precision."""
-        return Message((self.precision / factor**2).astype(dtype), (self.shift / factor).astype(dtype))
 
-
-def stationary(chain: Chain, shape: int | tuple[int, ...], dtype: Any = np.float64) -> SpikeSlab:
+def stationary(chain: ChainParams, shape: int | tuple[int, ...], dtype: Any = np.float64) -> SpikeSlab:
     """Return the prior before anything was received: lam = lambda, mu = 0, v = gamma (16)."""
-    values = numbers(chain, lambda c: (c.activity, 0.0, c.variance))
-    return SpikeSlab(*(np.full(shape, value, dtype=dtype) for value in values))
+    return SpikeSlab(*(np.full(shape, value, dtype) for value in (chain.activity, 0.0, chain.variance)))
 
 
-def expansion_message(odds: Array, z: Array, tau: Array) -> Message:
+def expansion_message(against: Array, z: Array, tau: Array) -> Message:
     """Return the message to the amplitude by expanding its logarithm at r = z to second order (34)-(37).
 
     With s in {eps, 1} the message is the mixture of (1 - lam) exp(-(z - eps r)^2 / 2 tau) and lam exp(-(z -
-    r)^2 / 2 tau); ``w`` is the share of the second component at r = z. Where the curvature is not negative
-    the message says nothing.
+    r)^2 / 2 tau); ``against`` are the odds (1 - lam) / lam, and ``w`` is the share of the second component
+    at r = z. To first order in eps this is N(z, tau / w). Where the curvature is not negative the message
+    says nothing.
     """
-    share = np.multiply(z, z)
-    share *= (1 - EPSILON) ** 2 / (2 * tau)
-    share += odds
-    w = sigmoid(share)
+    with np.errstate(over="ignore"):
+        w = 1 / (1 + against * bounded_exp(z * z * (-((1 - EPSILON) ** 2) / (2 * tau))))
     slope = z * (EPSILON * (1 - EPSILON) / tau)  # of the logarithm of the first component
     precision = (w + (1 - w) * EPSILON**2) / tau - w * (1 - w) * slope**2
     informative = precision > 0
@@ -160,13 +119,15 @@ def absorb(prior: SpikeSlab, message: Message) -> Amplitude:
 def mix(weight: Array, first: Amplitude | SpikeSlab, second: Amplitude | SpikeSlab) -> Amplitude:
     """Return the Gaussian with mean and variance of weight * first + (1 - weight) * second."""
     step = first.mean - second.mean
-    mean = second.mean + weight * step
-    step *= step
-    step *= 1 - weight
-    step += first.variance - second.variance
-    step *= weight
-    step += second.variance
-    return Amplitude(mean, step)
+    shift = weight * step
+    step -= shift  # (1 - weight) (mean_1 - mean_2)
+    step *= shift
+    variance = first.variance - second.variance
+    variance *= weight
+    variance += second.variance
+    variance += step
+    shift += second.mean
+    return Amplitude(shift, variance)
 
 
 def expected_message(support: Array, z: Array, tau: Array) -> Message:
@@ -175,25 +136,23 @@ def expected_message(support: Array, z: Array, tau: Array) -> Message:
     return Message(precision, precision * z)
 
 
-def predict_support(support: Array, chain: Chain) -> Array:
+def predict_support(support: Array, chain: ChainParams) -> Array:
     """Carry posterior support probabilities through one step of (18), see (39)."""
-    enter, memory = numbers(chain, lambda c: (c.p10, 1 - c.p01 - c.p10))
-    return np.asarray(enter + memory * support)
+    return np.asarray(chain.p10 + (1 - chain.p01 - chain.p10) * support)
 
 
-def predict_amplitude(amplitude: Amplitude, chain: Chain) -> Amplitude:
+def predict_amplitude(amplitude: Amplitude, chain: ChainParams) -> Amplitude:
     """Carry the amplitude through one step of (19), see (41)(42)."""
-    keep, square, added = numbers(chain, lambda c: (1 - c.beta, (1 - c.beta) ** 2, c.process_var))
-    return Amplitude(keep * amplitude.mean, square * amplitude.variance + added)
+    keep = 1 - chain.beta
+    return Amplitude(keep * amplitude.mean, keep**2 * amplitude.variance + chain.process_var)
 
 
-def came_from_active(support: Array, ahead: Array, chain: Chain) -> tuple[Array, Array]:
+def came_from_active(support: Array, ahead: Array, chain: ChainParams) -> tuple[Array, Array]:
     """Return P(s_t = 1) given that s_t+1 is 1, and given that it is 0.
 
     ``support`` is P(s_t = 1), ``ahead`` is P(s_t+1 = 1) as :func:`predict_support` gives it.
     """
     tiny = np.finfo(support.dtype).tiny
-    leave, stay = numbers(chain, lambda c: (c.p01, 1 - c.p01))
-    left, stayed = leave * support, stay * support
+    left, stayed = chain.p01 * support, (1 - chain.p01) * support
     # Rounding can make the whole less than its part, where a support is certain.
     return stayed / np.maximum(ahead, stayed + tiny), left / np.maximum(1 - ahead, left + tiny)

@@ -1,6 +1,6 @@
 """The Bernoulli-Gaussian belief lam N(mean, variance) + (1 - lam) delta_0 about a coefficient x = s r."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,12 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 TILE = 1 << 14  # columns worked on at once: all temporaries of a tile stay in the caches
+
+# Exponents between which exp is neither 0 nor so large that the square root in the odds makes it infinite.
+EXPONENTS = {
+    np.dtype(kind): (float(np.log(np.finfo(kind).tiny)), float(np.log(np.finfo(kind).max) / 2))
+    for kind in (np.float32, np.float64)
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,12 +30,26 @@ class SpikeSlab:
     mean: Array
     variance: Array
 
+    def __getitem__(self, key: Any) -> "SpikeSlab":
+        """Return the belief about some of the coefficients."""
+        return SpikeSlab(self.support[key], self.mean[key], self.variance[key])
+
+    def each(self, change: Callable[[Array], Array]) -> "SpikeSlab":
+        """Return the belief with all arrays changed in the same way."""
+        return SpikeSlab(change(self.support), change(self.mean), change(self.variance))
+
+    @staticmethod
+    def joined(parts: "Sequence[SpikeSlab]") -> "SpikeSlab":
+        """Return beliefs about different coefficients as one."""
+        arrays = zip(*((part.support, part.mean, part.variance) for part in parts), strict=True)
+        return SpikeSlab(*(np.concatenate(array) for array in arrays))
+
     def moments(self) -> tuple[Array, Array]:
         """Return mean and variance of every x_n, (28) and the summand of (29)."""
         mean = self.support * self.mean
         return mean, self.support * self.variance + mean * (self.mean - mean)
 
-    def doubted(self, surprise: Array, activity: float | Array, variance: float | Array) -> "SpikeSlab":
+    def doubted(self, surprise: Array, activity: float, variance: float) -> "SpikeSlab":
         """Return the belief where a reception contradicts it by ``surprise``, extra amplitude variance or 0.
 
         It goes half the way back to the stationary support ``activity`` and widens the amplitudes, though not
@@ -46,77 +66,104 @@ class SpikeSlab:
         return SpikeSlab(self.support.astype(dtype), mean, variance)
 
 
-def log_odds(probability: Array) -> Array:
-    """Return log(p / (1 - p)), infinite at 0 and 1."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(probability / (1 - probability)))
+def odds_against(support: Array) -> Array:
+    """Return (1 - lam) / lam, infinite at 0."""
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.asarray((1 - support) / support)
 
 
-def sigmoid(odds: Array) -> Array:
-    """Turn log-odds into probabilities, in place."""
-    np.negative(odds, out=odds)
-    with np.errstate(over="ignore"):  # exp(large) = inf gives the right probability, 0
-        np.exp(odds, out=odds)
-    odds += 1
-    return np.divide(1, odds, out=odds)
+def bounded_exp(exponent: Array) -> Array:
+    """Return exp, in place, kept off 0 and infinity: odds of 0 or infinity decide a product with it."""
+    np.clip(exponent, *EXPONENTS[exponent.dtype], out=exponent)
+    return np.asarray(np.exp(exponent, out=exponent))
 
 
-def weigh(mean: Array, variance: Array, z: Array, tau: Array) -> tuple[Array, Array, Array]:
-    """Compare z = x + N(0, tau) under both supports, given the prior N(mean, variance) of the amplitude.
+def compare(prior: SpikeSlab, z: Array, tau: Array, out: SpikeSlab) -> tuple[Array, Array]:
+    """Compare z = x + N(0, tau) under both supports; write the amplitude given s = 1 into ``out`` (27).
 
-    Returns the log-likelihood ratio of s = 1 against s = 0 (33), and mean and variance of the amplitude given
-    s = 1 (27). One logarithm per coefficient.
+    Returns e and w such that exp(e) (w / tau)^(1/2) is the likelihood of s = 0 over that of s = 1 (33).
     """
-    total = variance + tau
-    ratio = np.log(total)
-    np.divide(1, total, out=total)
-    gain = variance * total
-    innovation = z - mean
-    active_mean = gain * innovation
-    active_mean += mean
+    wide = prior.variance + tau
+    gain = np.divide(prior.variance, wide, out=out.variance)
+    step = z - prior.mean
+    mean = np.multiply(gain, step, out=out.mean)
+    mean += prior.mean
     gain *= tau
-    innovation *= innovation
-    innovation *= total
-    square = np.multiply(z, z, out=total)
-    square *= 1 / tau
-    square -= innovation
-    square -= ratio
-    square += np.log(tau)
-    square *= 0.5
-    return square, active_mean, gain
+    exponent = z - mean
+    exponent *= step
+    exponent -= np.multiply(z, z, out=step)
+    exponent *= 0.5 / tau
+    return exponent, wide
 
 
-def posterior(prior: SpikeSlab, odds: Array, z: Array, tau: Array) -> tuple[SpikeSlab, Array]:
-    """Return the posterior given z = x + N(0, tau), and the log-likelihood ratio that led to it.
+def update(prior: SpikeSlab, against: Array, z: Array, tau: Array, out: SpikeSlab) -> None:
+    """Write the posterior given z = x + N(0, tau) into ``out``; one exponential and one root per coefficient.
 
-    ``odds`` are the log-odds of ``prior.support``, which callers use more than once.
+    ``against`` are the prior's odds against s = 1.
     """
-    ratio, mean, variance = weigh(prior.mean, prior.variance, z, tau)
-    return SpikeSlab(sigmoid(ratio + odds), mean, variance), ratio
+    odds, wide = compare(prior, z, tau, out)
+    odds = bounded_exp(odds)
+    odds *= against
+    odds *= np.sqrt(wide, out=wide)
+    root = np.sqrt(tau)
+    odds += root
+    np.divide(root, odds, out=out.support)
 
 
-def denoise(prior: SpikeSlab, odds: Array, z: Array, tau: Array, out: Array) -> Array:
-    """Write the posterior mean of x into ``out`` and return the summed posterior variance (28)(29).
+def posterior(prior: SpikeSlab, z: Array, tau: Array) -> SpikeSlab:
+    """Return the posterior given z = x + N(0, tau): support, and the amplitude should it be active (27)."""
+    shape = np.broadcast_shapes(np.shape(prior.mean), np.shape(z), np.shape(tau))
+    out = SpikeSlab(*(np.empty(shape, np.asarray(z).dtype) for _ in range(3)))
+    with np.errstate(over="ignore"):
+        update(prior, odds_against(prior.support), z, tau, out)
+    return out
 
-    Arrays are (lanes, length), ``tau`` is (lanes, 1), the result is (lanes,). The work is done tile by tile.
+
+def log_likelihood_ratio(prior: SpikeSlab, z: Array, tau: Array) -> tuple[Array, SpikeSlab]:
+    """Return the logarithm of the likelihood of s = 1 over that of s = 0, and the amplitude given s = 1.
+
+    Unlike :func:`posterior` it tells apart what is beyond all doubt.
     """
-    spread = np.zeros(z.shape[0])
-    for lanes, columns in tiles(*z.shape):
-        tile = lanes, columns
-        ratio, mean, variance = weigh(prior.mean[tile], prior.variance[tile], z[tile], tau[lanes])
-        ratio += odds[tile]
-        support = sigmoid(ratio)
-        estimate = np.multiply(support, mean, out=out[tile])
-        variance *= support
-        spread[lanes] += variance.sum(axis=1)
-        mean -= estimate
-        spread[lanes] += np.einsum("ij,ij->i", mean, estimate)
-    return spread
+    shape = np.broadcast_shapes(prior.mean.shape, z.shape)
+    out = SpikeSlab(prior.support, np.empty(shape), np.empty(shape))
+    exponent, wide = compare(prior, z, tau, out)
+    return -exponent - np.log(wide / tau) / 2, out
 
 
-def tiles(lanes: int, length: int) -> Iterator[tuple[slice, slice]]:
-    """Cut (lanes, length) into pieces of ``TILE`` columns, several lanes at once where these are short."""
-    height = max(1, 2 * TILE // length)  # two tiles are a seventh faster than one: fewer calls of NumPy
-    for top in range(0, lanes, height):
+def denoise(
+    prior: SpikeSlab, against: Array, z: Array, tau: Array, post: SpikeSlab, estimate: Array
+) -> Array:
+    """Write the posterior and the mean of x; return the variance averaged over each block (28)(29).
+
+    Arrays are (blocks, length), ``tau`` and the result are (blocks, 1). The work is done tile by tile.
+    """
+    with np.errstate(over="ignore"):  # infinite odds give the right probability, 0
+        if z.size <= TILE:
+            # A number is broadcast faster than an array of shape (1, 1).
+            spread = _denoise(prior, against, z, tau if len(z) > 1 else tau[0, 0], post, estimate)
+        else:
+            spread = np.zeros(len(z))
+            for tile in tiles(*z.shape):
+                parts = prior[tile], against[tile], z[tile], tau[tile[0]], post[tile], estimate[tile]
+                spread[tile[0]] += _denoise(*parts)
+    return np.asarray(spread[:, None] / z.shape[1]).astype(z.dtype)
+
+
+def _denoise(
+    prior: SpikeSlab, against: Array, z: Array, tau: Array, post: SpikeSlab, estimate: Array
+) -> Array:
+    """Denoise one tile; return the sum of the variances over each block."""
+    update(prior, against, z, tau, post)
+    np.multiply(post.support, post.mean, out=estimate)
+    variance = post.mean - estimate
+    variance *= post.mean
+    variance += post.variance
+    return np.asarray(np.einsum("ij,ij->i", variance, post.support))
+
+
+def tiles(blocks: int, length: int) -> Iterator[tuple[slice, slice]]:
+    """Cut (blocks, length) into pieces of ``TILE`` columns, several blocks at once where these are short."""
+    height = max(1, TILE // length)
+    for top in range(0, blocks, height):
         for left in range(0, length, TILE):
-            yield slice(top, min(top + height, lanes)), slice(left, min(left + TILE, length))
+            yield slice(top, min(top + height, blocks)), slice(left, min(left + TILE, length))

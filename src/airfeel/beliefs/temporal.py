@@ -1,4 +1,4 @@
-"""Carry a round into the next prior (33)-(42), and keep what learning the chains will need."""
+"""Carry a round into the next prior (33)-(42), with one of three messages to the amplitude."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from airfeel.beliefs import chains
-from airfeel.beliefs.chains import Amplitude, Chain, Message
-from airfeel.beliefs.spike_slab import SpikeSlab, log_odds, sigmoid
+from airfeel.beliefs.chains import Amplitude, ChainParams, Message
+from airfeel.beliefs.spike_slab import SpikeSlab, odds_against
 
 Array = NDArray[Any]
 
@@ -32,52 +32,45 @@ class Belief:
         return Belief(self.prior.scaled(factor, dtype), idle)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Evidence:
-    """A finished round as the two chains see it.
-
-    ``support`` is P(s = 1) given all rounds so far and ``likelihood`` the evidence pd of this round alone;
-    ``amplitude`` and ``message`` are the same for the amplitude. ``square`` is E[r^2] given s = 1 and all
-    rounds so far.
-    """
-
-    support: Array
-    likelihood: Array
-    amplitude: Amplitude
-    message: Message
-    square: Array
-
-    def scaled(self, factor: float, dtype: Any) -> "Evidence":
-        """Return the evidence about ``factor`` times the signal, in another precision."""
-        return Evidence(
-            self.support.astype(dtype),
-            self.likelihood.astype(dtype),
-            self.amplitude.scaled(factor, dtype),
-            self.message.scaled(factor, dtype),
-            (self.square * factor**2).astype(dtype),
-        )
-
-
-def gather_evidence(
-    prior: SpikeSlab, post: SpikeSlab, ratio: Array, z: Array, tau: Array, message: str
-) -> Evidence:
-    """Return what a round tells the chains, from its prior, (z, tau) and what :func:`posterior` made of them.
+def tell_amplitude(
+    prior: SpikeSlab, post: SpikeSlab, z: Array, tau: Array, message: str
+) -> tuple[Message, Amplitude]:
+    """Return what a round tells about every amplitude, and what is then believed about it.
 
     Given z, the amplitude is a mixture. ``message`` chooses how it becomes Gaussian: ``"expansion"`` is the
     paper's second-order expansion (34)-(37); ``"moments"`` and ``"joint"`` keep mean and variance of the
     exact posterior pi N(m1, v1) + (1 - pi) N(mu, v).
     """
     if message == "expansion":
-        about_r = chains.expansion_message(log_odds(prior.support), z, tau)
-        amplitude = chains.absorb(prior, about_r)
-    else:
-        about_r = chains.expected_message(post.support, z, tau)
-        amplitude = chains.mix(post.support, post, prior)
-    square = post.variance + post.mean**2
-    return Evidence(post.support, sigmoid(ratio.copy()), amplitude, about_r, square)
+        told = chains.expansion_message(odds_against(prior.support), z, tau)
+        return told, chains.absorb(prior, told)
+    return chains.expected_message(post.support, z, tau), chains.mix(post.support, post, prior)
 
 
-def carry_apart(belief: Belief, post: SpikeSlab, chain: Chain) -> Belief:
+def carry(
+    belief: Belief,
+    post: SpikeSlab,
+    z: Array,
+    tau: Array,
+    chain: ChainParams,
+    message: str,
+    support_chain: bool = True,
+    amplitude_chain: bool = True,
+) -> Belief:
+    """Return the belief before the next round (39)(41)(42); a chain switched off forgets everything."""
+    if message == "joint" and support_chain and amplitude_chain:
+        return carry_apart(belief, post, chain)
+    fresh = chains.stationary(chain, post.support.shape, post.support.dtype)
+    support, amplitude = fresh.support, Amplitude(fresh.mean, fresh.variance)
+    if support_chain:
+        support = chains.predict_support(post.support, chain)
+    if amplitude_chain:
+        _, known = tell_amplitude(belief.prior, post, z, tau, message)
+        amplitude = chains.predict_amplitude(known, chain)
+    return Belief(SpikeSlab(support, amplitude.mean, amplitude.variance))
+
+
+def carry_apart(belief: Belief, post: SpikeSlab, chain: ChainParams) -> Belief:
     """Return the belief before the next round, active and inactive coefficients kept apart (``"joint"``).
 
     The decoder only asks for the amplitude of an active coefficient. Most of those were active before, so
@@ -90,14 +83,3 @@ def carry_apart(belief: Belief, post: SpikeSlab, chain: Chain) -> Belief:
     now = chains.predict_amplitude(chains.mix(into_active, post, idle), chain)
     rest = chains.predict_amplitude(chains.mix(into_idle, post, idle), chain)
     return Belief(SpikeSlab(support, now.mean, now.variance), rest)
-
-
-def carry(evidence: Evidence, chain: Chain, support_chain: bool, amplitude_chain: bool) -> Belief:
-    """Return the belief before the next round (39)(41)(42); a chain switched off forgets everything."""
-    fresh = chains.stationary(chain, evidence.support.shape, evidence.support.dtype)
-    support, amplitude = fresh.support, Amplitude(fresh.mean, fresh.variance)
-    if support_chain:
-        support = chains.predict_support(evidence.support, chain)
-    if amplitude_chain:
-        amplitude = chains.predict_amplitude(evidence.amplitude, chain)
-    return Belief(SpikeSlab(support, amplitude.mean, amplitude.variance))

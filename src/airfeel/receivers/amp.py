@@ -10,7 +10,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from airfeel import _checks
 from airfeel.beliefs.soft_threshold import sure_threshold
-from airfeel.beliefs.spike_slab import SpikeSlab, log_odds, posterior
+from airfeel.beliefs.spike_slab import SpikeSlab, posterior
 from airfeel.operators import GaussianMatrix, PartialDCT
 from airfeel.receivers import scale
 from airfeel.receivers.base import Estimate, Info, Reception, Size, require_size
@@ -92,6 +92,8 @@ class AMP:
         """Recover one round."""
         require_size(state.size, reception)
         require_unit_columns(reception.operator)
+        if np.ndim(reception.noise_var):
+            raise ValueError("noise_var is one number per measurement: AMP wants the same for all, a number")
         loudness = scale.level(reception.observation)
         unit = scale.power_of_two(loudness) if loudness > 0 else 1.0
         heard = scale.apply(reception, unit, np.float64)
@@ -149,8 +151,7 @@ class _Mmse:
     def __call__(self, z: Array, tau: float) -> tuple[Array, Array, float]:
         """Return posterior mean and variance; the derivative of the mean is variance / tau."""
         prior = SpikeSlab(*(np.broadcast_to(v, z.shape) for v in (self.activity, 0.0, self.variance)))
-        post, _ = posterior(prior, log_odds(prior.support), z, np.asarray(tau))
-        mean, variance = post.moments()
+        mean, variance = posterior(prior, z, np.asarray(tau)).moments()
         return mean, variance, float(variance.mean()) / tau
 
 

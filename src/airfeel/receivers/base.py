@@ -15,14 +15,15 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reception:
-    """What the server holds after one round: y = A x + n with n ~ N(0, noise_var I), (13).
+    """What the server holds after one round: y = A x + n with independent noise (13).
 
-    Whoever has a real radio builds these and needs nothing else of the channel code.
+    ``noise_var`` is the variance of the noise: a number, or one number per measurement. Whoever has a real
+    radio builds these and needs nothing else of the channel code.
     """
 
     observation: Array
     operator: LinearOperator
-    noise_var: Any
+    noise_var: float | Array
 
     def __post_init__(self) -> None:
         """Refuse an observation that does not fit the operator."""
@@ -30,7 +31,18 @@ class Reception:
             raise _checks.reject("operator", self.operator, "must be a scipy.sparse.linalg.LinearOperator")
         rows = int(self.operator.shape[0])
         object.__setattr__(self, "observation", _checks.vector("observation", self.observation, rows))
-        object.__setattr__(self, "noise_var", _checks.real("noise_var", self.noise_var, at_least=0))
+        object.__setattr__(self, "noise_var", _noise_var(self.noise_var, rows))
+
+
+def _noise_var(value: Any, rows: int) -> float | Array:
+    """Return the noise variance as a number, or as a vector of one per measurement."""
+    if np.ndim(value) == 0:
+        return _checks.real("noise_var", value, at_least=0)
+    variances = _checks.vector("noise_var", value, rows)
+    if (variances < 0).any():
+        bad = int(np.flatnonzero(variances < 0)[0])
+        raise _checks.reject(f"noise_var[{bad}]", float(variances[bad]), "every entry must be >= 0")
+    return variances
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +76,9 @@ class Info:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """The recovered aggregate: posterior mean and variance of every coefficient.
+    """The recovered aggregate: the mean of every coefficient, and where it is known its posterior variance.
 
-    ``variance`` and ``info`` are None where nothing had to be inferred.
+    ``info`` says how the recovery went; None where nothing was recovered.
     """
 
     mean: Array

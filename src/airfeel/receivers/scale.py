@@ -25,25 +25,50 @@ LOUDEST = 1e24  # noise this far above the signal drowns everything; more would 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaled:
-    """A reception in units of ``scale``, with the mean square of its observation."""
+    """A reception in units of ``scale``."""
 
     scale: float
     observation: Array
-    noise_var: float
-    power: float
+    noise_var: float | Array
 
     def amplitude_power(self, activity: float) -> float:
         """Return gamma for a signal of which a share ``activity`` is not zero (Section VII)."""
         return min(self.signal_power / max(activity, TINY), WIDEST)
 
     @property
+    def power(self) -> float:
+        """The mean square of the observation."""
+        return float(np.mean(np.square(self.observation, dtype=np.float64)))
+
+    @property
     def signal_power(self) -> float:
         """The power received above the noise, at least what the received power's standard error can hide."""
-        return max(self.power - self.noise_var, self.power * math.sqrt(2 / self.observation.size), TINY)
+        if np.ndim(self.noise_var) == 0:
+            power, noise_var = self.power, float(self.noise_var)
+        else:
+            power, noise_var = self._where_it_is_quiet()
+        return max(power - noise_var, power * math.sqrt(2 / self.observation.size), TINY)
+
+    def _where_it_is_quiet(self) -> tuple[float, float]:
+        """Return received power and noise averaged with weights 1 / (signal + noise)^2, those of least error.
+
+        The signal's power is what is sought: it is found again and again with the weights it gives.
+        """
+        square, noise_var = np.square(self.observation, dtype=np.float64), np.asarray(self.noise_var, float)
+        power, noise, signal = 0.0, 0.0, max(self.power, TINY)
+        for _ in range(20):
+            weight = (signal / (signal + noise_var)) ** 2
+            power, noise = np.average([square, noise_var], axis=1, weights=weight)
+            signal = max(power - noise, signal / 2, TINY)
+        return float(power), float(noise)
 
 
 def level(observation: Array) -> float:
     """Return the root mean square, without overflow or underflow on the way."""
+    with np.errstate(over="ignore"):
+        power = float(np.square(observation, dtype=np.float64).sum()) / observation.size
+    if 1e-280 < power < 1e280:
+        return math.sqrt(power)
     peak = float(np.abs(observation).max())
     if peak == 0:
         return 0.0
@@ -65,8 +90,9 @@ def follow(scale: float, new_level: float) -> float:
 def apply(reception: Reception, scale: float, dtype: Any) -> Scaled:
     """Divide a reception by ``scale``."""
     y = (reception.observation / scale).astype(dtype, copy=False)
-    noise_var = min((math.sqrt(reception.noise_var) / scale) ** 2, LOUDEST)
-    return Scaled(scale, y, noise_var, float(np.mean(np.square(y, dtype=np.float64))))
+    with np.errstate(over="ignore"):
+        noise_var = np.minimum(np.square(np.sqrt(reception.noise_var) / scale), LOUDEST)
+    return Scaled(scale, y, noise_var)
 
 
 def prior_width(variance: Any, scale: float) -> Any:

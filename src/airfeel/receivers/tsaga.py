@@ -1,7 +1,6 @@
 """TSA-GA: turbo decoding with a prior that is carried from round to round, and chains learned on the way."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,18 +9,16 @@ from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.beliefs import temporal
-from airfeel.beliefs.chains import Amplitude, ChainParams, numbers, side_by_side, stationary
-from airfeel.beliefs.spike_slab import SpikeSlab, log_odds, posterior
-from airfeel.beliefs.stacking import stack, unstack
-from airfeel.beliefs.temporal import Belief, Evidence
+from airfeel.beliefs.chains import ChainParams, stationary
+from airfeel.beliefs.temporal import Belief
 from airfeel.receivers import em, scale
 from airfeel.receivers.base import Estimate, Info, Reception, require_size, working_dtype
-from airfeel.receivers.batch import Summary, decode_batch, in_groups
+from airfeel.receivers.em import Round
+from airfeel.receivers.problem import pose
 from airfeel.receivers.scale import Scaled
+from airfeel.receivers.turbo import decode_blocks
 
 Array = NDArray[Any]
-
-CLOSED_TOGETHER = 1 << 15  # coefficients; closing a round holds more arrays than decoding it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +27,7 @@ class TSAGAState:
 
     All amplitudes are in units of ``scale``, a power of two near the level of the received signal; it is 0
     as long as nothing was received. ``chain`` holds the parameters for the next round, ``belief`` what is
-    believed before it, ``window`` the evidence of the last rounds, newest last.
+    believed before it, ``window`` the last rounds as EM reads them, newest last.
     """
 
     size: int
@@ -38,7 +35,7 @@ class TSAGAState:
     scale: float = 0.0
     chain: ChainParams | None = None
     belief: Belief | None = None
-    window: tuple[Evidence, ...] = ()
+    window: tuple[Round, ...] = ()
 
     def scaled(self, unit: float, dtype: Any) -> "TSAGAState":
         """Return the state in units of ``unit`` and another precision."""
@@ -52,25 +49,15 @@ class TSAGAState:
             scale=unit,
             chain=self.chain.scaled(factor),
             belief=self.belief.scaled(factor, dtype),
-            window=tuple(evidence.scaled(factor, dtype) for evidence in self.window),
+            window=tuple(each.scaled(factor, dtype) for each in self.window),
         )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Open:
-    """A round about to be decoded: the reception and the belief in common units."""
-
-    reception: Reception
-    state: TSAGAState
-    chain: ChainParams
-    belief: Belief
-    heard: Scaled
-    restarted: bool
 
 
 @dataclass(frozen=True, slots=True)
 class TSAGA:
-    """The receiver of the paper: Algorithm 1 with the real-time learning of Algorithm 2.
+    """The receiver of the paper, Algorithm 1 with the real-time learning of Algorithm 2, made robust.
+
+    It differs from the paper in two ways that :meth:`paper` undoes: the message to the amplitude, and doubt.
 
     Parameters
     ----------
@@ -82,8 +69,8 @@ class TSAGA:
     support_chain, amplitude_chain
         Switch one chain off for the paper's ablations; without both, every round is an independent Turbo-CS.
     max_iterations, tolerance
-        Stop the turbo iteration after so many rounds, or when the estimate moves less than this share of
-        its norm.
+        Stop the turbo iteration after so many rounds, or when tau, the variance of the pseudo-observation
+        z, changes by less than this share of itself.
     variance
         Initial gamma; estimated from the first reception when not given.
     amplitude_message
@@ -117,7 +104,7 @@ class TSAGA:
     max_iterations: int = 25
     variance: float | None = None
     amplitude_message: str = "joint"
-    tolerance: float = 1e-2
+    tolerance: float = 5e-3
     window: int = 5
     learn_from: int = 10
     precision: str | None = None
@@ -134,154 +121,79 @@ class TSAGA:
         if self.precision is not None:
             _checks.choice("precision", self.precision, ("float32", "float64"))
 
+    @classmethod
+    def paper(cls, activity: float, **options: Any) -> "TSAGA":
+        """Return Algorithm 1 to the letter: the paper's message to the amplitude, and no doubt.
+
+        >>> TSAGA.paper(0.2).amplitude_message
+        'expansion'
+        """
+        return cls(activity, **{"amplitude_message": "expansion", "doubt": False, **options})
+
     def init(self, size: int) -> TSAGAState:
         """Return the state before the first round."""
         return TSAGAState(_checks.integer("size", size, at_least=1))
 
     def receive(self, state: TSAGAState, reception: Reception) -> tuple[Estimate, TSAGAState]:
-        """Recover one round from its reception and everything received before.
+        """Recover one round from its reception and everything received before: a pass through Algorithm 1.
 
         The call is pure: the same state and reception give the same bytes, and neither is changed.
         """
-        return self._receive([state], [reception])[0]
-
-    def receive_batch(
-        self, states: Sequence[TSAGAState], receptions: Sequence[Reception]
-    ) -> list[tuple[Estimate, TSAGAState]]:
-        """Recover one round of many independent streams of one size (seeds of a sweep, layers of a model).
-
-        Gives what :meth:`receive` gives for each, bit for bit, in less time.
-        """
-        return in_groups(self._receive, states, receptions)
-
-    def _receive(
-        self, states: Sequence[TSAGAState], receptions: Sequence[Reception]
-    ) -> list[tuple[Estimate, TSAGAState]]:
-        rounds = [self._open(state, reception) for state, reception in zip(states, receptions, strict=True)]
-        heard = [r for r in rounds if r is not None]
-        closed = iter(self._close_all(heard, self._decode(heard)))
-        return [
-            _nothing_heard(state, reception) if r is None else next(closed)
-            for r, state, reception in zip(rounds, states, receptions, strict=True)
-        ]
-
-    def _decode(self, rounds: Sequence[_Open]) -> list[Summary]:
-        if not rounds:
-            return []
-        return decode_batch(
-            [r.belief.prior for r in rounds],
-            [r.reception.operator for r in rounds],
-            [r.heard.observation for r in rounds],
-            [r.heard.noise_var for r in rounds],
-            [(r.chain.activity, r.chain.variance) for r in rounds] if self.doubt else None,
-            max_iterations=self.max_iterations,
-            tolerance=self.tolerance,
+        require_size(state.size, reception)
+        unit, restarted = self._unit(state, reception)
+        if unit == 0:
+            return _silence(state, reception)
+        # Line 2: y, and what is remembered, in units of the level of y.
+        heard = scale.apply(reception, unit, working_dtype(self.precision, reception))
+        chain, belief, window = self._remembered(None if restarted else state, heard, state.size)
+        # Lines 3-8: begin with the prior (43) and iterate.
+        options = self.max_iterations, self.tolerance, chain if self.doubt else None
+        decoded = decode_blocks(belief.prior, pose(reception.operator, heard), *options)
+        post, z, tau = decoded.post, decoded.z, decoded.tau
+        # Line 9: the estimate, in the user's units.
+        mean, variance = scale.restore(*post.moments(), unit, reception.observation.dtype)
+        in_force = replace(chain, variance=scale.restore_variance(chain.variance, unit))
+        seen = scale.restore_variance(float(tau.mean()), unit)
+        info = Info(decoded.iterations, decoded.status, seen, in_force, restarted, decoded.surprised)
+        # Line 14, which the next lines need already: the chains that lead into the next round.
+        if self.learn:
+            window = (*window, Round(decoded.prior, z, tau, post.support))[-self.window :]
+        ahead = self._learned(window, chain, state.round + 1)
+        # Lines 10-13: what the round tells about support and amplitude, carried into the next round.
+        belief = Belief(decoded.prior, belief.idle)
+        switches = self.support_chain, self.amplitude_chain
+        belief = temporal.carry(belief, post, z, tau, ahead, self.amplitude_message, *switches)
+        return Estimate(mean, variance, info), TSAGAState(
+            state.size, state.round + 1, unit, ahead, belief, window
         )
 
-    def _open(self, state: TSAGAState, reception: Reception) -> _Open | None:
-        """Bring state and reception to common units; None while nothing was ever received."""
-        require_size(state.size, reception)
-        dtype = working_dtype(self.precision, reception)
+    def _unit(self, state: TSAGAState, reception: Reception) -> tuple[float, bool]:
+        """Return the unit to work in, 0 while nothing was received, and whether to forget everything."""
         loudness = scale.level(reception.observation)
         if state.chain is None and loudness == 0 and self.variance is None:
-            return None
+            return 0.0, False
         unit = scale.follow(state.scale, loudness or math.sqrt(self.activity * (self.variance or 0.0)))
-        restarted = _out_of_proportion(state, unit)
-        heard = scale.apply(reception, unit, dtype)
-        if restarted:
-            state = TSAGAState(state.size, state.round)
-        state = state.scaled(unit, dtype)
-        chain = state.chain or self._initial_chain(heard)
-        belief = state.belief or Belief(stationary(chain, state.size, dtype))
-        return _Open(reception, replace(state, scale=unit), chain, belief, heard, restarted)
+        return unit, _out_of_proportion(state, unit)
 
-    def _initial_chain(self, heard: Scaled) -> ChainParams:
-        """Take gamma from the power received above the noise (Section VII)."""
+    def _remembered(
+        self, state: TSAGAState | None, heard: Scaled, size: int
+    ) -> tuple[ChainParams, Belief, tuple[Round, ...]]:
+        """Return chains, belief and window in the units of the reception; at the start, the initial ones."""
+        dtype = heard.observation.dtype
+        known = None if state is None else state.scaled(heard.scale, dtype)
+        if known is not None and known.chain is not None and known.belief is not None:
+            return known.chain, known.belief, known.window
+        variance = heard.amplitude_power(self.activity)  # gamma from the power above the noise (Section VII)
         if self.variance is not None:
             variance = max(float(scale.prior_width(self.variance, heard.scale)), scale.TINY)
-            return ChainParams(self.activity, self.p01, self.beta, variance)
-        return ChainParams(self.activity, self.p01, self.beta, heard.amplitude_power(self.activity))
+        chain = ChainParams(self.activity, self.p01, self.beta, variance)
+        return chain, Belief(stationary(chain, size, dtype)), ()
 
-    def _close_all(
-        self, rounds: Sequence[_Open], summaries: Sequence[Summary]
-    ) -> list[tuple[Estimate, TSAGAState]]:
-        """Close rounds that know equally much a few at a time, on common arrays, and others one by one."""
-        alike = len(rounds) > 1 and len({self._knowledge(r) for r in rounds}) == 1
-        group = max(1, CLOSED_TOGETHER // rounds[0].state.size) if alike else 1
-        starts = range(0, len(rounds), group)
-        groups = [self._close(rounds[i : i + group], summaries[i : i + group]) for i in starts]
-        return [result for results in groups for result in results]
-
-    def _knowledge(self, r: _Open) -> tuple[Any, ...]:
-        """Return what decides which arrays a round has and what is done with them."""
-        return r.heard.observation.dtype, r.belief.idle is None, len(r.state.window), self._learns(r)
-
-    def _learns(self, r: _Open) -> bool:
-        """Whether a round updates the chains: not the first ones, which know too little."""
-        return self.learn and r.state.round + 1 >= self.learn_from and len(r.state.window) > 0
-
-    def _close(
-        self, rounds: Sequence[_Open], summaries: Sequence[Summary]
-    ) -> list[tuple[Estimate, TSAGAState]]:
-        """Form the estimates, learn, and carry the rounds over."""
-        z, tau = stack([s.z for s in summaries]), stack([s.tau for s in summaries])
-        belief = _reconsidered(rounds, summaries)
-        prior = belief.prior
-        post, ratio = posterior(prior, log_odds(prior.support), z, tau)
-        apart = self.amplitude_message == "joint" and self.support_chain and self.amplitude_chain
-        chains, windows = [r.chain for r in rounds], [r.state.window for r in rounds]
-        evidence = None
-        if self.learn or not apart:
-            evidence = temporal.gather_evidence(prior, post, ratio, z, tau, self.amplitude_message)
-        if self.learn and evidence is not None:
-            newest = unstack(evidence, len(rounds))
-            windows = [(*w, e)[-self.window :] for w, e in zip(windows, newest, strict=True)]
-        if self._learns(rounds[0]):
-            chains = self._learn(windows, chains)
-        chain = side_by_side(chains, z.dtype)
-        if evidence is None or apart:
-            belief = temporal.carry_apart(belief, post, chain)
-        else:
-            belief = temporal.carry(evidence, chain, self.support_chain, self.amplitude_chain)
-        states = [
-            replace(r.state, round=r.state.round + 1, chain=c, belief=b, window=w)
-            for r, c, b, w in zip(rounds, chains, unstack(belief, len(rounds)), windows, strict=True)
-        ]
-        return list(zip(_estimates(rounds, post, summaries), states, strict=True))
-
-    def _learn(
-        self, windows: Sequence[Sequence[Evidence]], chains: Sequence[ChainParams]
-    ) -> list[ChainParams]:
-        switches = self.support_chain, self.amplitude_chain
-        statistics = em.e_steps(windows, chains, *switches)
-        return [em.m_step(found, chain, *switches) for found, chain in zip(statistics, chains, strict=True)]
-
-
-def _reconsidered(rounds: Sequence[_Open], summaries: Sequence[Summary]) -> Belief:
-    """Return the beliefs on common arrays, each doubted as far as its reception contradicted it."""
-    belief = stack([r.belief for r in rounds])
-    surprise = stack([s.surprise for s in summaries])
-    if not surprise.any():
-        return belief
-    model = numbers(
-        side_by_side([r.chain for r in rounds], surprise.dtype), lambda c: (c.activity, c.variance)
-    )
-    return Belief(belief.prior.doubted(surprise, *model), belief.idle)
-
-
-def _estimates(rounds: Sequence[_Open], post: SpikeSlab, summaries: Sequence[Summary]) -> list[Estimate]:
-    moments = unstack(Amplitude(*post.moments()), len(rounds))
-    return [_estimate(*each) for each in zip(rounds, moments, summaries, strict=True)]
-
-
-def _estimate(r: _Open, x: Amplitude, summary: Summary) -> Estimate:
-    unit = r.heard.scale
-    mean, variance = scale.restore(x.mean, x.variance, unit, r.reception.observation.dtype)
-    chain = replace(r.chain, variance=scale.restore_variance(r.chain.variance, unit))
-    tau = scale.restore_variance(float(np.mean(summary.tau)), unit)
-    surprised = bool(summary.surprise.any())
-    info = Info(summary.iterations, summary.status, tau, chain, r.restarted, surprised)
-    return Estimate(mean, variance, info)
+    def _learned(self, window: tuple[Round, ...], chain: ChainParams, round: int) -> ChainParams:
+        """Return the parameters for the next round; the first rounds know too little to change them."""
+        if round < self.learn_from or len(window) < 2:
+            return chain
+        return em.learn(window, chain, self.amplitude_message, self.support_chain, self.amplitude_chain)
 
 
 def _out_of_proportion(state: TSAGAState, unit: float) -> bool:
@@ -293,7 +205,7 @@ def _out_of_proportion(state: TSAGAState, unit: float) -> bool:
     return not (near and 1 / scale.WIDEST < state.chain.variance * factor**2 < scale.WIDEST)
 
 
-def _nothing_heard(state: TSAGAState, reception: Reception) -> tuple[Estimate, TSAGAState]:
+def _silence(state: TSAGAState, reception: Reception) -> tuple[Estimate, TSAGAState]:
     """Answer a reception of zeros before anything else was received: there is no level to think in yet."""
     zero = np.zeros(state.size, reception.observation.dtype)
     return Estimate(zero, zero.copy(), Info(0, "silent", 0.0)), replace(state, round=state.round + 1)

@@ -1,208 +1,190 @@
-"""The turbo decoder: one round, any prior per coefficient; it does not know that time exists."""
+"""The turbo decoder: one round, any prior per coefficient; it does not know that time exists.
 
-from dataclasses import dataclass
-from typing import Any
+Arrays are (blocks, length); what belongs to a block is (blocks, 1).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from airfeel.beliefs.chains import ChainParams
 from airfeel.beliefs.gaussian import divide
-from airfeel.beliefs.spike_slab import SpikeSlab, denoise, log_odds
-from airfeel.receivers.lanes import Lanes
+from airfeel.beliefs.spike_slab import SpikeSlab, denoise, odds_against
+from airfeel.receivers.problem import Problem, Residual
 
 Array = NDArray[Any]
 
-DIVERGENCE = 2.0  # a lane is given up when its residual grows to this multiple of its smallest one
+CLOSEST = 0.999  # V is kept below this share of tau: a prior that does not fit can break V < tau
+DIVERGENCE = 2.0  # the iteration is given up when the residual grows to this multiple of its smallest one
+STATUS = ("converged", "iteration limit", "diverged")  # from good to bad
+
+
+class Prior(NamedTuple):
+    """A prior, with its odds against s = 1."""
+
+    belief: SpikeSlab
+    against: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decoded:
-    """The pseudo-observation z = x + N(0, tau) of every lane: all that later steps need of the round.
+    """A decoded round: all that later steps need of it.
 
-    ``status`` holds ``"converged"``, ``"iteration limit"`` or ``"diverged"`` for every lane; ``surprise``
-    is the extra amplitude variance with which the prior would have expected the reception, 0 unless it
-    contradicts the prior.
+    ``z`` = x + N(0, ``tau``) is the pseudo-observation and ``post`` the posterior that rests on it and on
+    ``prior``, which is not the one given where that was doubted (``surprised``).
     """
 
-    z: Array
-    tau: Array
-    iterations: Array
-    status: Array
-    surprise: Array
-
-    @staticmethod
-    def empty(surprise: Array, like: Array) -> "Decoded":
-        """Return room for the results of lanes shaped ``like`` this array."""
-        count = len(like)
-        tau = np.empty((count, 1), like.dtype)
-        iterations, status = np.zeros(count, np.intp), np.full(count, "", dtype=object)
-        return Decoded(np.empty_like(like), tau, iterations, status, surprise)
-
-    def put(self, lanes: Array, z: Array, tau: Array, iteration: int, status: str) -> None:
-        """Fill in the results of lanes that have ended."""
-        if len(lanes):
-            self.z[lanes], self.tau[lanes] = z, tau
-            self.iterations[lanes], self.status[lanes] = iteration, status
-
-
-@dataclass(slots=True, eq=False)
-class _Working:
-    """The lanes still being iterated; ``m`` and ``v`` are the extrinsic message to the linear step."""
-
-    index: Array
     prior: SpikeSlab
-    odds: Array
-    lanes: Lanes
-    doubts: bool
-    chance: Array
-    noise: Array
-    m: Array
-    v: Array
-    previous: Array
+    post: SpikeSlab
     z: Array
     tau: Array
-    best_z: Array
-    best_tau: Array
-    best_power: Array
-    activity: Array
-    variance: Array
-    surprise: Array
-
-    def select(self, keep: Array) -> "_Working":
-        prior = SpikeSlab(self.prior.support[keep], self.prior.mean[keep], self.prior.variance[keep])
-        rest = (self.chance, self.noise, self.m, self.v, self.previous, self.z, self.tau)
-        best = (self.best_z, self.best_tau, self.best_power)
-        model = (self.activity, self.variance, self.surprise)
-        kept = (a[keep] for a in rest + best + model)
-        return _Working(self.index[keep], prior, self.odds[keep], self.lanes.select(keep), self.doubts, *kept)
+    iterations: int
+    status: str
+    surprised: bool
 
 
-def decode(
-    prior: SpikeSlab,
-    lanes: Lanes,
-    noise_var: Array,
-    stationary: tuple[Array, Array] | None = None,
-    max_iterations: int = 25,
-    tolerance: float = 1e-2,
-) -> Decoded:
-    """Iterate linear step, denoising step and extrinsic step in every lane until its estimate stands still.
-
-    A lane stops when the estimate moves less than ``tolerance`` times its norm. Strongly structured signals
-    can make the iteration diverge: then the residual |y - A m| grows, and the iterate with the smallest one
-    is returned. ``stationary``, activity and variance of every lane, is where a prior goes back to that the
-    reception contradicts; without it no prior is doubted, as in the paper.
-    """
-    work = _start(prior, lanes, noise_var, stationary)
-    result = Decoded.empty(work.surprise, like=prior.mean)
-    for iteration in range(1, max_iterations + 1):
-        settled, lost = _iterate(work, tolerance, first=iteration == 1)
-        going = ~(settled | lost)
-        if going.all():
-            continue
-        result.put(work.index[settled], work.z[settled], work.tau[settled], iteration, "converged")
-        result.put(work.index[lost], work.best_z[lost], work.best_tau[lost], iteration, "diverged")
-        if not going.any():
-            return result
-        work = work.select(going)
-    result.put(work.index, work.best_z, work.best_tau, max_iterations, "iteration limit")
-    return result
-
-
-def _start(
-    prior: SpikeSlab, lanes: Lanes, noise_var: Array, stationary: tuple[Array, Array] | None
-) -> _Working:
-    """Begin with the prior's own moments."""
-    m, spread = prior.moments()
-    count = len(m)
-    activity, variance = stationary or (np.zeros(count), np.zeros(count))
-    return _Working(
-        index=np.arange(count),
-        prior=prior,
-        odds=log_odds(prior.support),
-        lanes=lanes,
-        noise=np.asarray(noise_var).astype(m.dtype)[:, None],
-        m=m,
-        v=spread.mean(axis=1, keepdims=True),
-        previous=np.zeros_like(m),
-        z=m,
-        tau=np.ones((count, 1), m.dtype),
-        best_z=m,
-        best_tau=np.ones((count, 1), m.dtype),
-        best_power=np.full(count, np.inf),
-        doubts=stationary is not None,
-        chance=(1 + np.maximum(1, 5 * np.sqrt(2 / lanes.rows)))[:, None],
-        activity=activity.astype(m.dtype)[:, None],
-        variance=variance.astype(m.dtype)[:, None],
-        surprise=np.zeros((count, 1), m.dtype),
+def decode_blocks(prior: SpikeSlab, problem: Problem, *options: Any) -> Decoded:
+    """Decode N coefficients in a row, a few blocks at a time; the arrays of the result are rows, too."""
+    laid_out = prior.each(problem.laid_out)
+    parts = [decode(laid_out[blocks], part, *options) for blocks, part in problem.parts()]
+    found = _joined(parts, laid_out)
+    return replace(
+        found,
+        prior=found.prior.each(problem.in_line) if found.surprised else prior,
+        post=found.post.each(problem.in_line),
+        z=problem.in_line(found.z),
+        tau=problem.in_line(found.tau),
     )
 
 
-def _iterate(work: _Working, tolerance: float, first: bool) -> tuple[Array, Array]:
-    """Do one turbo iteration; return which lanes settled and which are lost."""
-    z, tau, power = linear_step(work.m, work.v, work.lanes, work.noise)
-    if work.doubts:
-        tau = _heed_surprise(work, tau, power, first)
-    estimate = np.empty_like(z)
-    variance = denoise(work.prior, work.odds, z, tau, out=estimate) / z.shape[1]
-    work.z, work.tau = z, tau
-    lost = _remember_best(work, power)
-    moved = np.subtract(estimate, work.previous, out=work.previous)
-    settled = _square(moved) <= tolerance**2 * _square(estimate)
-    work.previous = estimate
-    # The quotient of Gaussians needs V < tau, which a prior that does not fit can break.
-    V = np.minimum(variance.astype(z.dtype)[:, None], 0.999 * tau)
-    work.m, work.v = divide(estimate, V, z, tau)
-    return settled & ~lost, lost
+def decode(
+    belief: SpikeSlab,
+    problem: Problem,
+    max_iterations: int = 25,
+    tolerance: float = 5e-3,
+    chain: ChainParams | None = None,
+) -> Decoded:
+    """Iterate linear step, denoising step and extrinsic step until tau stands still (Algorithm 1, lines 4-8).
 
-
-def linear_step(m: Array, v: Array, lanes: Lanes, noise: Array) -> tuple[Array, Array, Array]:
-    """Return z, its variance tau, and the residual power: (22)(23)(25)(26) reduced by A A^T = I.
-
-    ``tau`` is kept above the rounding error of the unit signal scale, so that s = N without noise needs no
-    case of its own.
+    Strongly structured signals can make the iteration diverge: then the residual |y - A m| grows, and the
+    iterate with the smallest one is returned; so it is at the iteration limit. With a ``chain`` a prior that
+    the reception contradicts is doubted and goes back towards that chain's; the paper does not doubt.
     """
-    ratio = lanes.ratio
-    z, power = lanes.backproject(m)
-    z *= ratio
+    (m, v), prior = start(belief), Prior(belief, odds_against(belief.support))
+    post, mean = belief.each(np.empty_like), np.empty_like(m)  # each iteration writes over the last
+    powers: list[Array] = []
+    status = ""
+    while not status:
+        z, tau, residual = linear_step(problem, m, v)  # line 6
+        powers.append(residual.power)
+        noise = tau  # of z; more where the residual shows it
+        if chain is not None:
+            prior, noise = doubt(prior, tau, residual, problem, v, chain, first=len(powers) == 1)
+        V = denoise_step(prior, z, noise, post, mean)  # line 7: (28)(29)
+        m, v = extrinsic(mean, V, z, noise)  # line 7: (30)(31)
+        status = verdict(powers, tau, problem.tau(v), max_iterations, tolerance)
+    if status != "converged" and _best(powers).min() < len(powers):
+        return _go_back(belief, problem, powers, status, (max_iterations, tolerance, chain))
+    return Decoded(prior.belief, post, z, noise, len(powers), status, prior.belief is not belief)
+
+
+def start(prior: SpikeSlab) -> tuple[Array, Array]:
+    """Return the first message to the linear step, the prior's own moments (line 4 as it should be)."""
+    m, spread = prior.moments()
+    return m, spread.mean(axis=1, keepdims=True)
+
+
+def linear_step(problem: Problem, m: Array, v: Array) -> tuple[Array, Array, Residual]:
+    """Return z, its variance tau, and the residual: (22)(23)(25)(26) reduced by A A^T = I.
+
+    z = m + (N/s) A^T (y - A m), tau = (N/s - 1) v + (N/s) sigma^2 where all measurements have the same noise.
+    """
+    residual = problem.residual(problem.observation - problem.forward(m), v)
+    z = problem.adjoint(residual.weighted)
     z += m
-    tau = (ratio - 1) * v + ratio * noise
-    return z, np.maximum(tau, np.finfo(m.dtype).eps ** 2), power
+    return z, problem.tau(v), residual
 
 
-def _heed_surprise(work: _Working, tau: Array, power: Array, first: bool) -> Array:
-    """Return the variance of z as the residual shows it, and doubt a prior that a first residual contradicts.
+def denoise_step(prior: Prior, z: Array, tau: Array, post: SpikeSlab, mean: Array) -> Array:
+    """Write the posterior and the mean of x; return its variance V averaged over each block (27)-(29)."""
+    return np.minimum(denoise(*prior, z, tau, post, mean), CLOSEST * tau)
 
-    If m errs by v, the residual has the power v + sigma^2. A mean of s squares does not reach 1 + 5
-    (2/s)^(1/2) times its expectation by chance, and less than twice is never a surprise; beyond that, the
-    error is read off the residual. Without this, chains that move much faster than the parameters in force
-    say are never followed, and EM has nothing to learn from.
+
+def extrinsic(mean: Array, V: Array, z: Array, tau: Array) -> tuple[Array, Array]:
+    """Return what the denoiser adds to z: the posterior N(mean, V) over the message N(z, tau), (30)(31)."""
+    return divide(mean, V, z, tau)
+
+
+def verdict(powers: Sequence[Array], tau: Array, ahead: Array, max_iterations: int, tolerance: float) -> str:
+    """Return how the iteration ended, or nothing while it goes on.
+
+    It is lost when the residual of some block has left its smallest one far behind, and settled when the next
+    tau, ``ahead``, is the last one up to ``tolerance`` in every block.
     """
-    left, expected = power[:, None], work.v + work.noise
-    surprising = left > work.chance * expected
-    if not surprising.any():
-        return tau
-    excess = np.where(surprising, left - expected, 0).astype(tau.dtype)
-    if first:
-        activity = work.prior.support.mean(axis=1, keepdims=True)
-        work.surprise[:] = excess / np.maximum(activity, np.finfo(tau.dtype).tiny)
-        work.prior = work.prior.doubted(work.surprise, work.activity, work.variance)
-        work.odds = log_odds(work.prior.support)
-    tau += (work.lanes.ratio - 1) * excess
-    return tau
+    grows = len(powers) > 1 and bool((powers[-1] > powers[-2]).any())
+    if grows and (powers[-1] > DIVERGENCE * np.min(powers, axis=0)).any():
+        return "diverged"
+    if (np.abs(ahead - tau) <= tolerance * tau).all():
+        return "converged"
+    return "" if len(powers) < max_iterations else "iteration limit"
 
 
-def _remember_best(work: _Working, power: Array) -> Array:
-    """Keep the iterate with the smallest residual; return which lanes have left it far behind."""
-    lost = power > DIVERGENCE * work.best_power
-    better = power <= work.best_power
-    if better.all():
-        work.best_z, work.best_tau, work.best_power = work.z, work.tau, power
-    elif better.any():
-        work.best_z = np.where(better[:, None], work.z, work.best_z)
-        work.best_tau = np.where(better[:, None], work.tau, work.best_tau)
-        work.best_power = np.minimum(work.best_power, power)
-    return lost
+def doubt(
+    prior: Prior, tau: Array, residual: Residual, problem: Problem, v: Array, chain: ChainParams, first: bool
+) -> tuple[Prior, Array]:
+    """Doubt a prior that the first residual contradicts, and read the variance of z off the residual.
+
+    If m errs by v, the residual has its expected power. A mean of s squares does not reach 1 + 5 (2/s)^(1/2)
+    times its expectation by chance, and less than twice is never a surprise. Beyond that v is not believed.
+    Without this, chains that move much faster than the parameters in force say are never followed, and EM
+    has nothing to learn from.
+    """
+    if not (residual.power > 2 * residual.expected).any():
+        return prior, tau
+    chance = 1 + np.maximum(1, 5 * np.sqrt(2 / problem.count))
+    surprising = residual.power > chance * residual.expected
+    excess = np.where(surprising, residual.power - residual.expected, 0).astype(tau.dtype)
+    if first and surprising.any():
+        activity = np.maximum(prior.belief.support.mean(axis=1, keepdims=True), np.finfo(tau.dtype).tiny)
+        belief = prior.belief.doubted(excess / activity, chain.activity, chain.variance)
+        prior = Prior(belief, odds_against(belief.support))
+    return prior, problem.tau(v + excess)
 
 
-def _square(x: Array) -> Array:
-    return np.asarray(np.einsum("ij,ij->i", x, x))
+def _best(powers: Sequence[Array]) -> Array:
+    """Return the number of the iteration that left the smallest residual, of several the last."""
+    return len(powers) - np.asarray(np.argmin(powers[::-1], axis=0))
+
+
+def _go_back(
+    belief: SpikeSlab, problem: Problem, powers: Sequence[Array], status: str, options: tuple[Any, ...]
+) -> Decoded:
+    """Decode once more, but only up to the smallest residual: rare, while copies of the best would not be.
+
+    Each block has a best iterate of its own.
+    """
+    blocks = len(powers[0])
+    if blocks > 1:
+        each = [slice(i, i + 1) for i in range(blocks)]
+        return _joined([decode(belief[i], problem.only(i), *options) for i in each], belief)
+    best = decode(belief, problem, int(_best(powers)[0, 0]), *options[1:])
+    return replace(best, iterations=len(powers), status=status)
+
+
+def _joined(parts: Sequence[Decoded], given: SpikeSlab) -> Decoded:
+    """Return several blocks, decoded apart with their shares of the ``given`` prior, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    surprised = any(part.surprised for part in parts)
+    return Decoded(
+        prior=SpikeSlab.joined([part.prior for part in parts]) if surprised else given,
+        post=SpikeSlab.joined([part.post for part in parts]),
+        z=np.concatenate([part.z for part in parts]),
+        tau=np.concatenate([part.tau for part in parts]),
+        iterations=max(part.iterations for part in parts),
+        status=max((part.status for part in parts), key=STATUS.index),
+        surprised=surprised,
+    )

@@ -1,6 +1,5 @@
 """Turbo-CS: one round at a time, any Bernoulli-Gaussian prior, no memory."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,11 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from airfeel import _checks
-from airfeel.beliefs.spike_slab import SpikeSlab, log_odds, posterior
+from airfeel.beliefs.spike_slab import SpikeSlab
 from airfeel.receivers import scale
 from airfeel.receivers.base import Estimate, Info, Reception, Size, require_size, working_dtype
-from airfeel.receivers.batch import Summary, decode_batch, in_groups
+from airfeel.receivers.problem import pose
 from airfeel.receivers.scale import Scaled
+from airfeel.receivers.turbo import decode_blocks
 
 Array = NDArray[Any]
 
@@ -34,7 +34,7 @@ class TurboCS:
     mean: float | Array = 0.0
     variance: float | Array | None = None
     max_iterations: int = 25
-    tolerance: float = 1e-2
+    tolerance: float = 5e-3
     precision: str | None = None
 
     def __post_init__(self) -> None:
@@ -62,37 +62,16 @@ class TurboCS:
 
     def receive(self, state: Size, reception: Reception) -> tuple[Estimate, Size]:
         """Recover one round."""
-        return self._receive([state], [reception])[0]
-
-    def receive_batch(
-        self, states: Sequence[Size], receptions: Sequence[Reception]
-    ) -> list[tuple[Estimate, Size]]:
-        """Recover many independent receptions of one size, as :meth:`TSAGA.receive_batch` does."""
-        return in_groups(self._receive, states, receptions)
-
-    def _receive(
-        self, states: Sequence[Size], receptions: Sequence[Reception]
-    ) -> list[tuple[Estimate, Size]]:
-        heard = [self._hear(s, r) for s, r in zip(states, receptions, strict=True)]
-        priors = [self._prior(state.size, h) for state, h in zip(states, heard, strict=True)]
-        summaries = decode_batch(
-            priors,
-            [r.operator for r in receptions],
-            [h.observation for h in heard],
-            [h.noise_var for h in heard],
-            [(float(p.support.mean()), float(p.variance.max())) for p in priors],
-            max_iterations=self.max_iterations,
-            tolerance=self.tolerance,
-        )
-        return [
-            (_estimate(prior, h, reception, summary), state)
-            for prior, h, reception, summary, state in zip(
-                priors, heard, receptions, summaries, states, strict=True
-            )
-        ]
-
-    def _hear(self, state: Size, reception: Reception) -> Scaled:
         require_size(state.size, reception)
+        heard = self._hear(reception)
+        problem = pose(reception.operator, heard)
+        prior = self._prior(state.size, heard)
+        decoded = decode_blocks(prior, problem, self.max_iterations, self.tolerance)
+        mean, variance = scale.restore(*decoded.post.moments(), heard.scale, reception.observation.dtype)
+        tau = scale.restore_variance(float(np.mean(decoded.tau)), heard.scale)
+        return Estimate(mean, variance, Info(decoded.iterations, decoded.status, tau)), state
+
+    def _hear(self, reception: Reception) -> Scaled:
         loudness = scale.level(reception.observation)
         if loudness == 0 and self.variance is not None:
             loudness = float(np.sqrt(np.mean(self.variance)))
@@ -110,16 +89,6 @@ class TurboCS:
             _fill("mean", scale.prior_centre(self.mean, heard.scale), size, dtype),
             _fill("variance", variance, size, dtype),
         )
-
-
-def _estimate(prior: SpikeSlab, heard: Scaled, reception: Reception, summary: Summary) -> Estimate:
-    if summary.surprise.any():
-        prior = prior.doubted(summary.surprise, float(prior.support.mean()), float(prior.variance.max()))
-    post, _ = posterior(prior, log_odds(prior.support), summary.z, summary.tau)
-    mean, variance = scale.restore(*post.moments(), heard.scale, reception.observation.dtype)
-    tau = scale.restore_variance(float(np.mean(summary.tau)), heard.scale)
-    surprised = bool(summary.surprise.any())
-    return Estimate(mean, variance, Info(summary.iterations, summary.status, tau, surprised=surprised))
 
 
 def _fill(name: str, value: ArrayLike, size: int, dtype: Any) -> Array:

@@ -61,9 +61,9 @@ class TsaGa(Compressed):
         return partial_dct(size, symbols, seed, self.signs, self.fast, self.block)
 
     def receiver(self) -> Receiver[Any]:
-        """Return Algorithm 1 with the options in force."""
-        return TSAGA(
-            activity=self.activity,
+        """Return Algorithm 1 to the letter, unless the options say otherwise."""
+        return TSAGA.paper(
+            self.activity,
             p01=self.p01,
             beta=self.beta,
             learn=self.learn,

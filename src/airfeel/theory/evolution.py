@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from airfeel import _checks
 from airfeel.beliefs import temporal
 from airfeel.beliefs.chains import ChainParams, stationary
-from airfeel.beliefs.spike_slab import SpikeSlab, denoise, log_odds, posterior
+from airfeel.beliefs.gaussian import divide
+from airfeel.beliefs.spike_slab import SpikeSlab, denoise, odds_against, posterior
 from airfeel.beliefs.temporal import MESSAGES, Belief
 from airfeel.theory.prediction import Prediction
-from airfeel.theory.scalar import extrinsic_variance, linear_variance, sample_paths, standard_error
+from airfeel.theory.scalar import linear_variance, sample_paths, standard_error
 
 Array = NDArray[Any]
 
@@ -27,7 +28,7 @@ FLOOR = 1e-15  # of the signal's power: less is rounding error
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class Assumptions:
     """The options of :func:`state_evolution`, checked."""
 
     chain: ChainParams
@@ -106,7 +107,7 @@ def state_evolution(
     >>> bool((prediction.nmse[1:] < prediction.nmse[:-1]).all())
     True
     """
-    setting = Setting(
+    given = Assumptions(
         chain,
         ratio,
         noise_var,
@@ -123,10 +124,10 @@ def state_evolution(
     belief = Belief(stationary(chain, BATCHES * length))
     fixed: list[_Round] = []
     for x, w in sample_paths(chain, BATCHES, length, seed):
-        fixed.append(_follow_round(setting, belief.prior, x, w))
+        fixed.append(_follow_round(given, belief.prior, x, w))
         if len(fixed) == rounds:
-            return _assemble(setting, fixed)
-        belief = _carry(setting, belief, fixed[-1])
+            return _assemble(given, fixed)
+        belief = _carry(given, belief, fixed[-1])
     raise AssertionError("sample_paths never ends")
 
 
@@ -141,51 +142,49 @@ class _Round:
     course: Array
 
 
-def _follow_round(setting: Setting, prior: SpikeSlab, x: Array, w: Array) -> _Round:
+def _follow_round(given: Assumptions, prior: SpikeSlab, x: Array, w: Array) -> _Round:
     """Iterate f and g on all batches, x and w being (batches, length), until v stands still in each."""
-    prior = SpikeSlab(*(a.reshape(x.shape) for a in (prior.support, prior.mean, prior.variance)))
-    odds, estimate = log_odds(prior.support), np.empty_like(x)
-    v, actual_v = _begin(setting, prior, x)
+    prior = prior.each(lambda array: array.reshape(x.shape))
+    against, estimate = odds_against(prior.support), np.empty_like(x)
+    post = prior.each(np.empty_like)
+    v, actual_v = _begin(given, prior, x)
     course: list[list[Array]] = []
     while True:
-        tau = setting.tau(v)
-        actual_tau = setting.tau(actual_v)
+        tau = given.tau(v)
+        actual_tau = given.tau(actual_v)
         course.append([tau, v, actual_tau, actual_v])
         z = x + np.sqrt(actual_tau) * w
-        variance = (denoise(prior, odds, z, tau, out=estimate) / x.shape[1])[:, None]
-        guarded = np.minimum(variance, CLOSEST * tau)
-        before, v = v, extrinsic_variance(guarded, tau)
-        if len(course) == setting.max_iterations or np.all(np.abs(v - before) <= setting.tolerance * before):
+        variance = denoise(prior, against, z, tau, post, estimate)
+        before = v
+        extrinsic, v = divide(estimate, np.minimum(variance, CLOSEST * tau), z, tau)
+        if len(course) == given.max_iterations or np.all(np.abs(v - before) <= given.tolerance * before):
             error = _mean_square(estimate - x)
             return _Round(z.ravel(), tau, variance, error, np.mean(course, axis=(2, 3)))
         actual_v = v
-        if setting.recursion == "actual":
-            extrinsic = (tau * estimate - guarded * z) / (tau - guarded)
+        if given.recursion == "actual":
             actual_v = _mean_square(extrinsic - x)
 
 
-def _begin(setting: Setting, prior: SpikeSlab, x: Array) -> tuple[Array, Array]:
+def _begin(given: Assumptions, prior: SpikeSlab, x: Array) -> tuple[Array, Array]:
     """Return v_0 of every batch, believed and actual."""
-    if setting.start == "signal":
-        v = np.full((len(x), 1), setting.power)
+    if given.start == "signal":
+        v = np.full((len(x), 1), given.power)
         return v, v
     mean, spread = prior.moments()
     v = spread.mean(axis=1, keepdims=True)
-    return v, _mean_square(mean - x) if setting.recursion == "actual" else v
+    return v, _mean_square(mean - x) if given.recursion == "actual" else v
 
 
-def _carry(setting: Setting, belief: Belief, done: _Round) -> Belief:
+def _carry(given: Assumptions, belief: Belief, done: _Round) -> Belief:
     """Carry every chain into the next round with the receiver's own messages."""
     prior, z = belief.prior, done.z
     tau = np.repeat(done.tau, len(z) // BATCHES)
-    post, ratio = posterior(prior, log_odds(prior.support), z, tau)
-    if setting.amplitude_message == "joint" and setting.support_chain and setting.amplitude_chain:
-        return temporal.carry_apart(belief, post, setting.chain)
-    evidence = temporal.gather_evidence(prior, post, ratio, z, tau, setting.amplitude_message)
-    return temporal.carry(evidence, setting.chain, setting.support_chain, setting.amplitude_chain)
+    post = posterior(prior, z, tau)
+    switches = given.support_chain, given.amplitude_chain
+    return temporal.carry(belief, post, z, tau, given.chain, given.amplitude_message, *switches)
 
 
-def _assemble(setting: Setting, fixed: list[_Round]) -> Prediction:
+def _assemble(given: Assumptions, fixed: list[_Round]) -> Prediction:
     """Average over batches; short courses are continued by their fixed points."""
     longest = max(len(done.course) for done in fixed)
     courses = [
@@ -194,7 +193,7 @@ def _assemble(setting: Setting, fixed: list[_Round]) -> Prediction:
     tau, v, actual_tau, actual_v = np.moveaxis(np.array(courses), 2, 0)
     errors = np.array([done.mse[:, 0] for done in fixed])
     return Prediction(
-        power=setting.power,
+        power=given.power,
         tau=tau,
         v=v,
         actual_tau=actual_tau,

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.beliefs.chains import ChainParams
-from airfeel.beliefs.spike_slab import weigh
-from airfeel.theory.scalar import extrinsic_variance, linear_variance, sample_paths, standard_error
+from airfeel.beliefs.gaussian import extrinsic_variance
+from airfeel.beliefs.spike_slab import SpikeSlab, log_likelihood_ratio
+from airfeel.theory.scalar import linear_variance, sample_paths, standard_error
 
 Array = NDArray[Any]
 
@@ -118,12 +119,12 @@ def _iterate(
 
 def _posterior(belief: Hypotheses, z: Array, tau: Array) -> tuple[tuple[Array, Array], Array, Array]:
     """Return the weights of every history with s_t = 1 and with s_t = 0, and r_t given the former."""
-    ratio, mean, variance = weigh(belief.mean + 0 * z, belief.variance + 0 * z, z, tau)
-    top = np.maximum(ratio.max(axis=0), 0.0)
-    on = belief.weight * belief.active * np.exp(ratio - top)
+    llr, told = log_likelihood_ratio(SpikeSlab(belief.active, belief.mean, belief.variance), z, tau)
+    top = np.maximum(llr.max(axis=0), 0.0)
+    on = belief.weight * belief.active * np.exp(llr - top)
     off = belief.weight * (1 - belief.active) * np.exp(-top)
     total = on.sum(axis=0) + off.sum(axis=0)
-    return (on / total, off / total), mean, variance
+    return (on / total, off / total), told.mean, told.variance
 
 
 def _next(belief: Hypotheses, x: Array, w: Array, tau: Array, chain: ChainParams) -> Hypotheses:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.beliefs.chains import ChainParams
-from airfeel.beliefs.spike_slab import SpikeSlab, log_odds, posterior
+from airfeel.beliefs.spike_slab import SpikeSlab, posterior
 from airfeel.streams import stream
 
 Array = NDArray[Any]
@@ -20,11 +20,6 @@ TAIL = 12.0  # standard deviations beyond which nothing counts
 def linear_variance(v: Array, ratio: float, noise_var: float) -> Array:
     """Return tau = f(v) = (N/s - 1) v + (N/s) sigma^2, the linear module's transfer function (48)."""
     return (1 / ratio - 1) * v + noise_var / ratio
-
-
-def extrinsic_variance(mmse: Array, tau: Array) -> Array:
-    """Return v = g(tau) = (1/phi - 1/tau)^-1, the denoiser's transfer function (49)."""
-    return np.asarray(mmse * (tau / (tau - mmse)))
 
 
 def standard_error(batches: Array) -> Array:
@@ -60,12 +55,12 @@ def _in_strata(draw: np.random.Generator, active: Array) -> Array:
 
     The groups are the active and the inactive coefficients of every batch.
     """
-    numbers = draw.random(active.shape)
-    for row, mask in zip(numbers, active, strict=True):
+    uniform = draw.random(active.shape)
+    for row, mask in zip(uniform, active, strict=True):
         for group in (mask, ~mask):
             members = row[group]
             row[group] = (draw.permutation(members.size) + members) / max(members.size, 1)
-    return numbers
+    return uniform
 
 
 def first_round_mmse(chain: ChainParams, tau: float) -> float:
@@ -79,7 +74,7 @@ def first_round_mmse(chain: ChainParams, tau: float) -> float:
     wide = chain.variance + tau
     nodes, step = np.linspace(0, np.arcsinh(TAIL * np.sqrt(wide / tau)), NODES, retstep=True)
     z = np.sqrt(tau) * np.sinh(nodes)
-    post, _ = posterior(prior, log_odds(prior.support), z, np.asarray(tau))
+    post = posterior(prior, z, np.asarray(tau))
     density = chain.activity * _normal(z, wide) + (1 - chain.activity) * _normal(z, tau)
     values = post.moments()[1] * density * np.sqrt(tau) * np.cosh(nodes)
     return float(2 * step * (values.sum() - values[0] / 2 - values[-1] / 2))

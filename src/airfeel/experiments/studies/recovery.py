@@ -208,6 +208,7 @@ def _receptions(config: RecoveryStudy) -> Iterator[tuple[Reception, Array]]:
 
 def _row(round: int, estimate: Estimate, x: Array, predicted: float, symbols: int) -> study.Row:
     """Return what is written down of a round; ``believed_nmse_db`` is what the receiver itself thinks."""
+    assert estimate.info is not None and estimate.variance is not None
     power = float(np.sum(x**2)) or 1.0  # a signal of nothing but zeros
     info = estimate.info
     assert info is not None and estimate.variance is not None  # every receiver here reports both
