@@ -35,8 +35,8 @@ def check_steady(seeds):
 
 
 def test_memory_gains_eighteen_decibels():
-    level, alone, calibration = check_steady([11])
-    assert level < -21.2 + 2 * SEED_SPREAD_DB  # one seed
+    level, alone, calibration = check_steady([11, 12, 13])
+    assert level < -21.2 + 2 * SEED_SPREAD_DB  # few seeds
     assert alone > -4
     assert abs(calibration - 1) < 0.15
 
@@ -76,9 +76,9 @@ def check_learning(starts, seeds):
 
 
 def test_learning_forgets_a_wrong_start():
-    losses, ratios = check_learning([(0.5, 3.0), (3.0, 0.3)], [12])
+    losses, ratios = check_learning([(0.5, 3.0), (3.0, 0.3)], [12, 13])
     assert losses.max() < 0.1
-    # One seed: twice the spread of a single window (5, 35, 35 and 7 %) on top of the bound for averages.
+    # Few seeds: twice the spread of a single window (5, 35, 35 and 7 %) on top of the bound for averages.
     assert (
         np.abs(ratios - 1) < np.array([0.10, 0.40, 0.40, 0.15]) + 2 * np.array([0.05, 0.35, 0.35, 0.07])
     ).all()
@@ -105,7 +105,7 @@ def against_memoryless(seeds, rounds=40):
 
 
 def test_default_settings_are_safe_on_fast_supports():
-    assert against_memoryless([3]).max() <= 0
+    assert against_memoryless([3, 4, 5]).max() <= 0
 
 
 @pytest.mark.slow
