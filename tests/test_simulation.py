@@ -105,6 +105,7 @@ def test_every_scheme_works_with_every_part(scheme, setting):
         {"partition__kind": "classes", "partition__classes": 2},
         {"partition__kind": "dirichlet", "partition__alpha": 0.5},
         {"model__l2": 0.1},
+        {"uplink__block": 64},
         {"receiver__activity": 0.05},
         {"receiver__p01": 0.3},
         {"receiver__beta": 0.5},
