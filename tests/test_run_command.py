@@ -273,3 +273,14 @@ def test_aggregates_are_kept_on_request(data, tmp_path):
     (folder,) = (tmp_path / "runs").iterdir()
     names = sorted(path.name for path in (folder / "aggregates").iterdir())
     assert names == ["round-000001.npz", "round-000002.npz", "round-000003.npz"]
+
+
+def test_config_fetches_nothing(tmp_path, monkeypatch, capsys):
+    """A configuration is printed without the data; how to get it is said beside."""
+    monkeypatch.setenv("AIRFEEL_DATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("AIRFEEL_MIRROR", (tmp_path / "nothing").as_uri())
+    assert main(["config"]) == 0
+    shown = capsys.readouterr()
+    assert tomllib.loads(shown.out)["dataset"] == "mnist"
+    assert "airfeel data mnist" in shown.err and "fetching" not in shown.err
+    assert not (tmp_path / "cache").exists()

@@ -1,5 +1,6 @@
 """``airfeel predict`` from flags, configurations and runs."""
 
+import importlib.util
 import json
 import math
 
@@ -135,3 +136,17 @@ def test_map_is_drawn_and_does_not_depend_on_the_processes(tmp_path):
     assert field.nmse_db[1, 1] == plan.steady_db(LinkBudget(rows=round(field.ratios[1] * 7850), power=500.0))
     png, svg = charts.draw_map(field, LinkBudget()).save(tmp_path / "map")
     assert png.read_bytes()[:4] == b"\x89PNG" and "<svg" in svg.read_text()
+
+
+def test_the_plan_has_the_size_of_the_model_that_is_configured(tmp_path, monkeypatch, capsys):
+    """Known for a named data set without fetching it; a folder of images tells its own."""
+    monkeypatch.setenv("AIRFEEL_DATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("AIRFEEL_MIRROR", (tmp_path / "nothing").as_uri())
+    folder = small.write_folder(tmp_path / "data")
+    sizes = {"dataset=mnist": 7850, f"dataset={folder}": (small.SIDE**2 + 1) * small.CLASSES}
+    if importlib.util.find_spec("torch"):
+        sizes["model.kind=cnn"] = 20_466
+    for setting, size in sizes.items():
+        words = ["--quiet", "predict", "--json", "--rounds", "2", "--samples", "800", "--set", setting]
+        assert main(words) == 0
+        assert json.loads(capsys.readouterr().out)["link"]["size"] == size
