@@ -7,10 +7,12 @@ names asked for are taken. Whoever calls these checks the content.
 import contextlib
 import io
 import os
+import queue
 import shutil
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 import urllib.request
 import zipfile
@@ -128,17 +130,45 @@ def _from_folder(folder: Path, names: list[str], work: Path) -> Generator[Delive
 def _from_mirror(address: str, names: list[str], work: Path) -> Generator[Delivery, None, None]:
     deadline = time.monotonic() + _MIRROR_TOTAL_SECONDS
     for name in names:
-        with urllib.request.urlopen(f"{address}{name}.gz", timeout=_MIRROR_SECONDS) as stream:
-            yield f"{name}.gz", io.BytesIO(_read_before(deadline, stream))
+        left = max(deadline - time.monotonic(), 0.0)
+        yield f"{name}.gz", io.BytesIO(download(f"{address}{name}.gz", left))
 
 
-def _read_before(deadline: float, stream: IO[bytes]) -> bytes:
-    """Read to the end, but not from a mirror that drips so slowly that no single read times out."""
+def download(url: str, seconds: float, most: int = _MIRROR_BYTES) -> bytes:
+    """Return what is at ``url``, or raise ``OSError`` when ``seconds`` are over, whatever the server does.
+
+    A server that drips keeps every single read short: in the name's lookup, the headers or the body. So the
+    download has a thread of its own, which is left behind at the time limit and ends with its next chunk.
+    """
+    deadline = time.monotonic() + seconds
+    ended: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
+
+    def fetch() -> None:
+        try:
+            with urllib.request.urlopen(url, timeout=_MIRROR_SECONDS) as stream:
+                ended.put(_read_before(deadline, stream, most))
+        except Exception as error:  # raised where it is waited for
+            ended.put(error)
+
+    threading.Thread(target=fetch, daemon=True).start()
+    try:
+        found = ended.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"timed out: not there after {seconds:.3g} s") from None
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def _read_before(deadline: float, stream: IO[bytes], most: int) -> bytes:
+    """Read to the end, piece by piece as it comes, so that slowness is noticed between the pieces."""
     content = bytearray()
-    while chunk := stream.read(1 << 16):
+    while chunk := stream.read1(1 << 16):  # type: ignore[attr-defined]
         content += chunk
-        if time.monotonic() > deadline or len(content) > _MIRROR_BYTES:
-            raise OSError("too slow or too large")
+        if time.monotonic() > deadline:
+            raise TimeoutError("timed out")
+        if len(content) > most:
+            raise OSError(f"is larger than {most} bytes")
     return bytes(content)
 
 

@@ -146,7 +146,7 @@ def _remember(out: Path, seconds: float, engine: Engine, computed: int) -> None:
     """Add to ``campaign.json`` what this session took."""
     path = out / "campaign.json"
     try:
-        before: dict[str, Any] = json.loads(path.read_bytes())
+        before: dict[str, Any] = json.loads(files.read_text(path))
         seconds += float(before["seconds"])
         computed += int(before["runs"])
     except (OSError, ValueError, KeyError, TypeError):

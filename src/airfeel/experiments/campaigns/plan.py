@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError, model_validator
 from airfeel.config import mistakes, toml
 from airfeel.config.sections import Count, Section
 from airfeel.experiments.campaigns.kinds import KINDS
+from airfeel.experiments.runs import files
 from airfeel.experiments.runs.rundir import Work
 
 PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
@@ -180,7 +181,7 @@ def read_experiment(path: Path) -> Experiment:
         With one sentence per mistake.
     """
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        tree = tomllib.loads(files.read_text(path))
     except OSError as error:
         raise ValueError(f"{path}: cannot be read as an experiment file ({error.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -39,6 +39,7 @@ def write_results(out: Path) -> Path:
                     writer.writerows(_rows(complete[label], experiment.name, keys))
         for folder in alone.values():
             writer.writerows(_rows(folder, None, keys))
+        files.remove_leftovers(out, "results.csv*")
         files.write_atomically(path, text.getvalue().encode())
     return path
 
@@ -50,12 +51,12 @@ def finished_runs(out: Path) -> list[Path]:
 
 def read_settings(folder: Path) -> dict[str, Any]:
     """Return what a run was started with, by dotted key."""
-    return mistakes.flatten(tomllib.loads((folder / "config.toml").read_text(encoding="utf-8")))
+    return mistakes.flatten(tomllib.loads(files.read_text(folder / "config.toml")))
 
 
 def read_config(folder: Path) -> Config:
     """Return the configuration a training run was started with."""
-    return Config.model_validate(tomllib.loads((folder / "config.toml").read_text(encoding="utf-8")))
+    return Config.model_validate(tomllib.loads(files.read_text(folder / "config.toml")))
 
 
 def _rows(folder: Path, experiment: str | None, keys: Sequence[str]) -> Iterator[list[Any]]:

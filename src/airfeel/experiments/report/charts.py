@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from airfeel.config import toml
+from airfeel.experiments.runs import files
 
 try:
     import altair
@@ -80,8 +81,8 @@ def save_images(spec: dict[str, Any], stem: Path) -> list[Path]:
     """Write a Vega-Lite description as ``stem.png`` and ``stem.svg``, on white."""
     png, svg = stem.with_suffix(".png"), stem.with_suffix(".svg")
     drawn = vl_convert.vegalite_to_svg(spec | {"background": "white"}, vl_version=vega_lite_version())
-    svg.write_text(drawn, encoding="utf-8")
-    png.write_bytes(vl_convert.svg_to_png(drawn, scale=2))
+    files.write_atomically(svg, drawn.encode())
+    files.write_atomically(png, vl_convert.svg_to_png(drawn, scale=2))
     return [png, svg]
 
 

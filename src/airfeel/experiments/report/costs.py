@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from airfeel.experiments.campaigns.collect import Collected
+from airfeel.experiments.runs import files
 from airfeel.experiments.runs.progress import duration
 
 Table = list[list[str]]
@@ -56,7 +57,7 @@ def curve_cost_table(collected: Collected) -> Table:
 def campaign(folder: Path) -> str:
     """Return in words how long the whole campaign took; empty where nobody noted it."""
     try:
-        facts: dict[str, Any] = json.loads((folder / "campaign.json").read_bytes())
+        facts: dict[str, Any] = json.loads(files.read_text(folder / "campaign.json"))
         seconds, workers = float(facts["seconds"]), int(facts["workers"])
     except (OSError, ValueError, TypeError, KeyError):
         return ""
@@ -71,7 +72,6 @@ def _folders(collected: Collected, curve: str | None = None) -> list[Path]:
 
 def _seconds(folder: Path) -> list[float]:
     try:
-        lines = (folder / "timings.jsonl").read_text(encoding="utf-8").splitlines()
-        return [float(json.loads(line)["seconds"]) for line in lines]
+        return [float(json.loads(line)["seconds"]) for line in files.read_lines(folder / "timings.jsonl")]
     except (OSError, ValueError, KeyError):
         return []

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel.experiments.campaigns.collect import Line
+from airfeel.experiments.runs import files
 from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.studies.inspection import Observations, observations
 
@@ -96,7 +97,7 @@ def log_seconds(line: Line, seed: int) -> float:
     path = line.folders[seed] / "timings.jsonl"
     if not path.exists():
         return math.nan
-    seconds = {row["round"]: row["seconds"] for row in map(json.loads, path.read_text().splitlines())}
+    seconds = {row["round"]: row["seconds"] for row in map(json.loads, files.read_lines(path))}
     rows = [row for row in line.rows[seed] if row.get("iterations") and seconds.get(row["round"], 0) > 0]
     shares = [seconds[row["round"]] / row["iterations"] for row in rows]
     return math.log10(float(np.median(shares))) if shares else math.nan

@@ -15,6 +15,7 @@ from airfeel.experiments.report.curves import Curve, CurveDrawing, draw_curves
 from airfeel.experiments.report.dot_charts import Point, dots
 from airfeel.experiments.report.groups import average, interval
 from airfeel.experiments.report.inspection_charts import magnitude_map
+from airfeel.experiments.runs import files
 from airfeel.experiments.studies.inspection import observations, read_recorded
 from airfeel.experiments.studies.recovery import steady
 
@@ -193,9 +194,7 @@ def _costs(lines: Sequence[Line]) -> dict[str, dict[int, float]]:
 def _timings(folder: Path) -> list[tuple[float, int]]:
     """Return seconds and iterations of every round."""
     names = (("timings.jsonl", "seconds"), ("rounds.jsonl", "iterations"))
-    columns = [
-        [json.loads(line)[key] for line in (folder / file).read_text().splitlines()] for file, key in names
-    ]
+    columns = [[json.loads(line)[key] for line in files.read_lines(folder / file)] for file, key in names]
     return list(zip(*columns, strict=False))
 
 

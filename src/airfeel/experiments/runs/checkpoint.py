@@ -43,13 +43,16 @@ def save(path: Path, state: Any, facts: dict[str, Any]) -> None:
 
 def load(path: Path) -> tuple[Any, dict[str, Any]]:
     """Return state and facts; raise :class:`Damaged` if any byte is not the one written."""
-    data = path.read_bytes()
+    data = files.read_bytes(path)
     content, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if hashlib.sha256(content).digest() != digest:
         raise Damaged(f"{path} is damaged: its checksum does not match")
-    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-        header = json.loads(archive["header"].tobytes())
-        return _unpack(header["state"], archive), header["facts"]
+    try:
+        archive = files.read_arrays(content, name=str(path))
+    except files.Unreadable as error:
+        raise Damaged(str(error)) from None
+    header = json.loads(archive["header"].tobytes())
+    return _unpack(header["state"], archive), header["facts"]
 
 
 def previous(path: Path) -> Path:

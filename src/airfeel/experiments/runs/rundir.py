@@ -4,13 +4,12 @@
 new start the file is cut back to that point and the lost rounds are computed again, byte for byte the same.
 """
 
-import hashlib
 import io
 import json
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,6 +21,8 @@ from airfeel.experiments.runs import checkpoint, files
 from airfeel.simulation import Record
 
 Array = NDArray[np.floating[Any]]
+MOST_COEFFICIENTS = 2**28  # N of a recorded aggregate at most: 2 GiB in double precision
+_AGGREGATE_BYTES = 8 * MOST_COEFFICIENTS + 2**16  # place and value of every coefficient, and headers
 
 
 class Work(Protocol):
@@ -100,8 +101,8 @@ class RunFolder:
     def append(self, line: str, round: int, seconds: float) -> None:
         """Add the record of one round and its duration."""
         with files.explained(self.path):
-            _append(self.rounds, line)
-            _append(self.timings, json.dumps({"round": round, "seconds": seconds}))
+            files.append_line(self.rounds, line)
+            files.append_line(self.timings, json.dumps({"round": round, "seconds": seconds}))
 
     def keep_aggregate(self, round: int, aggregate: Array) -> None:
         """Keep the true x of a round, nonzero entries only, in single precision."""
@@ -116,21 +117,20 @@ class RunFolder:
     def save(self, round: int, state: Any) -> None:
         """Write a checkpoint; what it refers to in ``rounds.jsonl`` is made durable first."""
         with files.explained(self.path):
-            _sync(self.rounds)
-            content = self.rounds.read_bytes()
+            length = files.sync(self.rounds)
             facts = {
                 "version": airfeel.__version__,
                 "digest": self.config.digest(),
                 "round": round,
-                "length": len(content),
-                "sha256": hashlib.sha256(content).hexdigest(),
+                "length": length,
+                "sha256": files.digest_start(self.rounds, length),
             }
             checkpoint.save(self.checkpoint, state, facts)
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Write ``summary.json``, the last thing a run does."""
         with files.explained(self.path):
-            digest = hashlib.sha256(self.rounds.read_bytes()).hexdigest()
+            digest = files.digest_lines(self.rounds)
             text = json.dumps(summary | {"rounds_sha256": digest}, indent=2) + "\n"
             files.write_atomically(self.path / "summary.json", text.encode())
             checkpoint.previous(self.checkpoint).unlink(missing_ok=True)
@@ -147,8 +147,7 @@ class RunFolder:
         if (facts["version"], facts["digest"]) != (airfeel.__version__, self.config.digest()):
             self.notes.append(f"{path} was written by airfeel {facts['version']}: not used")
             return None, 0
-        kept = self.rounds.read_bytes()[: facts["length"]] if self.rounds.exists() else b""
-        if hashlib.sha256(kept).hexdigest() != facts["sha256"]:
+        if not self.rounds.exists() or files.digest_start(self.rounds, facts["length"]) != facts["sha256"]:
             self.notes.append(f"{self.rounds} is damaged before round {facts['round']}: {path.name} not used")
             return None, 0
         self._cut(facts["length"], facts["round"])
@@ -156,10 +155,10 @@ class RunFolder:
 
     def _cut(self, length: int, round: int) -> None:
         """Shorten the records to ``length`` bytes and the timings to ``round`` rounds."""
-        if self.rounds.exists() and self.rounds.stat().st_size != length:
-            os.truncate(self.rounds, length)
+        if self.rounds.exists():
+            files.cut(self.rounds, length)
         if self.timings.exists():
-            kept = self.timings.read_bytes().splitlines(keepends=True)[:round]
+            kept = islice(files.read_lines(self.timings), round)
             files.write_atomically(self.timings, b"".join(kept))
 
 
@@ -179,8 +178,8 @@ def open_run(config: Work, out: Path) -> Iterator[RunFolder]:
                 stack.enter_context(files.locked(path / ".lock", wait=False))
             except BlockingIOError:
                 raise files.RunError(f"{path} is in use by another process: wait for it or stop it") from None
-            for leftover in (*path.glob("*.tmp"), *path.glob("*.new")):
-                leftover.unlink()
+            for place in (path, path / "aggregates"):
+                files.remove_leftovers(place)
             files.write_atomically(path / "config.toml", config.to_toml().encode())
         yield RunFolder(path, config)
 
@@ -188,44 +187,38 @@ def open_run(config: Work, out: Path) -> Iterator[RunFolder]:
 def finished(path: Path) -> dict[str, Any] | None:
     """Return the summary of the run in ``path`` if it is complete and its records are intact."""
     try:
-        summary = json.loads((path / "summary.json").read_bytes())
-        content = (path / "rounds.jsonl").read_bytes()
+        summary = json.loads(files.read_text(path / "summary.json"))
+        digest = files.digest_lines(path / "rounds.jsonl")
     except (OSError, ValueError):
         return None
-    intact = isinstance(summary, dict) and summary.get("rounds_sha256") == hashlib.sha256(content).hexdigest()
-    return summary if intact else None
+    return summary if isinstance(summary, dict) and summary.get("rounds_sha256") == digest else None
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Return the lines of ``rounds.jsonl`` in ``path`` as dictionaries, whatever kind of run it was."""
-    return [json.loads(line) for line in (path / "rounds.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in files.read_lines(path / "rounds.jsonl")]
 
 
 def read_records(path: Path) -> list[Record]:
     """Return the records of the run in ``path``."""
-    return [Record.from_json(line) for line in (path / "rounds.jsonl").read_text().splitlines()]
+    return [Record.from_json(line.decode()) for line in files.read_lines(path / "rounds.jsonl")]
 
 
 def read_aggregate(path: Path, round: int) -> Array:
     """Return the true x of one round of the run in ``path``, recorded with ``run.record_aggregates``."""
-    with np.load(aggregate_file(path, round), allow_pickle=False) as archive:
-        aggregate = np.zeros(int(archive["size"]))
-        aggregate[archive["places"]] = archive["values"]
+    file = aggregate_file(path, round)
+    archive = files.read_arrays(file, most=_AGGREGATE_BYTES)
+    try:
+        size, places = int(archive["size"]), archive["places"]
+        if not 0 <= size <= MOST_COEFFICIENTS:
+            raise files.refuse(file, f"promises {size} coefficients, more than {MOST_COEFFICIENTS}")
+        aggregate = np.zeros(size)
+        aggregate[places] = archive["values"]
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise files.refuse(file, f"is not the aggregate of a round ({error})") from None
     return aggregate
 
 
 def aggregate_file(path: Path, round: int) -> Path:
     """Return where the aggregate of a round is kept."""
     return path / "aggregates" / f"round-{round:06d}.npz"
-
-
-def _append(path: Path, line: str) -> None:
-    """Add one line in a single write."""
-    with path.open("ab", buffering=0) as file:
-        file.write(line.encode() + b"\n")
-
-
-def _sync(path: Path) -> None:
-    """Make what was written to ``path`` durable."""
-    with path.open("ab") as file:
-        os.fsync(file.fileno())
