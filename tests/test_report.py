@@ -150,7 +150,18 @@ def test_text_cannot_break_out_of_the_page():
     html = page.render(page.Content("<b>title", [exhibit], environment=[("<s>", "<s>")], notes=["</p><i>"]))
     outside = re.sub(r"<script>(?!alert).*?</script>", "", html, flags=re.S)
     assert not re.search(r"<(b|i|u|s)>|<script>alert", outside)
-    assert page._inline('"</script>"') == '"<\\/script>"'
+
+
+def test_inlined_json_has_no_sign_of_html_and_is_the_same_json():
+    text = "</SCRIPT></script ><!--<script>]]>&lt;\u2028\u2029\u202e'\""
+    inlined = page._data({text: [text, 0.5, None]})
+    assert not re.search("[<>&\u2028\u2029]", inlined)
+    assert json.loads(inlined) == {text: [text, 0.5, None]}
+
+
+def test_inlined_code_cannot_end_its_element():
+    code = page._code("'</script>' + '</SCRIPT >' + '<!--' + '<b>'\r\n1\r2")
+    assert code == "'\\x3c/script>' + '\\x3c/SCRIPT >' + '\\x3c!--' + '<b>'\n1\n2"
 
 
 # --- experiments -------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
     """Open a regular file for reading; links are followed, but devices, pipes and folders are refused."""
     # Without O_NONBLOCK, opening a pipe would wait for somebody to write to it.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with io.BufferedReader(_regular(handle, path, "rb")) as file:
+    with os.fdopen(_regular(handle, path), "rb") as file:
         yield file
 
 
@@ -224,13 +224,13 @@ def _own(path: Path, flags: int) -> Iterator[io.FileIO]:
             raise refuse(path, "is not a regular file") from None
         raise
     mode = "r+b" if flags & os.O_RDWR else "ab" if flags & os.O_APPEND else "wb"
-    with _regular(handle, path, mode) as file:
+    with io.FileIO(_regular(handle, path), mode) as file:
         yield file
 
 
-def _regular(handle: int, path: str | os.PathLike[str], mode: str) -> io.FileIO:
+def _regular(handle: int, path: str | os.PathLike[str]) -> int:
     """Return the open file if it is a regular one, else close it and refuse it."""
     if stat.S_ISREG(os.fstat(handle).st_mode):
-        return io.FileIO(handle, mode)
+        return handle
     os.close(handle)
     raise refuse(path, "is not a regular file")

@@ -62,7 +62,7 @@ def read_runs(folder: Path, elsewhere: Collection[str] = ()) -> tuple[list[Run],
         else:
             try:
                 runs.append(Run(read_config(path).identity(), read_rows(path)))
-            except ValueError:
+            except (OSError, ValueError):
                 left_out.append(f"{path.name}: its configuration cannot be read by this version, left out")
     return runs, left_out
 
