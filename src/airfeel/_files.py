@@ -14,7 +14,6 @@ import os
 import secrets
 import stat
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -28,7 +27,6 @@ SETTINGS = 4 * 2**20  # bytes of a configuration or summary at most: a hundred t
 LINE = 2**20  # bytes of one line of records at most
 _CHUNK = 2**20
 _TOKEN_BYTES = 8
-_NOT_AN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError)
 
 
 class Unreadable(OSError):
@@ -60,9 +58,17 @@ def read_bytes(path: str | os.PathLike[str], most: int | None = None) -> bytes:
     most = memory() if most is None else most
     with opened(path) as file:
         # The size is asked first, so that a file with holes costs nothing; a file may also grow meanwhile.
-        content = file.read(most + 1) if os.fstat(file.fileno()).st_size <= most else None
+        content = read_some(file, most + 1) if os.fstat(file.fileno()).st_size <= most else None
     if content is None or len(content) > most:
         raise refuse(path, f"is larger than {most} bytes, which it cannot be")
+    return bytes(content)
+
+
+def read_some(stream: io.BufferedIOBase, most: int) -> bytearray:
+    """Return the next bytes of a stream, at most ``most`` of them, without taking memory for more."""
+    content = bytearray()
+    while chunk := stream.read(min(_CHUNK, most - len(content))):
+        content += chunk
     return content
 
 
@@ -120,7 +126,9 @@ def read_arrays(
             if sum(member.file_size for member in members) > (len(content) if most is None else most):
                 raise refuse(path, "promises more bytes than it can hold")
             return {member.filename.removesuffix(".npy"): _array(archive, member) for member in members}
-    except _NOT_AN_ARCHIVE as error:
+    except Unreadable:
+        raise
+    except Exception as error:  # the readers of archives and of headers have many ways to stumble
         raise refuse(path, f"is no whole archive of arrays ({error or type(error).__name__})") from None
 
 

@@ -130,7 +130,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
         raise _checks.reject("dataset", str(path), str(error.strerror)) from None
 
 
-def _read_idx(path: Path, stream: io.BufferedReader | gzip.GzipFile) -> NDArray[np.uint8]:
+def _read_idx(path: Path, stream: io.BufferedIOBase) -> NDArray[np.uint8]:
     """Read no more than the header promises, and one byte to see that nothing follows."""
     head = stream.read(4)
     ndim = head[3] if len(head) == 4 else 0
@@ -142,7 +142,7 @@ def _read_idx(path: Path, stream: io.BufferedReader | gzip.GzipFile) -> NDArray[
     if promised > _files.memory():
         rule = f"promises {promised} bytes: must be at most this machine's memory, {_files.memory()}"
         raise _checks.reject("dataset", str(path), rule)
-    body = stream.read(promised + 1)
+    body = _files.read_some(stream, promised + 1)
     if len(body) != promised:
         more = " or more" if len(body) > promised else ""
         rule = f"must hold {promised} bytes after its header, not {len(body)}{more}"
