@@ -1,10 +1,11 @@
 """Files in folders that others may write to: every read has an end, and no write leads elsewhere."""
 
+import ast
 import io
 import os
 import pickle
-import socket
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,9 +40,6 @@ def make_odd(path, kind):
         os.mkfifo(path)
     elif kind == "folder":
         path.mkdir()
-    elif kind == "socket":
-        with socket.socket(socket.AF_UNIX) as server:
-            server.bind(os.path.relpath(path))  # names of sockets must be short
     else:
         path.symlink_to(kind)
 
@@ -231,3 +229,45 @@ def test_temporary_names_differ(tmp_path, monkeypatch):
     for _ in range(20):
         _files.write_atomically(tmp_path / "file", b"new")
     assert len(set(names)) == 20
+
+
+# --- nobody else opens files -------------------------------------------------------------------------------
+
+SOURCE = Path(_files.__file__).parent
+# What comes with the package or the system, and archives in a private folder whose content is then verified.
+EXCUSED = {
+    "_files.py", "learning/sources.py",
+    "experiments/report/environment.py", "experiments/report/page.py", "experiments/report/claims.py",
+    "config/loading.py", "receivers/storage.py",
+}  # fmt: skip
+
+
+def opens_a_file(call):
+    """Whether a call in the source reads or writes a file by itself."""
+    match call.func:
+        case ast.Name(id="open"):
+            return True
+        case ast.Attribute(value=ast.Name(id="files" | "_files")):
+            return False
+        case ast.Attribute(
+            attr="read_text" | "read_bytes" | "write_text" | "write_bytes" | "truncate" | "touch"
+        ):
+            return True
+        case ast.Attribute(value=ast.Name(id="np"), attr="load" | "save" | "fromfile" | "memmap" | "loadtxt"):
+            return True
+        case ast.Attribute(attr="open"):  # of a path: its first argument is a mode
+            return any(
+                isinstance(word, ast.Constant) and str(word.value)[:1] in tuple("rwax") for word in call.args
+            )
+    return False
+
+
+def test_every_file_is_opened_in_one_place():
+    found = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if path.relative_to(SOURCE).as_posix() not in EXCUSED
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and opens_a_file(node)
+    ]
+    assert found == []
