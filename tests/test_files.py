@@ -238,7 +238,6 @@ SOURCE = Path(_files.__file__).parent
 EXCUSED = {
     "_files.py", "learning/sources.py",
     "experiments/report/environment.py", "experiments/report/page.py", "experiments/report/claims.py",
-    "config/loading.py", "receivers/storage.py",
 }  # fmt: skip
 
 

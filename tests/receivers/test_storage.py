@@ -1,10 +1,14 @@
 """Saved states: a receiver goes on from a file bit for bit, and refuses what is no state."""
 
+import os
+import zipfile
+
 import numpy as np
 import pytest
 
 import airfeel as af
 from airfeel.receivers.storage import pack_state, unpack_state
+from guards import limited
 from modeldata import Model, stream_of
 
 MODEL = Model(size=200, ratio=0.5, activity=0.2, p01=0.05, beta=0.05)
@@ -72,3 +76,24 @@ def test_what_is_no_state_is_refused(tmp_path):
         unpack_state({key: value for key, value in packed.items() if key != "state.belief.prior.mean"})
     with pytest.raises(ValueError, match="kind = 'Other'"):
         unpack_state({**packed, "kind": np.array("Other")})
+
+
+def test_an_endless_or_forged_file_is_refused(tmp_path):
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "pipe")
+    text = b"{'descr': '<f8', 'fortran_order': False, 'shape': (100000000000,), }".ljust(117) + b"\n"
+    with zipfile.ZipFile(tmp_path / "forged", "w") as archive:
+        archive.writestr("kind.npy", b"\x93NUMPY\x01\x00\x76\x00" + text)  # 745 GiB
+    (tmp_path / "text").write_text("no archive")
+    for name in ("zero", "pipe", "forged", "text"):
+        with limited(), pytest.raises(OSError, match=f"{name}: is (not a regular file|no whole archive)"):
+            af.load_state(tmp_path / name)
+
+
+def test_a_state_is_not_written_through_a_link(tmp_path):
+    (tmp_path / "victim").write_text("precious")
+    for name in ("state.npz", f"state.npz.{os.getpid()}.tmp"):
+        (tmp_path / name).symlink_to("victim")
+    af.save_state(tmp_path / "state.npz", RECEIVERS[0].init(3))
+    assert (tmp_path / "victim").read_text() == "precious"
+    assert af.load_state(tmp_path / "state.npz").size == 3

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from airfeel import _files
 from airfeel.config import mistakes, toml
 from airfeel.config.schemes import SCHEMES
 from airfeel.config.sections import (
@@ -148,7 +149,7 @@ def parse_override(text: str) -> tuple[str, Any]:
 def _read(path: Path) -> dict[str, Any]:
     """Return the content of a TOML file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(_files.read_text(path))
     except OSError as error:
         raise ValueError(f"{path}: cannot be read as a configuration file ({error.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -1,14 +1,17 @@
 """Receiver states as named arrays, and as ``.npz`` files without pickle."""
 
 import dataclasses
+import io
 import os
 import types
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
+from airfeel import _files
 from airfeel.receivers.base import Size
 from airfeel.receivers.tsaga import TSAGAState
 
@@ -42,22 +45,14 @@ def save_state(path: str | os.PathLike[str], state: Any) -> None:
     >>> af.load_state(path).size
     100
     """
-    temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "wb") as file:
-            np.savez(file, **pack_state(state))  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
+    content = io.BytesIO()
+    np.savez(content, **pack_state(state))  # type: ignore[arg-type]
+    _files.write_atomically(Path(path), content.getvalue())
 
 
 def load_state(path: str | os.PathLike[str]) -> Any:
     """Read a state written by :func:`save_state`; the receiver goes on from it bit for bit."""
-    with np.load(path, allow_pickle=False) as arrays:
-        return unpack_state(arrays)
+    return unpack_state(_files.read_arrays(path))
 
 
 def _flatten(name: str, value: Any) -> Arrays:
