@@ -1,5 +1,6 @@
 """Data sets: right content or a clear sentence, whatever the network, the disk and other processes do."""
 
+import contextlib
 import errno
 import functools
 import gzip
@@ -19,6 +20,7 @@ import pytest
 from airfeel.learning import fetch, sources
 from airfeel.learning.datasets import Dataset, load_dataset, read_idx
 from airfeel.learning.fetch import DataError, cache_folder, ensure_files, is_present
+from guards import limited
 
 FETCH = "import sys; from airfeel.cli import main; sys.exit(main(['data', 'tiny']))"
 
@@ -182,6 +184,60 @@ def test_a_silent_server_is_left_after_the_timeout(mirror, tmp_path, monkeypatch
             ensure_files(TINY, tmp_path / "cache")
     finally:
         release.set()
+
+
+class Dripping(http.server.BaseHTTPRequestHandler):
+    """Sends a byte now and then, each in time for whoever waits for the next one, without an end."""
+
+    begin, piece, released = b"", b"x", threading.Event()
+
+    def handle(self):
+        self.raw_requestline = self.rfile.readline(65537)
+        with contextlib.suppress(OSError):
+            self.wfile.write(self.begin)
+            while not self.released.wait(0.02):
+                self.wfile.write(self.piece)
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+DRIPS = {
+    "status line": b"",
+    "a header": HEAD + b"X-Long: ",
+    "body of known length": HEAD + b"Content-Length: 50000\r\n\r\n",
+    "body of unknown length": HEAD + b"\r\n",
+    "length of a chunk": HEAD + b"Transfer-Encoding: chunked\r\n\r\n1;",
+    "chunk": HEAD + b"Transfer-Encoding: chunked\r\n\r\nffff\r\n",
+}
+
+
+@pytest.fixture
+def dripping(request, mirror):
+    released = threading.Event()
+    mirror.RequestHandlerClass = type("", (Dripping,), {"begin": DRIPS[request.param], "released": released})
+    yield f"http://127.0.0.1:{mirror.server_port}/file"
+    released.set()
+
+
+@pytest.mark.parametrize("dripping", DRIPS, indirect=True)
+def test_a_dripping_server_is_left_at_the_time_limit(dripping):
+    with limited(), pytest.raises(TimeoutError, match="timed out"):
+        sources.download(dripping, seconds=0.5)
+
+
+@pytest.mark.parametrize("dripping", ["status line", "body of unknown length"], indirect=True)
+def test_a_dripping_mirror_is_one_sentence(dripping, tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "_MIRROR_TOTAL_SECONDS", 0.5)
+    with limited(), pytest.raises(DataError, match="could not fetch.*timed out"):
+        ensure_files(TINY, tmp_path / "cache")
+
+
+def test_a_download_that_is_too_large_is_refused(mirror):
+    name = "train-images-idx3-ubyte.gz"
+    size = (mirror.folder / name).stat().st_size
+    address = f"{os.environ['AIRFEEL_MIRROR']}/tiny/{name}"
+    assert len(sources.download(address, 30, most=size)) == size
+    with pytest.raises(OSError, match=f"is larger than {size - 1} bytes"):
+        sources.download(address, 30, most=size - 1)
 
 
 def test_next_source_is_asked_for_what_the_first_did_not_have(mirror, tmp_path, monkeypatch):
@@ -408,6 +464,64 @@ def test_a_truncated_gzip_file_is_named(tmp_path):
     path.write_bytes(gzip.compress(CONTENT["train-images-idx3-ubyte"])[:-20])
     with pytest.raises(ValueError, match=r"labels.gz.*is damaged"):
         read_idx(path)
+
+
+BLOCK = gzip.compress(bytes(2**24))  # 16 MiB; members of a gzip file follow one another
+
+
+@pytest.mark.parametrize(
+    ("head", "rule"),
+    [
+        (idx(np.zeros((2, 3, 3))), "must hold 18 bytes after its header, not 19 or more"),
+        (b"\0\0\x08\3" + b"\xff" * 12, "promises 79228162458924105385300197375 bytes: must be at most"),
+        (b"\0\0\x08\xff", "is not an idx file"),
+        (b"", "is not an idx file"),
+    ],
+)
+def test_a_gzip_bomb_is_refused_before_it_grows(tmp_path, head, rule):
+    path = tmp_path / "images.gz"
+    path.write_bytes(gzip.compress(head) + 128 * BLOCK)  # 2 MB that would become 2 GiB
+    with limited(2**28), pytest.raises(ValueError, match=f"images.gz.*{rule}"):
+        read_idx(path)
+
+
+def test_a_header_that_promises_much_takes_no_memory(tmp_path):
+    head = b"\0\0\x08\3" + np.array([2, 2**15, 2**15], ">u4").tobytes()  # 2 GiB
+    for name, content in (("images", head + b"1234"), ("images.gz", gzip.compress(head + b"1234"))):
+        (tmp_path / name).write_bytes(content)
+        with limited(2**28), pytest.raises(ValueError, match="must hold 2147483648 bytes .* not 4$"):
+            read_idx(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["images", "images.gz"])
+def test_a_data_file_is_a_regular_file(tmp_path, name):
+    (tmp_path / "zero").mkdir()
+    (tmp_path / "zero" / name).symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / name)
+    for path in (tmp_path / name, tmp_path / "zero" / name):
+        with limited(), pytest.raises(ValueError, match=f"{name}.*is not a regular file"):
+            read_idx(path)
+
+
+@pytest.mark.parametrize("name", [".lock", "train-labels-idx1-ubyte"])
+def test_links_in_the_cache_are_not_followed(mirror, tmp_path, name):
+    victim, cache = tmp_path / "victim", tmp_path / "cache"
+    victim.write_bytes(b"precious")
+    cache.mkdir()
+    (cache / name).symlink_to(victim)
+    if name == ".lock":
+        with pytest.raises(DataError, match=r"cannot store data in .*\.lock: is a symbolic link"):
+            ensure_files(TINY, cache)
+    else:
+        assert (ensure_files(TINY, cache) / name).read_bytes() == CONTENT[name]
+    assert victim.read_bytes() == b"precious"
+
+
+def test_a_pipe_in_the_cache_is_replaced(mirror, tmp_path):
+    name = "train-labels-idx1-ubyte"
+    os.mkfifo(tmp_path / name)
+    with limited():
+        assert (ensure_files(TINY, tmp_path) / name).read_bytes() == CONTENT[name]
 
 
 def test_an_unknown_name_lists_the_known_ones():

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import os
 import re
 import time
 import xml.etree.ElementTree as ElementTree
@@ -131,13 +132,13 @@ def test_an_unreadable_configuration_is_named_and_left_out(results):
 
 
 def test_a_report_reads_every_file_of_a_run_once(campaign, monkeypatch):
-    opened, real = Counter(), Path.open
+    opened, real = Counter(), os.open
 
     def opening(path, *arguments, **options):
-        opened[path] += 1
+        opened[Path(path)] += 1
         return real(path, *arguments, **options)
 
-    monkeypatch.setattr(Path, "open", opening)
+    monkeypatch.setattr(os, "open", opening)
     write_report(campaign)
     finished = list(campaign.glob("runs/*/summary.json"))
     for name in ("summary.json", "rounds.jsonl", "config.toml", "timings.jsonl"):
@@ -190,7 +191,7 @@ def test_files_are_written_and_are_what_they_claim(results):
 
 def test_the_page_needs_no_network(results):
     html = write_report(results).page.read_text()
-    outside = re.sub(r"<script>.*?</script>", "", html, flags=re.S)
+    outside = re.sub(r"<script[^>]*>.*?</script>", "", html, flags=re.S)
     assert "http" not in outside.replace("http-equiv", "")
     assert not re.search(r"<script[^>]+src|<link[^>]+href=\"(?!data:)", html)
 
@@ -202,7 +203,18 @@ def test_text_cannot_break_out_of_the_page():
     html = page.render(page.Content("<b>title", [exhibit], environment=[("<s>", "<s>")], notes=["</p><i>"]))
     outside = re.sub(r"<script>(?!alert).*?</script>", "", html, flags=re.S)
     assert not re.search(r"<(b|i|u|s)>|<script>alert", outside)
-    assert page._inline('"</script>"') == '"<\\/script>"'
+
+
+def test_inlined_json_has_no_sign_of_html_and_is_the_same_json():
+    text = "</SCRIPT></script ><!--<script>]]>&lt;\u2028\u2029\u202e'\""
+    inlined = page._data({text: [text, 0.5, None]})
+    assert not re.search("[<>&\u2028\u2029]", inlined)
+    assert json.loads(inlined) == {text: [text, 0.5, None]}
+
+
+def test_inlined_code_cannot_end_its_element():
+    code = page._code("'</script>' + '</SCRIPT >' + '<!--' + '<b>'\r\n1\r2")
+    assert code == "'\\x3c/script>' + '\\x3c/SCRIPT >' + '\\x3c!--' + '<b>'\n1\n2"
 
 
 # --- experiments -------------------------------------------------------------------------------------------

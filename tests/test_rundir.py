@@ -2,9 +2,11 @@
 
 import dataclasses
 import hashlib
+import io
 import json
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -15,11 +17,12 @@ import airfeel
 from airfeel import storage
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import load_config
-from airfeel.experiments.runs import checkpoint
+from airfeel.experiments.runs import checkpoint, files
 from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.reading import finished, read_aggregate, read_records
 from airfeel.experiments.runs.rundir import open_run
 from airfeel.simulation import Record
+from guards import limited
 
 CONFIG = load_config(None, {"rounds": 6})
 
@@ -218,6 +221,57 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="Not a directory"), open_run(CONFIG, tmp_path / "file"):
         pass
+
+
+HUGE = b"\x93NUMPY\x01\x00\x76\x00" + (
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (100000000000,), }".ljust(117) + b"\n"
+)  # 745 GiB
+
+
+def archive_of(**members):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+    return buffer.getvalue()
+
+
+def test_a_forged_checkpoint_with_a_right_checksum_takes_no_memory(tmp_path):
+    with open_run(CONFIG, tmp_path) as folder:
+        folder.restore()
+        write_rounds(folder, 1, 5)
+        content = archive_of(header=HUGE)
+        folder.checkpoint.write_bytes(content + hashlib.sha256(content).digest())
+        with limited():
+            assert folder.restore()[0] == 2
+        sentence = f"{folder.checkpoint}: is no state of airfeel: it is no whole archive of arrays"
+        assert folder.notes[0].startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("members", "rule"),
+    [
+        ({"size": np.array(10**11)}, "promises 100000000000 coefficients, more than 268435456"),
+        ({"size": np.array(-1)}, "promises -1 coefficients"),
+        ({"size": np.array([4, 4])}, "is not the aggregate of a round"),
+        ({"places": np.array([4], np.uint32)}, "is not the aggregate of a round"),
+        ({"values": np.array([1.0, 2.0, 3.0])}, "is not the aggregate of a round"),
+        ({"values": HUGE}, "is no whole archive of arrays"),
+        ({"values": None}, "is not the aggregate of a round"),
+    ],
+)
+def test_a_forged_aggregate_takes_no_memory(tmp_path, members, rule):
+    usual = {"size": np.array(4), "places": np.array([1], np.uint32), "values": np.array([2.0], np.float32)}
+    raw = {}
+    for name, value in {**usual, **members}.items():
+        if value is not None:
+            buffer = io.BytesIO()
+            np.save(buffer, value)
+            raw[name] = value if isinstance(value, bytes) else buffer.getvalue()
+    (tmp_path / "aggregates").mkdir()
+    (tmp_path / "aggregates" / "round-000001.npz").write_bytes(archive_of(**raw))
+    with limited(), pytest.raises(files.Unreadable, match=f"round-000001.npz: {rule}"):
+        read_aggregate(tmp_path, 1)
 
 
 def test_records_and_aggregates_come_back(tmp_path):

@@ -108,7 +108,7 @@ class Heard(Silent):
 
 def test_a_run_with_a_part_of_one_s_own_goes_on_from_its_state(config, tmp_path, monkeypatch):
     real = runner.assemble
-    monkeypatch.setattr(runner, "assemble", lambda config: replace(real(config), optimizer=Counting()))
+    monkeypatch.setattr(runner, "assemble", lambda *given: replace(real(*given), optimizer=Counting()))
     whole = execute(config, tmp_path / "whole")
     execute(config, tmp_path / "parts", stop=stop_after(7))
     heard = Heard()

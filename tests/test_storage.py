@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import io
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -18,6 +19,7 @@ import airfeel as af
 from airfeel import storage
 from airfeel.beliefs.chains import ChainParams
 from airfeel.receivers.tsaga import TSAGAState
+from guards import limited
 from modeldata import Model, stream_of
 
 MODEL = Model(size=200, ratio=0.5, activity=0.2, p01=0.05, beta=0.05)
@@ -354,3 +356,32 @@ def test_nothing_is_imported_because_a_file_names_it(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+# --- something else in the place of the file ---------------------------------------------------------------
+
+
+def test_an_endless_file_is_refused(tmp_path):
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "hole").touch()
+    os.truncate(tmp_path / "hole", 2**42)
+    for name in ("zero", "pipe", "hole"):
+        with limited(), pytest.raises(OSError, match=f"{name}: is (not a regular file|larger than)"):
+            af.load_state(tmp_path / name)
+
+
+def test_a_length_that_is_promised_takes_no_memory(tmp_path):
+    with zipfile.ZipFile(tmp_path / "forged", "w") as archive:
+        archive.writestr("header.npy", npy((10**11,)))  # 745 GiB
+    with limited():
+        assert "is no state of airfeel" in refused(tmp_path / "forged")
+
+
+def test_a_state_is_not_written_through_a_link(tmp_path):
+    (tmp_path / "victim").write_text("precious")
+    for name in ("state.npz", "state.npz.tmp", f"state.npz.{os.getpid()}.tmp"):
+        (tmp_path / name).symlink_to("victim")
+    af.save_state(tmp_path / "state.npz", RECEIVERS[0].init(3))
+    assert (tmp_path / "victim").read_text() == "precious"
+    assert af.load_state(tmp_path / "state.npz").size == 3

@@ -22,9 +22,12 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
+from airfeel import _files
+
 Target = TypeVar("Target", bound=Callable[..., Any])
 
 REQUIRED: Any = dataclasses.MISSING  # the default of an option that has none
+_SOURCE = 2**26  # bytes of a module's source at most
 
 
 def option(default: Any = REQUIRED, help: str = "", *, section: str = "") -> Any:
@@ -87,7 +90,7 @@ class Part:
         """Return a hash of the source file that defines the part, empty where there is none."""
         try:
             path = inspect.getsourcefile(self.target)
-            content = b"" if path is None else _read(path)
+            content = b"" if path is None else _files.read_bytes(path, _SOURCE)
         except (TypeError, OSError):
             content = b""
         return hashlib.sha256(content).hexdigest() if content else ""
@@ -262,11 +265,6 @@ def _help(annotation: Any) -> str:
         return ""
     found = (getattr(item, "description", None) for item in annotation.__metadata__)
     return next((text for text in found if text), "")
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 SCHEMES = Registry("scheme", "airfeel.schemes", ("airfeel.schemes",), ("init", "plan", "encode", "decode"))

@@ -6,20 +6,20 @@ modules that are imported already and that belong to airfeel or are trusted by t
 cannot be longer than the file.
 """
 
-import contextlib
 import dataclasses
 import io
 import json
-import math
 import os
 import sys
 import types
-import zipfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
+
+from airfeel import _files
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -43,17 +43,7 @@ def save_state(path: str | os.PathLike[str], state: Any) -> None:
     """
     if not _is_record(type(state)):
         raise ValueError(f"state = {state!r}: must be a frozen dataclass, such as a receiver's state")
-    content = to_bytes(state)
-    temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+    _files.write_atomically(Path(path), to_bytes(state))
 
 
 def load_state(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
@@ -71,9 +61,10 @@ def load_state(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> 
     ------
     ValueError
         Where the file is not a state, or names a class that is not trusted.
+    OSError
+        Where there is no such file, or something in its place that is none, such as a device.
     """
-    with open(path, "rb") as file:
-        content = file.read()
+    content = _files.read_bytes(path)
     try:
         return from_bytes(content, trusted)
     except ValueError as error:
@@ -90,9 +81,9 @@ def to_bytes(value: Any) -> bytes:
 def from_bytes(content: bytes, trusted: Sequence[str] = ()) -> Any:
     """Undo :func:`to_bytes`; whatever else the content is, there is one ValueError."""
     try:
-        arrays = _read(content)
-    except Exception as error:  # no list of what a forged archive can provoke would be complete
-        raise ValueError(f"is no state of airfeel ({error})") from None
+        arrays = _files.read_arrays(content)
+    except _files.Unreadable as error:
+        raise ValueError(f"is no state of airfeel: it {error.strerror}") from None
     return unpack(arrays, trusted)
 
 
@@ -238,28 +229,3 @@ def _fits(value: Any, hint: Any) -> bool:
             not (arguments and every) or all(_fits(item, arguments[0]) for item in value)
         )
     return True
-
-
-def _read(content: bytes) -> Arrays:
-    """Return the arrays of an archive, none of which may claim to be longer than it is."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        entries = archive.infolist()
-        if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
-            raise ValueError("its arrays are compressed")
-        if sum(entry.file_size for entry in entries) > len(content):
-            raise ValueError("its arrays are longer than the file")
-        return {entry.filename.removesuffix(".npy"): _read_array(archive.read(entry)) for entry in entries}
-
-
-def _read_array(content: bytes) -> NDArray[Any]:
-    """Return an array in NumPy's own format; its length is checked before there is memory for it."""
-    file = io.BytesIO(content)
-    version = np.lib.format.read_magic(file)
-    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = reader(file)
-    length = math.prod(shape) * dtype.itemsize
-    if dtype.hasobject or not dtype.itemsize or length != len(content) - file.tell():
-        raise ValueError("an array is not as long as it says")
-    file.seek(0)
-    array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-    return array

@@ -1,13 +1,17 @@
 """The same sweep on a real Dask cluster over TCP on loopback, one of its two workers killed on the way."""
 
-import contextlib
+import http.server
 import json
+import socket
+import socketserver
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
+from airfeel.experiments.campaigns.engines import check_engine
 from experiments.sweeps import finished, interrupt, sweep, write_sweep
 
 
@@ -24,21 +28,27 @@ def wait_for(condition, seconds=60):
 
 
 @pytest.fixture
-def cluster(tmp_path):
-    """A scheduler with two worker processes: its address and the processes of the workers."""
+def scheduler(tmp_path):
+    """A scheduler without workers: its address and its process."""
     notice = tmp_path / "scheduler.json"
-    with contextlib.ExitStack() as stack:
-        options = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(notice))
-        processes = [start("scheduler", *options)]
-        stack.callback(end, processes)
+    options = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(notice))
+    process = start("scheduler", *options)
+    try:
         wait_for(lambda: notice.exists() and notice.read_text().endswith("}"))
-        address = json.loads(notice.read_text())["address"]
-        place = ("--local-directory", str(tmp_path / "spill"), "--no-dashboard")
-        processes += [
-            start("worker", address, "--nthreads", "1", "--no-nanny", "--host", "127.0.0.1", *place)
-            for _ in range(2)
-        ]
-        yield address, processes[1:]
+        yield json.loads(notice.read_text())["address"], process
+    finally:
+        end([process])
+
+
+@pytest.fixture
+def cluster(scheduler, tmp_path):
+    """A scheduler with two worker processes: its address and the processes of the workers."""
+    address, _ = scheduler
+    place = ("--local-directory", str(tmp_path / "spill"), "--no-dashboard")
+    options = ("--nthreads", "1", "--no-nanny", "--host", "127.0.0.1", *place)
+    workers = [start("worker", address, *options) for _ in range(2)]
+    yield address, workers
+    end(workers)
 
 
 def end(processes):
@@ -102,15 +112,107 @@ def test_a_scheduler_without_workers_is_refused(tmp_path, cluster):
     assert f"--engine {address}: the scheduler has no worker; start some with: dask worker" in ended.stderr
 
 
+FORM = "must be the address of a Dask scheduler, such as tcp://host:8786"
+
+
 @pytest.mark.parametrize(
-    ("address", "sentence"),
+    "address",
     [
-        ("here", "--engine here: must be the address of a Dask scheduler, such as tcp://host:8786"),
-        ("tcp://127.0.0.1:1", "--engine tcp://127.0.0.1:1: no Dask scheduler answers there"),
+        "here", "http://127.0.0.1:8786", "tcp:", "tcp://", "tcp://host", "tcp://host:", "tcp://:8786",
+        "tcp://host:notaport", "tcp://host:0", "tcp://host:-1", "tcp://host:99999", "tcp://[::1", "tcp://::1",
+        "tcp://[::1]", "tcp://my host:8786", " tcp://host:8786", "tcp://host:8786 ", "tcp://host\n:8786",
+        "tcp://host:8786/path", "tcp://host:8786?a=b", "tcp://me@host:8786", "tcp://h\u00f6st:8786", "",
     ],
-)
-def test_a_wrong_address_is_one_sentence(tmp_path, address, sentence):
-    ended = sweep(write_sweep(tmp_path), tmp_path / "out", "--engine", address)
+)  # fmt: skip
+def test_what_is_no_address_is_one_sentence(tmp_path, address):
+    ended = sweep(write_sweep(tmp_path), tmp_path / "out", f"--engine={address}")
     assert ended.returncode == 2
-    assert sentence in ended.stderr
-    assert "Traceback" not in ended.stderr
+    assert ended.stderr == f"airfeel: --engine {address}: {FORM}\n"
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:8786", "tls://[::1]:8786", "tcp://a-b.example.org:1"])
+def test_addresses_of_every_form_are_tried(address):
+    check_engine(address)
+
+
+class Silent(socketserver.BaseRequestHandler):
+    """Accepts, and never answers."""
+
+    def handle(self):
+        while self.request.recv(1024):
+            pass
+
+
+class Greeting(Silent):
+    """Speaks first, of something else."""
+
+    def handle(self):
+        self.request.sendall(b"SSH-2.0-OpenSSH_9.2 and more that is not of Dask\r\n")
+        super().handle()
+
+
+class Short(Silent):
+    """Begins a message of Dask's length and leaves it at that."""
+
+    def handle(self):
+        self.request.sendall((1000).to_bytes(8, "little") + bytes(16))
+        super().handle()
+
+
+@pytest.fixture
+def served(request):
+    """The address of a server that is not Dask's."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), request.param) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield f"tcp://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    "served", [Silent, Greeting, Short, http.server.SimpleHTTPRequestHandler], indirect=True
+)
+def test_a_server_that_is_not_dask_s_is_one_sentence(tmp_path, served):
+    refused(begin(write_sweep(tmp_path), tmp_path / "out", served), served)
+
+
+def test_nobody_at_an_address_is_one_sentence(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as once:
+        address = f"tcp://127.0.0.1:{once.getsockname()[1]}"
+    refused(begin(write_sweep(tmp_path), tmp_path / "out", address), address)
+
+
+def test_a_worker_is_no_scheduler(tmp_path, cluster):
+    import distributed
+
+    address, _ = cluster
+    wait_for(lambda: connected(address) == 2)
+    with distributed.Client(address) as client:
+        worker = next(iter(client.scheduler_info()["workers"]))
+    refused(begin(write_sweep(tmp_path), tmp_path / "out", worker), worker)
+
+
+def refused(campaign, address):
+    """The campaign ends by itself with one sentence; the time is only a guard against waiting for ever."""
+    _, errors = campaign.communicate(timeout=100)
+    assert campaign.returncode == 2, errors
+    last = errors.strip().splitlines()[-1]
+    assert last.startswith(f"airfeel: --engine {address}: no Dask scheduler answers there")
+    assert len(errors.strip().splitlines()) == 2, errors  # and what the campaign set out to do
+
+
+def test_runs_say_that_their_scheduler_was_lost(tmp_path, scheduler, cluster):
+    address, process = scheduler
+    path, out = write_sweep(tmp_path, rounds=100_000), tmp_path / "out"
+    wait_for(lambda: connected(address) == 2)
+    campaign = begin(path, out, address)
+    wait_for(lambda: len(list(out.glob("runs/*/rounds.jsonl"))) == 2)
+    process.kill()
+    _, errors = campaign.communicate(timeout=100)
+    assert campaign.returncode == 1
+    summary = errors[errors.index("airfeel: ") :].strip().splitlines()
+    assert summary[0] == "airfeel: 12 of 12 runs failed"
+    sentence = f"the Dask scheduler at {address} was lost; the same command continues this run"
+    assert [line.partition(": ")[2] for line in summary[1:]] == [sentence] * 12
+    assert "Traceback" not in errors
+    assert "Cancelled" not in errors

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from airfeel.experiments.runs.files import write_atomically
 from airfeel.experiments.studies.inspection import (
     AggregateStatistics,
     Recorded,
@@ -49,7 +50,7 @@ def inspect(
     folder = run / "inspection" if out is None else out
     folder.mkdir(parents=True, exist_ok=True)
     text = encoding.dumps(facts, indent=2)
-    (folder / "inspection.json").write_text(text + "\n", encoding="utf-8")
+    write_atomically(folder / "inspection.json", f"{text}\n".encode())
     print(text if json else f"{table(facts)}\n\n{facts['verdict']}")
     _draw(folder, recorded, found, recovery)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from airfeel import _files
 from airfeel.config import mistakes
 from airfeel.config.parts import SEAMS, choose
 from airfeel.config.schema import Config, config_class
@@ -89,7 +90,7 @@ def parse_override(text: str) -> tuple[str, Any]:
 def _read(path: Path) -> dict[str, Any]:
     """Return the content of a TOML file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(_files.read_text(path))
     except OSError as error:
         raise ValueError(f"{path}: cannot be read as a configuration file ({error.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -1,6 +1,7 @@
 """Images with labels: the named data sets, folders of idx files, and a user's own arrays."""
 
 import gzip
+import io
 import math
 import zlib
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from airfeel import _checks
+from airfeel import _checks, _files
 from airfeel.learning.fetch import ensure, is_present
 from airfeel.learning.sources import CATALOGUE, DatasetFiles
 from airfeel.learning.tasks import DataShape
@@ -164,18 +165,32 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     big-endian 32-bit number, then the bytes of the array.
     """
     try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        with _files.opened(path) as file:
+            return _read_idx(path, gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise _checks.reject("dataset", str(path), f"is damaged: {error}") from None
-    ndim = content[3] if len(content) >= 4 else 0
-    if content[:3] != b"\0\0\x08" or not 1 <= ndim <= 4 or len(content) < 4 + 4 * ndim:
+    except _files.Unreadable as error:
+        raise _checks.reject("dataset", str(path), str(error.strerror)) from None
+
+
+def _read_idx(path: Path, stream: io.BufferedIOBase) -> NDArray[np.uint8]:
+    """Read no more than the header promises, and one byte to see that nothing follows."""
+    head = stream.read(4)
+    ndim = head[3] if len(head) == 4 else 0
+    sizes = stream.read(4 * ndim)
+    if head[:3] != b"\0\0\x08" or not 1 <= ndim <= 4 or len(sizes) < 4 * ndim:
         raise _checks.reject("dataset", str(path), "is not an idx file of unsigned bytes")
-    shape = tuple(int(n) for n in np.frombuffer(content, ">u4", ndim, offset=4))
-    body = len(content) - 4 - 4 * ndim
-    if body != math.prod(shape):
-        rule = f"must hold {math.prod(shape)} bytes after its header, not {body}"
+    shape = tuple(int(n) for n in np.frombuffer(sizes, ">u4"))
+    promised = math.prod(shape)
+    if promised > _files.memory():
+        rule = f"promises {promised} bytes: must be at most this machine's memory, {_files.memory()}"
         raise _checks.reject("dataset", str(path), rule)
-    return np.frombuffer(content, np.uint8, offset=4 + 4 * ndim).reshape(shape)
+    body = _files.read_some(stream, promised + 1)
+    if len(body) != promised:
+        more = " or more" if len(body) > promised else ""
+        rule = f"must hold {promised} bytes after its header, not {len(body)}{more}"
+        raise _checks.reject("dataset", str(path), rule)
+    return np.frombuffer(body, np.uint8).reshape(shape)
 
 
 def _images(argument: str, value: ArrayLike) -> NDArray[np.uint8]:

@@ -13,7 +13,6 @@ import http.client
 import logging
 import lzma
 import os
-import secrets
 import shutil
 import subprocess
 import tarfile
@@ -24,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from airfeel import _checks
+from airfeel import _checks, _files
 from airfeel.learning.sources import CATALOGUE, DatasetFiles, File, sources_of
 from airfeel.registry import DATASETS
 
@@ -120,7 +119,7 @@ def _missing(dataset: DatasetFiles, folder: Path) -> list[File]:
 
 def _is_valid(path: Path, file: File) -> bool:
     try:
-        with path.open("rb") as stream:
+        with _files.opened(path) as stream:
             size = os.fstat(stream.fileno()).st_size
             return size == file.size and hashlib.file_digest(stream, "sha256").hexdigest() == file.sha256
     except OSError:
@@ -129,16 +128,8 @@ def _is_valid(path: Path, file: File) -> bool:
 
 def _store(content: bytes, path: Path) -> None:
     """Write ``content`` under its final name: all of it or nothing."""
-    part = path.with_name(f".part-{path.name}-{secrets.token_hex(4)}")
     with _storing(path.parent):
-        try:
-            with part.open("xb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        _files.write_atomically(path, content)
 
 
 @contextlib.contextmanager
@@ -147,7 +138,7 @@ def _storing(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        trouble = error.strerror or error
+        trouble = error if isinstance(error, _files.Unreadable) else error.strerror or error
         raise DataError(
             f"cannot store data in {folder}: {trouble}. "
             f"Set AIRFEEL_DATA to a folder with enough room that you may write to."
@@ -168,13 +159,13 @@ def _workplace(folder: Path) -> Iterator[Path]:
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Let one process fetch at a time; its successor removes what a killed one left behind."""
-    with _storing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / ".lock").open("w")
-    with lock:
+    with contextlib.ExitStack() as stack:
+        with _storing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context(_files.lock_file(folder / ".lock"))
         if _flock(lock.fileno()):
-            for leftover in [*folder.glob(".part-*"), *folder.glob(".incoming-*")]:
-                if leftover.is_dir():
+            for leftover in [*folder.glob("*-ubyte.*.tmp"), *folder.glob(".incoming-*")]:
+                if leftover.is_dir() and not leftover.is_symlink():
                     shutil.rmtree(leftover)
                 else:
                     leftover.unlink()

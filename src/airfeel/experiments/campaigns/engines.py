@@ -1,5 +1,7 @@
 """Where many runs are computed: processes on this machine, or a Dask cluster. Both are standard executors."""
 
+import asyncio
+import logging
 import math
 import multiprocessing
 import os
@@ -7,14 +9,15 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor, wait
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 from airfeel.workers import available_cores
 
-_LONGEST_WAIT = 10  # seconds for a scheduler to answer
+_LONGEST_WAIT = 10.0  # seconds for a scheduler to answer
 _PAUSE = 0.5  # seconds between the questions of a run to the scheduler: a round can be as short as an answer
 
 _stop: Any = None  # in worker processes: the event by which their campaign asks them to stop
@@ -34,6 +37,8 @@ class Engine:
         Ends the work on the given futures after the rounds under way, and returns when it has ended.
     stopping
         Tells a run, in the worker that computes it, whether it is to end.
+    explain
+        Says in one sentence why a run failed.
     """
 
     executor: Executor
@@ -41,18 +46,36 @@ class Engine:
     workers: int
     stop: Callable[[Iterable["Future[Any]"]], None]
     stopping: Callable[[], bool]
+    explain: Callable[[Exception], str]
 
 
 def check_engine(url: str | None) -> None:
     """Refuse an address that cannot be a Dask scheduler, before anything is computed."""
     if url is None:
         return
-    if not url.startswith(("tcp://", "tls://")):
+    if not _is_address(url):
         raise ValueError(f"--engine {url}: must be the address of a Dask scheduler, such as tcp://host:8786")
     try:
         import distributed  # noqa: F401
     except ImportError as error:
         raise ImportError("a Dask cluster needs distributed: pip install 'airfeel[dask]'") from error
+
+
+def _is_address(url: str) -> bool:
+    """Whether ``url`` has a scheme that Dask speaks, a host and a port, and nothing else."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:  # brackets without an end, a port that is no number
+        return False
+    plain = url.isascii() and url.isprintable() and " " not in url
+    return plain and parts.scheme in ("tcp", "tls") and bool(host and port) and _rest(parts) == ""
+
+
+def _rest(parts: SplitResult) -> str:
+    """Return what an address has beside scheme, host and port."""
+    user = parts.netloc.rpartition("@")[0]
+    return user + parts.path + parts.query + parts.fragment
 
 
 @contextmanager
@@ -79,7 +102,11 @@ def _processes(workers: int) -> Iterator[Engine]:
             event.set()
             pool.shutdown(wait=True, cancel_futures=True)
 
-        yield Engine(pool, "processes", workers, stop, _stop_asked)
+        yield Engine(pool, "processes", workers, stop, _stop_asked, _in_words)
+
+
+def _in_words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _stop_asked() -> bool:
@@ -106,28 +133,81 @@ def _end_with_parent() -> None:
 def _cluster(url: str) -> Iterator[Engine]:
     import distributed
 
-    try:
-        client = distributed.Client(url, timeout=_LONGEST_WAIT)
-    except (OSError, TimeoutError) as error:
-        raise ValueError(
-            f"--engine {url}: no Dask scheduler answers there ({type(error).__name__})"
-        ) from None
-    with client:
-        slots = sum(client.ncores().values())
-        if not slots:
-            raise ValueError(
-                f"--engine {url}: the scheduler has no worker; start some with: dask worker {url}"
-            )
-        executor = client.get_executor(pure=False)
-        event = distributed.Event(client=client)
+    with _muted("distributed"):
+        _knock(url)
+        with ExitStack() as stack:
+            try:
+                client = stack.enter_context(distributed.Client(url, timeout=_LONGEST_WAIT))
+                slots = sum(client.ncores().values())
+            except (OSError, CancelledError) as error:
+                raise _silent(url, error) from None
+            if not slots:
+                raise ValueError(
+                    f"--engine {url}: the scheduler has no worker; start some with: dask worker {url}"
+                )
+            yield _dask_engine(url, client, slots)
 
-        def stop(futures: Iterable["Future[Any]"]) -> None:
-            # Nothing is cancelled: a worker would go on with a cancelled run, unseen, to its last round.
+
+def _dask_engine(url: str, client: Any, slots: int) -> Engine:
+    import distributed
+
+    event = distributed.Event(client=client)
+
+    def stop(futures: Iterable["Future[Any]"]) -> None:
+        # Nothing is cancelled: a worker would go on with a cancelled run, unseen, to its last round.
+        with suppress(OSError):  # of a scheduler that is lost: its runs have ended for us
             event.set()
             wait(futures)
             event.clear()
 
-        yield Engine(executor, "dask", slots, stop, _AskScheduler(event))
+    def explain(error: Exception) -> str:
+        # Nobody cancels runs, so a cancelled one is one that the client gave up together with its scheduler.
+        if isinstance(error, CancelledError):
+            return f"the Dask scheduler at {url} was lost; the same command continues this run"
+        return _in_words(error)
+
+    executor = client.get_executor(pure=False)
+    return Engine(executor, "dask", slots, stop, _AskScheduler(event), explain)
+
+
+def _knock(url: str) -> None:
+    """Make sure that a Dask scheduler answers: to anything else the client would listen for minutes."""
+    try:
+        answer = asyncio.run(asyncio.wait_for(_ask_who(url), _LONGEST_WAIT))
+    except Exception as error:  # whatever somebody else's protocol makes of ours
+        raise _silent(url, error) from None
+    if not isinstance(answer, dict) or answer.get("type") != "Scheduler":
+        raise ValueError(f"--engine {url}: no Dask scheduler answers there, but something else does")
+
+
+async def _ask_who(url: str) -> Any:
+    from distributed import Security
+    from distributed.comm import connect
+    from distributed.core import send_recv
+
+    comm = await connect(url, timeout=_LONGEST_WAIT, **Security().get_connection_args("client"))
+    try:
+        return await send_recv(comm, op="identity")
+    finally:
+        comm.abort()
+
+
+def _silent(url: str, error: BaseException) -> ValueError:
+    return ValueError(f"--engine {url}: no Dask scheduler answers there ({type(error).__name__})")
+
+
+@contextmanager
+def _muted(name: str) -> Iterator[None]:
+    """Keep a library's log to itself for a while: what matters in it becomes a sentence of ours."""
+    loggers = [logging.getLogger(each) for each in logging.root.manager.loggerDict if each.startswith(name)]
+    before = [(logger, logger.disabled) for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in before:
+            logger.disabled = disabled
 
 
 class _AskScheduler:

@@ -101,9 +101,9 @@ def remember_experiment(experiment: Experiment, out: Path, runs: Sequence[Work])
 def _read_begun(path: Path) -> Begun | None:
     """Return an experiment with its runs; None where the list of them is not what was written."""
     try:
-        rows = json.loads(path.with_suffix(".json").read_bytes())
+        rows = json.loads(files.read_text(path.with_suffix(".json"), files.LIST))
         members = [Member(**row) for row in rows]
-    except (ValueError, TypeError):
+    except (OSError, ValueError, TypeError):
         return None
     kinds = [tuple(map(type, member)) for member in members]
     if any(kind != (str, str, int, str) for kind in kinds) or any("/" in member.label for member in members):

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
+from airfeel.experiments.runs import files
 from airfeel.experiments.runs.progress import Display, duration
 from airfeel.experiments.runs.work import Work
 
@@ -63,7 +64,7 @@ class Overview(Display):
         try:
             size = path.stat().st_size
             if self._seen.get(label, (-1, 0))[0] != size:
-                self._seen[label] = size, path.read_bytes().count(b"\n")
+                self._seen[label] = size, sum(line.endswith(b"\n") for line in files.read_lines(path))
         except OSError:
             return 0
         return self._seen[label][1]

@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError, model_validator
 from airfeel.config import mistakes, toml
 from airfeel.config.sections import Section
 from airfeel.experiments.campaigns.kinds import KINDS
+from airfeel.experiments.runs import files
 from airfeel.experiments.runs.work import Work
 from airfeel.ranges import Count
 
@@ -171,7 +172,7 @@ def read_experiment(path: Path) -> Experiment:
         With one sentence per mistake.
     """
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        tree = tomllib.loads(files.read_text(path))
     except OSError as error:
         raise ValueError(f"{path}: cannot be read as an experiment file ({error.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -78,6 +78,8 @@ def write_results(results: ResultsFolder) -> Path:
             known = before.get(source)
             blocks[source] = _block(results.run(label), experiment, keys) if known is None else known
         table = heading + b"".join(blocks.values())
+        for name in (path.name, index.name):
+            files.remove_leftovers(out, f"{name}*")
         files.write_atomically(path, table)
         files.write_atomically(index, _index(blocks, table))
     return path
@@ -121,7 +123,7 @@ def _index(blocks: Mapping[Source, bytes], table: bytes) -> bytes:
 def _read_blocks(path: Path, index: Path, heading: bytes) -> dict[Source, bytes]:
     """Return the lines of the present table by source; none where table, index and heading do not fit."""
     try:
-        table, facts = path.read_bytes(), json.loads(index.read_bytes())
+        table, facts = files.read_bytes(path), json.loads(files.read_text(index, files.LIST))
         known = (facts["airfeel"], facts["sha256"])
         if known != (airfeel.__version__, hashlib.sha256(table).hexdigest()) or not table.startswith(heading):
             return {}

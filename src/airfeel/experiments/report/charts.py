@@ -1,10 +1,12 @@
 """A figure is a description; one chart of it serves page, PNG and SVG. Needs the extra ``report``."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from airfeel.config import toml
+from airfeel.experiments.runs import files
 
 try:
     import altair
@@ -79,10 +81,17 @@ class Drawing:
 def save_images(spec: dict[str, Any], stem: Path) -> list[Path]:
     """Write a Vega-Lite description as ``stem.png`` and ``stem.svg``, on white."""
     png, svg = stem.with_suffix(".png"), stem.with_suffix(".svg")
-    drawn = vl_convert.vegalite_to_svg(spec | {"background": "white"}, vl_version=vega_lite_version())
-    svg.write_text(drawn, encoding="utf-8")
-    png.write_bytes(vl_convert.svg_to_png(drawn, scale=2))
+    spec = drawable(spec | {"background": "white"})
+    drawn = vl_convert.vegalite_to_svg(spec, vl_version=vega_lite_version())
+    files.write_atomically(svg, drawn.encode())
+    files.write_atomically(png, vl_convert.svg_to_png(drawn, scale=2))
     return [png, svg]
+
+
+def drawable(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a description with blanks for line separators, which Vega's expressions cannot hold."""
+    text = json.dumps(spec, ensure_ascii=False).replace("\u2028", " ").replace("\u2029", " ")
+    return dict(json.loads(text))
 
 
 def vega_lite_version() -> str:

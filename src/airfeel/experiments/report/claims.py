@@ -11,12 +11,12 @@ import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib import resources
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import BeforeValidator, Field
 
+from airfeel._files import read_shipped
 from airfeel.config.sections import Section
 from airfeel.experiments.campaigns.collect import Collected, Line
 from airfeel.experiments.report.means import interval
@@ -127,7 +127,7 @@ class Verdict:
 
 def shipped_claims() -> list[Claim]:
     """Return the claims of the paper, in order of number."""
-    text = (resources.files("airfeel.experiments.report") / "claims.toml").read_text(encoding="utf-8")
+    text = read_shipped("airfeel.experiments.report", "claims.toml")
     claims = [Claim.model_validate(entry) for entry in tomllib.loads(text)["claims"]]
     return sorted(claims, key=lambda claim: claim.number)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from airfeel.experiments.campaigns.collect import Collected
+from airfeel.experiments.runs import files
 from airfeel.experiments.runs.progress import duration
 from airfeel.experiments.runs.reading import FinishedRun
 
@@ -57,7 +58,7 @@ def curve_cost_table(collected: Collected) -> Table:
 def campaign(folder: Path) -> str:
     """Return in words how long the whole campaign took; empty where nobody noted it."""
     try:
-        facts: dict[str, Any] = json.loads((folder / "campaign.json").read_bytes())
+        facts: dict[str, Any] = json.loads(files.read_text(folder / "campaign.json"))
         seconds, workers = float(facts["seconds"]), int(facts["workers"])
     except (OSError, ValueError, TypeError, KeyError):
         return ""

@@ -3,9 +3,9 @@
 import os
 import platform
 from importlib import metadata
-from pathlib import Path
 
 import airfeel
+from airfeel import _files
 
 
 def environment() -> list[tuple[str, str]]:
@@ -23,7 +23,7 @@ def environment() -> list[tuple[str, str]]:
 def _processor() -> str:
     """Return the processor's trade name where the system tells it, else its kind."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = _files.read_bytes("/proc/cpuinfo", _files.SETTINGS).decode(errors="replace").splitlines()
     except OSError:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -1,24 +1,25 @@
 """The report's HTML: one file, no network, light and dark, from phone to wide screen and paper."""
 
 import json
+import re
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from html import escape
-from importlib import resources
+from typing import Any
 
-from airfeel.experiments.report.charts import Drawing, javascript
+from airfeel._files import read_shipped
+from airfeel.experiments.report.charts import Drawing, drawable, javascript
 from airfeel.experiments.report.claims import Verdict
 from airfeel.experiments.report.claims_html import claims_section
 from airfeel.experiments.report.curves import CurveDrawing
 from airfeel.experiments.report.exhibits import Exhibit, Table
 from airfeel.experiments.report.tables import html_table
 
-# The browser itself then refuses every request; Vega compiles its expressions, hence unsafe-eval.
-_POLICY = (
-    "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; "
-    "script-src 'unsafe-inline' 'unsafe-eval'"
-)
+# What JSON may hold and a page must not show as it is: the signs of HTML, and two ends of a line.
+_ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 _HINT = (
     "Click in a legend to hide or show, double click for one alone. Drag a plot to move it; zoom with Ctrl "
     "and wheel, or with the buttons. Bands are 95 % confidence intervals over seeds."
@@ -41,22 +42,21 @@ class Content:
 def render(content: Content) -> str:
     """Return the whole page as one string."""
     drawings = [drawing for exhibit in content.exhibits for drawing in exhibit.drawings]
-    data = json.dumps(
-        {d.figure.name: d.payload() for d in drawings}, separators=(",", ":"), ensure_ascii=False
-    )
+    figures = {d.figure.name: drawable(d.payload()) for d in drawings}
+    style, scripts = _part("page.css"), [_code(javascript()), _code(_part("page.js"))]
     return "\n".join(
         [
             "<!doctype html>",
             '<html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
+            f'<meta http-equiv="Content-Security-Policy" content="{_policy(style, scripts)}">',
             '<link rel="icon" href="data:,">',
-            f"<title>{escape(content.title)}</title><style>{_part('page.css')}</style></head><body>",
+            f"<title>{escape(content.title)}</title><style>{style}</style></head><body>",
             *_head(content),
             *(_exhibit(exhibit) for exhibit in content.exhibits),
             *_foot(content),
-            f"<script>{_inline(javascript())}</script>",
-            f"<script>const FIGURES = {_inline(data)};\n{_inline(_part('page.js'))}</script>",
+            f'<script id="figures" type="application/json">{_data(figures)}</script>',
+            *(f"<script>{script}</script>" for script in scripts),
             "</body></html>\n",
         ]
     )
@@ -131,9 +131,26 @@ def _titled(table: Table) -> str:
 
 @cache
 def _part(name: str) -> str:
-    return (resources.files("airfeel.experiments.report") / "web" / name).read_text(encoding="utf-8")
+    return read_shipped("airfeel.experiments.report", f"web/{name}")
 
 
-def _inline(code: str) -> str:
-    """Keep a script's own text from ending its element early."""
-    return code.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+def _policy(style: str, scripts: Sequence[str]) -> str:
+    """Return what the browser may do with the page: run these scripts, and ask nobody for anything."""
+    rules = {"default-src": "'none'", "base-uri": "'none'", "img-src": "data:", "style-src": _hash(style)}
+    rules["script-src"] = " ".join(map(_hash, scripts))
+    return "; ".join(f"{name} {value}" for name, value in rules.items())
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def _data(value: Any) -> str:
+    """Return JSON in which nothing can end its element, or begin another."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).translate(_ESCAPED)
+
+
+def _code(script: str) -> str:
+    """Keep a script's own text from ending its element early; the browser hashes lines that end with LF."""
+    safe = re.sub(r"<(?=/script|!--)", r"\\x3c", script, flags=re.IGNORECASE)
+    return safe.replace("\r\n", "\n").replace("\r", "\n")

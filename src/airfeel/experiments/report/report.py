@@ -71,7 +71,7 @@ def write_report(folder: Path, title: str = "airfeel results") -> Report:
         if verdicts:
             data.append(folder / "claims.json")
             write_atomically(data[-1], to_json(verdicts).encode())
-        write_atomically(folder / "report.html", page.render(content).encode())
+        write_atomically(folder / "report.html", page.render(content).encode(errors="replace"))
     return Report(folder / "report.html", data, images, exhibits, verdicts, left_out)
 
 

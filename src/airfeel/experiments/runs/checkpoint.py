@@ -38,7 +38,7 @@ def load(path: Path, trusted: Sequence[str] = ()) -> tuple[Any, dict[str, Any]]:
 
     ``trusted`` names the modules beside airfeel whose dataclasses the state may hold.
     """
-    data = path.read_bytes()
+    data = files.read_bytes(path)
     content, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if hashlib.sha256(content).digest() != digest:
         raise Damaged(f"{path} is damaged: its checksum does not match")

@@ -1,31 +1,55 @@
-"""Files that are whole or absent, and locks that die with their process."""
+"""The files of a run: whole or absent, never through a link, and trouble with them in one sentence."""
 
-import fcntl
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from airfeel._files import (
+    LIST,
+    Unreadable,
+    append_line,
+    cut,
+    digest_lines,
+    digest_start,
+    locked,
+    read_arrays,
+    read_bytes,
+    read_lines,
+    read_text,
+    refuse,
+    sync,
+    sync_folder,
+    write_atomically,
+)
+
+__all__ = [
+    "LIST",
+    "RunError",
+    "Stamp",
+    "Unreadable",
+    "append_line",
+    "cut",
+    "digest_lines",
+    "digest_start",
+    "explained",
+    "locked",
+    "read_arrays",
+    "read_bytes",
+    "read_lines",
+    "read_text",
+    "refuse",
+    "remove_leftovers",
+    "stamp",
+    "sync",
+    "sync_folder",
+    "write_atomically",
+]
 
 Stamp = tuple[int, ...]
 
 
 class RunError(Exception):
     """A run cannot go on for a reason the user can mend; the message is one clear sentence."""
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace ``path`` by ``data``: after a crash the old or the new content is there, whole."""
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
 
 
 def stamp(*paths: Path) -> Stamp | None:
@@ -37,24 +61,11 @@ def stamp(*paths: Path) -> Stamp | None:
     return tuple(number for fact in facts for number in (fact.st_mtime_ns, fact.st_size, fact.st_ino))
 
 
-def sync_folder(folder: Path) -> None:
-    """Make renames in ``folder`` durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def locked(path: Path, *, wait: bool) -> Iterator[None]:
-    """Hold an exclusive lock on ``path``; the system drops it when the process ends, however it ends.
-
-    Without ``wait`` a lock held elsewhere raises ``BlockingIOError``.
-    """
-    with path.open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
+def remove_leftovers(folder: Path, name: str = "*") -> None:
+    """Remove what killed writers of files called ``name`` left; the caller holds the lock on the folder."""
+    for pattern in (f"{name}.tmp", f"{name}.new"):
+        for leftover in folder.glob(pattern):
+            leftover.unlink()
 
 
 @contextmanager

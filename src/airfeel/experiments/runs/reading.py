@@ -12,10 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel.config import mistakes
+from airfeel.experiments.runs import files
 from airfeel.simulation import Record
 
 Array = NDArray[np.floating[Any]]
 Row = dict[str, Any]
+
+MOST_COEFFICIENTS = 2**28  # N of a recorded aggregate at most: 2 GiB in double precision
+_AGGREGATE_BYTES = 8 * MOST_COEFFICIENTS + 2**16  # place and value of every coefficient, and headers
 
 FILES = ("summary.json", "rounds.jsonl", "config.toml")
 
@@ -39,7 +43,7 @@ class FinishedRun:
     @cached_property
     def toml(self) -> str:
         """The text of ``config.toml``."""
-        return (self.folder / "config.toml").read_text(encoding="utf-8")
+        return files.read_text(self.folder / "config.toml")
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -55,8 +59,8 @@ class FinishedRun:
 def read_finished(path: Path) -> FinishedRun | None:
     """Return the run in ``path`` if it is complete and its records are intact."""
     try:
-        summary = json.loads((path / "summary.json").read_bytes())
-        content = (path / "rounds.jsonl").read_bytes()
+        summary = json.loads(files.read_text(path / "summary.json"))
+        content = b"".join(files.read_lines(path / "rounds.jsonl"))
     except (OSError, ValueError):
         return None
     intact = isinstance(summary, dict) and summary.get("rounds_sha256") == hashlib.sha256(content).hexdigest()
@@ -71,18 +75,18 @@ def finished(path: Path) -> dict[str, Any] | None:
 
 def read_rows(path: Path) -> list[Row]:
     """Return the lines of ``rounds.jsonl`` in ``path`` as dictionaries, whatever kind of run it was."""
-    return [json.loads(line) for line in (path / "rounds.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in files.read_lines(path / "rounds.jsonl")]
 
 
 def read_records(path: Path) -> list[Record]:
     """Return the records of the run in ``path``."""
-    return [Record.from_json(line) for line in (path / "rounds.jsonl").read_text().splitlines()]
+    return [Record.from_json(line.decode()) for line in files.read_lines(path / "rounds.jsonl")]
 
 
 def read_seconds(path: Path) -> dict[int, float]:
     """Return the seconds of each round of the run in ``path``; empty where they are missing or damaged."""
     try:
-        rows = [json.loads(line) for line in (path / "timings.jsonl").read_bytes().splitlines()]
+        rows = [json.loads(line) for line in files.read_lines(path / "timings.jsonl")]
         return {int(row["round"]): float(row["seconds"]) for row in rows}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
@@ -90,9 +94,16 @@ def read_seconds(path: Path) -> dict[int, float]:
 
 def read_aggregate(path: Path, round: int) -> Array:
     """Return the true x of one round of the run in ``path``, recorded with ``run.record_aggregates``."""
-    with np.load(aggregate_file(path, round), allow_pickle=False) as archive:
-        aggregate = np.zeros(int(archive["size"]))
-        aggregate[archive["places"]] = archive["values"]
+    file = aggregate_file(path, round)
+    archive = files.read_arrays(file, most=_AGGREGATE_BYTES)
+    try:
+        size, places = int(archive["size"]), archive["places"]
+        if not 0 <= size <= MOST_COEFFICIENTS:
+            raise files.refuse(file, f"promises {size} coefficients, more than {MOST_COEFFICIENTS}")
+        aggregate = np.zeros(size)
+        aggregate[places] = archive["values"]
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise files.refuse(file, f"is not the aggregate of a round ({error})") from None
     return aggregate
 
 

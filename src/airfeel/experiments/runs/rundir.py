@@ -4,13 +4,12 @@
 new start the file is cut back to that point and the lost rounds are computed again, byte for byte the same.
 """
 
-import hashlib
 import io
 import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +80,8 @@ class RunFolder:
     def append(self, line: str, round: int, seconds: float) -> None:
         """Add the record of one round and its duration."""
         with files.explained(self.path):
-            _append(self.rounds, line)
-            _append(self.timings, json.dumps({"round": round, "seconds": seconds}))
+            files.append_line(self.rounds, line)
+            files.append_line(self.timings, json.dumps({"round": round, "seconds": seconds}))
 
     def keep_aggregate(self, round: int, aggregate: Array) -> None:
         """Keep the true x of a round, nonzero entries only, in single precision."""
@@ -97,21 +96,20 @@ class RunFolder:
     def save(self, round: int, state: Any) -> None:
         """Write a checkpoint; what it refers to in ``rounds.jsonl`` is made durable first."""
         with files.explained(self.path):
-            _sync(self.rounds)
-            content = self.rounds.read_bytes()
+            length = files.sync(self.rounds)
             facts = {
                 "version": airfeel.__version__,
                 "digest": self.config.digest(),
                 "round": round,
-                "length": len(content),
-                "sha256": hashlib.sha256(content).hexdigest(),
+                "length": length,
+                "sha256": files.digest_start(self.rounds, length),
             }
             checkpoint.save(self.checkpoint, state, facts)
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Write ``summary.json``, the last thing a run does."""
         with files.explained(self.path):
-            digest = hashlib.sha256(self.rounds.read_bytes()).hexdigest()
+            digest = files.digest_lines(self.rounds)
             text = json.dumps(summary | {"rounds_sha256": digest}, indent=2) + "\n"
             files.write_atomically(self.path / "summary.json", text.encode())
             checkpoint.previous(self.checkpoint).unlink(missing_ok=True)
@@ -131,8 +129,7 @@ class RunFolder:
         if (facts["version"], facts["digest"]) != (airfeel.__version__, self.config.digest()):
             self.notes.append(f"{path} was written by airfeel {facts['version']}: not used")
             return None, 0
-        kept = self.rounds.read_bytes()[: facts["length"]] if self.rounds.exists() else b""
-        if hashlib.sha256(kept).hexdigest() != facts["sha256"]:
+        if not self.rounds.exists() or files.digest_start(self.rounds, facts["length"]) != facts["sha256"]:
             self.notes.append(f"{self.rounds} is damaged before round {facts['round']}: {path.name} not used")
             return None, 0
         self._cut(facts["length"], facts["round"])
@@ -140,10 +137,10 @@ class RunFolder:
 
     def _cut(self, length: int, round: int) -> None:
         """Shorten the records to ``length`` bytes and the timings to ``round`` rounds."""
-        if self.rounds.exists() and self.rounds.stat().st_size != length:
-            os.truncate(self.rounds, length)
+        if self.rounds.exists():
+            files.cut(self.rounds, length)
         if self.timings.exists():
-            kept = self.timings.read_bytes().splitlines(keepends=True)[:round]
+            kept = islice(files.read_lines(self.timings), round)
             files.write_atomically(self.timings, b"".join(kept))
 
 
@@ -163,21 +160,9 @@ def open_run(config: Described, out: Path) -> Iterator[RunFolder]:
                 stack.enter_context(files.locked(path / ".lock", wait=False))
             except BlockingIOError:
                 raise files.RunError(f"{path} is in use by another process: wait for it or stop it") from None
-            for leftover in (*path.glob("*.tmp"), *path.glob("*.new")):
-                leftover.unlink()
+            for place in (path, path / "aggregates"):
+                files.remove_leftovers(place)
             toml = config.to_toml()
             notes = edited_since(path / "config.toml", toml)
             files.write_atomically(path / "config.toml", toml.encode())
         yield RunFolder(path, config, notes)
-
-
-def _append(path: Path, line: str) -> None:
-    """Add one line in a single write."""
-    with path.open("ab", buffering=0) as file:
-        file.write(line.encode() + b"\n")
-
-
-def _sync(path: Path) -> None:
-    """Make what was written to ``path`` durable."""
-    with path.open("ab") as file:
-        os.fsync(file.fileno())

@@ -7,12 +7,13 @@ from typing import Any
 
 from airfeel.config import mistakes
 from airfeel.config.parts import SEAMS
+from airfeel.experiments.runs import files
 
 
 def edited_since(path: Path, toml: str) -> list[str]:
     """Return a sentence about each part whose source is not the one noted in ``path`` (``config.toml``)."""
     try:
-        before = _sources(mistakes.flatten(tomllib.loads(path.read_text(encoding="utf-8"))))
+        before = _sources(mistakes.flatten(tomllib.loads(files.read_text(path))))
     except (OSError, ValueError):
         return []
     after = _sources(mistakes.flatten(tomllib.loads(toml)))

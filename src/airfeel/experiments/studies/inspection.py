@@ -1,18 +1,17 @@
 """Does the Markov model fit a run's gradients? Statistics of its recorded aggregates, and two receivers."""
 
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
+from airfeel._files import memory
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import Config, read_config
 from airfeel.experiments.runs.files import RunError
@@ -124,7 +123,7 @@ def read_aggregates(folder: Path) -> tuple[Array, list[Record]]:
         raise RunError(f"{folder} holds no aggregates: repeat the run with --set run.record_aggregates=true")
     if len(records) < FEWEST:
         raise RunError(f"{folder} holds {len(records)} aggregates: must be at least {FEWEST}")
-    aggregates = np.array([_read(folder, record.round) for record in records])
+    aggregates = _read_all(folder, [record.round for record in records])
     if not aggregates.any(axis=1).all():
         silent = records[int(np.argmin(aggregates.any(axis=1)))].round
         raise RunError(f"{folder} has nothing but zeros in round {silent}: the model cannot be judged")
@@ -146,12 +145,32 @@ def read_recorded(folder: Path) -> Recorded:
     return Recorded(config, records[0].round, aggregates, np.maximum(noise, QUIET))
 
 
+def _read_all(folder: Path, rounds: Sequence[int]) -> Array:
+    """Return the aggregates of the given rounds as rows, all as long as the first."""
+    first = _read(folder, rounds[0])
+    if len(rounds) * first.nbytes > memory():
+        raise RunError(
+            f"{folder} holds {len(rounds)} aggregates of {first.size} coefficients: more than this machine's "
+            f"memory of {memory()} bytes"
+        )
+    aggregates = np.empty((len(rounds), first.size))
+    for row, round in zip(aggregates, rounds, strict=True):
+        found = _read(folder, round)
+        if found.size != first.size:
+            raise _damaged(folder, round, f"{found.size} coefficients, not {first.size} as before")
+        row[:] = found
+    return aggregates
+
+
 def _read(folder: Path, round: int) -> Array:
     try:
         return read_aggregate(folder, round)
-    except (OSError, ValueError, KeyError, IndexError, EOFError, BadZipFile, zlib.error) as error:
-        file = aggregate_file(folder, round)
-        raise RunError(f"{file} is damaged ({error}): repeat the run with --force") from None
+    except OSError as error:
+        raise _damaged(folder, round, error.strerror) from None
+
+
+def _damaged(folder: Path, round: int, reason: object) -> RunError:
+    return RunError(f"{aggregate_file(folder, round)} is damaged ({reason}): repeat the run with --force")
 
 
 def statistics(aggregates: Array) -> AggregateStatistics:

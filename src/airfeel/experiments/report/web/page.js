@@ -1,5 +1,8 @@
 // Draws the figures of the page: FIGURES holds, by name, what curves.py and charts.py call a payload.
+// The page's policy allows neither evaluated code nor inline styles: text stays text, whatever is in it.
 "use strict";
+
+const FIGURES = JSON.parse(document.getElementById("figures").textContent);
 
 const SVG = "http://www.w3.org/2000/svg";
 const MOST_SAID = 8;  // curves nearest to the pointer whose values are shown
@@ -20,7 +23,7 @@ function save(name, text) {
 }
 
 function toCsv(rows) {
-  const cell = value => /[",\n]/.test(value ?? "") ? `"${String(value).replaceAll('"', '""')}"` : value ?? "";
+  const cell = value => /[",\r\n]/.test(value ?? "") ? `"${String(value).replaceAll('"', '""')}"` : value ?? "";
   return rows.map(row => row.map(cell).join(",") + "\n").join("");
 }
 
@@ -278,7 +281,8 @@ function values(part) {
 // Colours of text and axes come from the style sheet, which knows about darkness and paper.
 function embed(chart, spec) {
   const config = { background: "transparent", view: { stroke: "transparent" }, font: "system-ui, sans-serif" };
-  return vegaEmbed(chart, spec, { config, actions: false, renderer: "svg", tooltip: true });
+  const tooltip = { disableDefaultStyle: true };
+  return vegaEmbed(chart, spec, { config, actions: false, renderer: "svg", tooltip, defaultStyle: false, ast: true });
 }
 
 async function drawAll() {

@@ -1,0 +1,256 @@
+"""Files in folders that others may write to: bounded reading, writing that follows no link, locks.
+
+Every file is opened here. What is read must be a regular file of a size it can have, so that a link to an
+endless device, a pipe nobody writes to or a header that promises terabytes ends in one sentence. What is
+written is whole or absent, and a link in the place of a file never leads elsewhere.
+"""
+
+import errno
+import fcntl
+import hashlib
+import io
+import math
+import os
+import secrets
+import stat
+import zipfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+SETTINGS = 4 * 2**20  # bytes of a configuration or summary at most: a hundred thousand devices one by one
+LIST = 64 * 2**20  # bytes of a list of runs at most: some hundred thousand of them
+LINE = 2**20  # bytes of one line of records at most
+_CHUNK = 2**20
+_TOKEN_BYTES = 8
+
+
+class Unreadable(OSError):
+    """A file that is not what it should be; the message is one clear sentence."""
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
+
+
+def refuse(path: str | os.PathLike[str], rule: str) -> Unreadable:
+    """Build the error for a file that breaks ``rule``."""
+    return Unreadable(errno.EINVAL, rule, os.fspath(path))
+
+
+# --- reading -----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
+    """Open a regular file for reading; links are followed, but devices, pipes and folders are refused."""
+    # Without O_NONBLOCK, opening a pipe would wait for somebody to write to it.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(_regular(handle, path), "rb") as file:
+        yield file
+
+
+def read_bytes(path: str | os.PathLike[str], most: int | None = None) -> bytes:
+    """Return the content of a file of at most ``most`` bytes; None: of what this machine can hold."""
+    most = memory() if most is None else most
+    with opened(path) as file:
+        # The size is asked first, so that a file with holes costs nothing; a file may also grow meanwhile.
+        content = read_some(file, most + 1) if os.fstat(file.fileno()).st_size <= most else None
+    if content is None or len(content) > most:
+        raise refuse(path, f"is larger than {most} bytes, which it cannot be")
+    return bytes(content)
+
+
+def read_some(stream: io.BufferedIOBase, most: int) -> bytearray:
+    """Return the next bytes of a stream, at most ``most`` of them, without taking memory for more."""
+    content = bytearray()
+    while chunk := stream.read(min(_CHUNK, most - len(content))):
+        content += chunk
+    return content
+
+
+def read_text(path: str | os.PathLike[str], most: int = SETTINGS) -> str:
+    """Return the content of a text file of at most ``most`` bytes."""
+    return read_bytes(path, most).decode()
+
+
+def read_lines(path: str | os.PathLike[str], longest: int = LINE) -> Iterator[bytes]:
+    """Yield the lines of a file with their ends, none of them above ``longest`` bytes."""
+    left = memory()
+    with opened(path) as file:
+        while line := file.readline(longest + 1):
+            if len(line) > longest:
+                raise refuse(path, f"has a line of more than {longest} bytes, which no record has")
+            left -= len(line)
+            if left < 0:
+                raise refuse(path, "is larger than the memory of this machine, which no file of records is")
+            yield line
+
+
+def read_shipped(package: str, name: str) -> str:
+    """Return a text file that comes with a package."""
+    with resources.as_file(resources.files(package) / name) as path:
+        return read_text(path)
+
+
+def digest_lines(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a file of records."""
+    digest = hashlib.sha256()
+    for line in read_lines(path):
+        digest.update(line)
+    return digest.hexdigest()
+
+
+def digest_start(path: str | os.PathLike[str], length: int) -> str:
+    """Return the SHA-256 of the first ``length`` bytes of a file, or of all of it where it is shorter."""
+    digest = hashlib.sha256()
+    with opened(path) as file:
+        while length > 0 and (chunk := file.read(min(length, _CHUNK))):
+            digest.update(chunk)
+            length -= len(chunk)
+    return digest.hexdigest()
+
+
+def read_arrays(
+    source: str | os.PathLike[str] | bytes, most: int | None = None, name: str = ""
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an ``.npz`` file or of its bytes, without pickle.
+
+    Nothing is allocated before every array's header agrees with the bytes that are there.
+
+    Parameters
+    ----------
+    source, name
+        The file, or its content and what messages call it.
+    most
+        Bytes of all arrays together; None: those of the file, which is right where nothing is compressed.
+    """
+    content = source if isinstance(source, bytes) else read_bytes(source)
+    path = name or ("archive" if isinstance(source, bytes) else os.fspath(source))
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            members = archive.infolist()
+            if sum(member.file_size for member in members) > (len(content) if most is None else most):
+                raise refuse(path, "promises more bytes than it can hold")
+            return {member.filename.removesuffix(".npy"): _array(archive, member) for member in members}
+    except Unreadable:
+        raise
+    except Exception as error:  # the readers of archives and of headers have many ways to stumble
+        raise refuse(path, f"is no whole archive of arrays ({str(error) or type(error).__name__})") from None
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+    """Return one array of an archive if its header promises what is there."""
+    with archive.open(member) as stream:
+        version = npy.read_magic(stream)
+        if version not in ((1, 0), (2, 0)):
+            raise ValueError(f"{member.filename} has an unknown version")
+        read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, _, dtype = read_header(stream)
+        entries, there = math.prod(map(int, shape)), member.file_size - stream.tell()
+    promised = entries * dtype.itemsize
+    if promised != there or min(shape, default=0) < 0 or (entries and not dtype.itemsize):
+        raise ValueError(f"{member.filename} promises {promised} bytes and has {there}")
+    with archive.open(member) as stream:
+        return np.asarray(npy.read_array(stream, allow_pickle=False))
+
+
+def memory() -> int:
+    """Return the bytes of this machine's memory: nothing larger can be read as a whole."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+# --- writing -----------------------------------------------------------------------------------------------
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace ``path`` by ``data``: after a crash the old or the new content is there, whole.
+
+    A link in the place of ``path`` is itself replaced, and nobody can guess the name that is written first.
+    """
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(_TOKEN_BYTES)}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add one line in a single write."""
+    with _own(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as file:
+        file.write(line.encode() + b"\n")
+
+
+def sync(path: Path) -> int:
+    """Make what was written to ``path`` durable and return its length."""
+    with _own(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as file:
+        os.fsync(file.fileno())
+        return os.fstat(file.fileno()).st_size
+
+
+def cut(path: Path, length: int) -> None:
+    """Shorten a file to ``length`` bytes."""
+    with _own(path, os.O_WRONLY) as file:
+        if os.fstat(file.fileno()).st_size != length:
+            os.ftruncate(file.fileno(), length)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in ``folder`` durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool) -> Iterator[None]:
+    """Hold an exclusive lock on ``path``; the system drops it when the process ends, however it ends.
+
+    Without ``wait`` a lock held elsewhere raises ``BlockingIOError``.
+    """
+    with lock_file(path) as file:
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+
+
+def lock_file(path: Path) -> AbstractContextManager[io.FileIO]:
+    """Open the file that stands for a lock, made if need be, with whatever is in it left alone."""
+    return _own(path, os.O_RDWR | os.O_CREAT)
+
+
+@contextmanager
+def _own(path: Path, flags: int) -> Iterator[io.FileIO]:
+    """Open a regular file for writing, unbuffered; a link in its place is refused, whatever it leads to."""
+    try:
+        handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise refuse(path, "is a symbolic link, and nothing is written through links") from None
+        if error.errno == errno.ENXIO:  # a pipe without a reader
+            raise refuse(path, "is not a regular file") from None
+        raise
+    mode = "r+b" if flags & os.O_RDWR else "ab" if flags & os.O_APPEND else "wb"
+    with io.FileIO(_regular(handle, path), mode) as file:
+        yield file
+
+
+def _regular(handle: int, path: str | os.PathLike[str]) -> int:
+    """Return the open file if it is a regular one, else close it and refuse it."""
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    raise refuse(path, "is not a regular file")

@@ -1,0 +1,291 @@
+"""Files in folders that others may write to: every read has an end, and no write leads elsewhere."""
+
+import ast
+import hashlib
+import inspect
+import io
+import os
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from airfeel import _files
+from airfeel.registry import Part
+from guards import limited
+
+READERS = {
+    "read_bytes": _files.read_bytes,
+    "read_text": _files.read_text,
+    "read_lines": lambda path: list(_files.read_lines(path)),
+    "digest_lines": _files.digest_lines,
+    "digest_start": lambda path: _files.digest_start(path, 2**62),
+    "read_arrays": _files.read_arrays,
+}
+WRITERS = {
+    "append_line": lambda path: _files.append_line(path, "line"),
+    "sync": _files.sync,
+    "cut": lambda path: _files.cut(path, 0),
+    "locked": lambda path: lock(path),
+}
+
+
+def lock(path):
+    with _files.locked(path, wait=False):
+        pass
+
+
+def make_odd(path, kind):
+    """Put something in the place of a file that is no regular one."""
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(kind)
+
+
+ODD = ["/dev/zero", "/dev/urandom", "/dev/null", "pipe", "folder"]
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("reader", READERS)
+def test_only_regular_files_are_read(tmp_path, kind, reader):
+    make_odd(tmp_path / "file", kind)
+    with limited(), pytest.raises(_files.Unreadable, match="file: is not a regular file$"):
+        READERS[reader](tmp_path / "file")
+
+
+@pytest.mark.parametrize("reader", ["read_bytes", "read_text", "read_lines", "digest_lines", "read_arrays"])
+def test_a_file_of_nothing_but_a_hole_is_refused(tmp_path, reader):
+    with (tmp_path / "file").open("wb") as file:
+        file.truncate(2**42)
+    with limited(), pytest.raises(_files.Unreadable, match="file: (is larger than|has a line of more than)"):
+        READERS[reader](tmp_path / "file")
+
+
+def test_links_to_regular_files_are_read(tmp_path):
+    (tmp_path / "file").write_bytes(b"one\ntwo")
+    (tmp_path / "link").symlink_to("file")
+    assert _files.read_text(tmp_path / "link") == "one\ntwo"
+    assert list(_files.read_lines(tmp_path / "link")) == [b"one\n", b"two"]
+
+
+def test_bounds_are_exact(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"1234567\n" * 3)
+    assert _files.read_bytes(path, 24) == path.read_bytes()
+    assert list(_files.read_lines(path, longest=8)) == [b"1234567\n"] * 3
+    with pytest.raises(_files.Unreadable, match="is larger than 23 bytes"):
+        _files.read_bytes(path, 23)
+    with pytest.raises(_files.Unreadable, match="has a line of more than 7 bytes"):
+        list(_files.read_lines(path, longest=7))
+    assert _files.digest_start(path, 24) == _files.digest_lines(path) == _files.digest_start(path, 99)
+    assert _files.digest_start(path, 23) != _files.digest_lines(path)
+
+
+def test_lines_are_not_more_than_fit_into_memory(tmp_path, monkeypatch):
+    (tmp_path / "file").write_bytes(b"1234567\n" * 3)
+    monkeypatch.setattr(_files, "memory", lambda: 24)
+    assert len(list(_files.read_lines(tmp_path / "file"))) == 3
+    monkeypatch.setattr(_files, "memory", lambda: 23)
+    with pytest.raises(_files.Unreadable, match="is larger than the memory of this machine"):
+        list(_files.read_lines(tmp_path / "file"))
+
+
+def test_the_sentence_survives_the_way_from_a_worker(tmp_path):
+    error = pickle.loads(pickle.dumps(_files.refuse(tmp_path, "is not a regular file")))
+    assert type(error) is _files.Unreadable
+    assert str(error) == f"{tmp_path}: is not a regular file"
+
+
+# --- archives ----------------------------------------------------------------------------------------------
+
+ARRAYS = {
+    "number": np.array(3.5),
+    "vector": np.arange(7, dtype=np.uint32),
+    "matrix": np.asfortranarray(np.arange(12.0).reshape(3, 4)),
+    "empty": np.zeros((0, 5), np.float32),
+    "word": np.array("TSAGAState"),
+    "flags": np.array([True, False]),
+}
+
+
+def packed(save=np.savez, **arrays):
+    buffer = io.BytesIO()
+    save(buffer, **(arrays or ARRAYS))
+    return buffer.getvalue()
+
+
+def forged(header, body=b"", compression=zipfile.ZIP_STORED):
+    """An archive with one array whose header is written by hand."""
+    buffer = io.BytesIO()
+    text = header.encode().ljust(117) + b"\n"
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
+        archive.writestr("x.npy", b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + body)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_archives_are_read_as_numpy_reads_them(save):
+    found = _files.read_arrays(packed(save), most=10_000)
+    with np.load(io.BytesIO(packed(save)), allow_pickle=False) as expected:
+        assert set(found) == set(expected)
+        for name in expected:
+            np.testing.assert_array_equal(found[name], expected[name], strict=True)
+            assert found[name].flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("header", "body"),
+    [
+        ("{'descr': '<f8', 'fortran_order': False, 'shape': (100000000000,)}", bytes(80)),
+        ("{'descr': '<f8', 'fortran_order': False, 'shape': (10, 10**1)}", bytes(80)),
+        ("{'descr': '<f8', 'fortran_order': False, 'shape': (2**40,)}", bytes(80)),
+        ("{'descr': '<f8', 'fortran_order': False, 'shape': (11,)}", bytes(80)),
+        ("{'descr': '<f8', 'fortran_order': False, 'shape': (9,)}", bytes(80)),
+        ("{'descr': '<f8', 'fortran_order': False, 'shape': (-2, -5)}", bytes(80)),
+        ("{'descr': '|V0', 'fortran_order': False, 'shape': (100000000000,)}", b""),
+        ("{'descr': '|O', 'fortran_order': False, 'shape': (10,)}", bytes(80)),
+        ("{'descr': '<U99999999999', 'fortran_order': False, 'shape': ()}", bytes(80)),
+        ("nothing", b""),
+        ("[" * 100, b""),
+    ],
+)
+def test_headers_that_promise_something_else_are_refused(header, body):
+    with limited(), pytest.raises(_files.Unreadable, match="file.npz: is no whole archive of arrays"):
+        _files.read_arrays(forged(header, body), name="file.npz")
+
+
+def test_an_archive_cannot_grow_beyond_its_bound(tmp_path):
+    path = tmp_path / "file.npz"
+    path.write_bytes(packed(np.savez_compressed, x=np.zeros(2**24)))  # 128 MiB in 130 kB
+    for most in (None, 2**27):
+        with limited(2**25), pytest.raises(_files.Unreadable, match="promises more bytes than it can hold"):
+            _files.read_arrays(path, most)
+    assert _files.read_arrays(path, 2**27 + 2**10)["x"].size == 2**24
+
+
+def test_any_damage_to_an_archive_is_noticed_or_harmless():
+    whole = packed()
+    noticed = 0
+    for place in range(len(whole)):
+        for content in (whole[:place], whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :]):
+            try:
+                found = _files.read_arrays(content)
+            except _files.Unreadable:
+                noticed += 1
+            else:  # in the archive's own list: a date, an attribute, a name, a length that hides an array
+                assert {array.tobytes() for array in found.values()} <= {a.tobytes() for a in ARRAYS.values()}
+    assert noticed > 1.5 * len(whole)
+
+
+# --- writing -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def victim(tmp_path):
+    path = tmp_path / "victim"
+    path.write_bytes(b"precious\n")
+    yield path
+    assert path.read_bytes() == b"precious\n"
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_nothing_is_written_through_a_link(tmp_path, victim, writer):
+    link = tmp_path / "link"
+    for target in (victim, tmp_path / "new", "/dev/full"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        with limited(), pytest.raises(_files.Unreadable, match="link: is a symbolic link"):
+            WRITERS[writer](link)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+@pytest.mark.parametrize("writer", WRITERS)
+def test_only_regular_files_are_written(tmp_path, kind, writer):
+    make_odd(tmp_path / "file", kind)
+    with limited(), pytest.raises(OSError, match="not a regular file|Is a directory"):
+        WRITERS[writer](tmp_path / "file")
+
+
+def test_a_lock_leaves_the_content_of_its_file_alone(victim):
+    with _files.locked(victim, wait=True), pytest.raises(BlockingIOError), _files.locked(victim, wait=False):
+        pass
+
+
+def test_a_link_is_replaced_and_its_target_kept(tmp_path, victim):
+    (tmp_path / "file").symlink_to(victim)
+    _files.write_atomically(tmp_path / "file", b"new")
+    assert not (tmp_path / "file").is_symlink()
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "victim"}
+
+
+def test_a_temporary_name_is_never_taken_twice(tmp_path, victim, monkeypatch):
+    """Even somebody who guessed the name that is written first gains nothing."""
+    monkeypatch.setattr(_files.secrets, "token_hex", lambda count: "guessed")
+    (tmp_path / "file.guessed.tmp").symlink_to(victim)
+    with pytest.raises(FileExistsError):
+        _files.write_atomically(tmp_path / "file", b"new")
+    assert not (tmp_path / "file").exists()
+
+
+def test_temporary_names_differ(tmp_path, monkeypatch):
+    names = []
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", lambda old, new: (names.append(old), replace(old, new)))
+    for _ in range(20):
+        _files.write_atomically(tmp_path / "file", b"new")
+    assert len(set(names)) == 20
+
+
+# --- nobody else opens files -------------------------------------------------------------------------------
+
+SOURCE = Path(_files.__file__).parent
+
+
+def opens_a_file(call):
+    """Whether a call in the source reads or writes a file by itself."""
+    match call.func:
+        case ast.Name(id="open"):
+            return True
+        case ast.Attribute(value=ast.Name(id="files" | "_files")):
+            return False
+        case ast.Attribute(
+            attr="read_text" | "read_bytes" | "write_text" | "write_bytes" | "truncate" | "touch"
+        ):
+            return True
+        case ast.Attribute(value=ast.Name(id="np"), attr="load" | "save" | "fromfile" | "memmap" | "loadtxt"):
+            return True
+        case ast.Attribute(attr="open"):  # of a path: its first argument is a mode
+            return any(
+                isinstance(word, ast.Constant) and str(word.value)[:1] in tuple("rwax") for word in call.args
+            )
+    return False
+
+
+def test_every_file_is_opened_in_one_place():
+    found = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if path != Path(_files.__file__)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and opens_a_file(node)
+    ]
+    assert found == []
+
+
+def test_the_digest_of_a_source_has_an_end(tmp_path, monkeypatch):
+    """What stands in the place of a module's source is read like any other file."""
+    (tmp_path / "zero.py").symlink_to("/dev/zero")
+    with (tmp_path / "hole.py").open("wb") as file:
+        file.truncate(2**42)
+    (tmp_path / "part.py").write_bytes(b"source")
+    for name, digest in {"zero": "", "hole": "", "part": hashlib.sha256(b"source").hexdigest()}.items():
+        monkeypatch.setattr(inspect, "getsourcefile", lambda target, name=name: str(tmp_path / f"{name}.py"))
+        with limited():
+            assert Part(name, dict).source_digest() == digest

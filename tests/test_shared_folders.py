@@ -1,0 +1,149 @@
+"""A results folder that others may write to: a link or a pipe in any place harms nobody and hangs nothing."""
+
+import os
+import shutil
+
+import pytest
+
+import small
+from airfeel.experiments.campaigns.folder import ResultsFolder, remember_experiment
+from airfeel.experiments.campaigns.plan import Experiment
+from guards import limited
+
+pytest.importorskip("altair")
+
+SETTINGS = {"scheme": "common_k", "rounds": 14, "run__checkpoint_every": 5, "run__record_aggregates": "true"}
+LOCKS = ("runs/RUN/.lock", ".results.lock")
+READ = [
+    "runs/RUN/summary.json", "runs/RUN/rounds.jsonl", "runs/RUN/timings.jsonl", "runs/RUN/checkpoint.npz",
+    "runs/RUN/config.toml", "runs/RUN/aggregates/round-000001.npz", "experiments/tiny.toml",
+    "experiments/tiny.json", "campaign.json", "results.csv", ".results.json",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Everything that all commands leave in a results folder, and the data set it was made from."""
+    place = tmp_path_factory.mktemp("results")
+    data, out = small.write_folder(place / "data"), place / "out"
+    base = {"dataset": str(data), "devices": {"count": 5, "samples": 100}}
+    experiment = Experiment(name="tiny", title="tiny", rounds=2, seeds=[0], base=base)
+    runs = experiment.runs()
+    remember_experiment(experiment, out, runs)
+    for run in runs:
+        run.do(out)
+    (out / "campaign.json").write_text('{"seconds": 1.0, "runs": 1, "workers": 1}')
+    for ended in (train(place, out), report(out), inspect(out)):
+        assert ended.returncode == 0, ended.stderr
+    return place
+
+
+@pytest.fixture
+def out(results, tmp_path):
+    """A copy of it for one test."""
+    return shutil.copytree(results / "out", tmp_path / "out")
+
+
+def train(place, out, *more):
+    return small.call([*small.command(place / "data", out, **SETTINGS), *more])
+
+
+def report(out):
+    return small.call(["airfeel", "report", str(out)])
+
+
+def inspect(out):
+    return small.call(["airfeel", "inspect", str(run_of(out))])
+
+
+def run_of(out):
+    """The folder of the single run."""
+    (found,) = out.glob("runs/common_k-*")
+    return found
+
+
+def place_of(out, name):
+    return out / name.replace("RUN", run_of(out).name)
+
+
+def plant(path, victim):
+    """Put a link to a file of somebody else's in a place."""
+    victim.write_bytes(b"precious\n")
+    path.unlink(missing_ok=True)
+    path.symlink_to(victim)
+    return victim
+
+
+def test_links_in_the_places_of_all_files_are_replaced_and_not_followed(results, out, tmp_path):
+    locks = [place_of(out, name) for name in LOCKS]
+    files = [path for path in out.rglob("*") if path.is_file() and path not in locks]
+    own = [path for path in files if "runs" not in path.parts or run_of(out) in path.parents]
+    assert len(own) > 40  # aggregates and figures included
+    guessed = [path.with_name(path.name + ending) for path in own for ending in (".tmp", ".new")]
+    read = set(out.glob("experiments/tiny.*"))  # read, and written by a sweep only
+    victims = [
+        plant(path, tmp_path / f"victim{count}")
+        for count, path in enumerate([*own, *guessed])
+        if path not in read
+    ]
+    for ended in (train(results, out, "--force"), report(out), inspect(out)):
+        assert ended.returncode == 0, ended.stderr
+    assert {victim.read_bytes() for victim in victims} == {b"precious\n"}
+    assert [path for path in own if path.is_symlink()] == [out / "campaign.json"]  # written by a sweep only
+
+
+def test_an_experiment_is_not_written_through_links(tmp_path):
+    experiment = Experiment(name="tiny", title="tiny", seeds=[0])
+    (tmp_path / "experiments").mkdir()
+    places = [tmp_path / "experiments" / f"tiny.{ending}" for ending in ("toml", "json")]
+    victims = [plant(path, tmp_path / path.name) for path in places]
+    remember_experiment(experiment, tmp_path, experiment.runs())
+    assert {victim.read_bytes() for victim in victims} == {b"precious\n"}
+    assert [begun.experiment for begun in ResultsFolder(tmp_path).experiments()[0]] == [experiment]
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_lock_that_is_a_link_is_one_sentence(results, out, tmp_path, name):
+    victim = plant(place_of(out, name), tmp_path / "victim")
+    ended = train(results, out, "--force")
+    assert ended.returncode == 2
+    sentence = f"airfeel: cannot write to {place_of(out, name)}: is a symbolic link, and nothing is written"
+    assert ended.stderr.splitlines()[-1].startswith(sentence)
+    assert victim.read_bytes() == b"precious\n"
+
+
+@pytest.mark.parametrize("checkpoint", ["kept", "lost"])
+def test_a_run_does_not_go_on_in_a_file_of_somebody_else_s(results, out, tmp_path, checkpoint):
+    """The records of a run in progress are cut and appended to: through a link, that would be the victim."""
+    run = run_of(out)
+    (run / "summary.json").unlink()
+    if checkpoint == "lost":
+        (run / "checkpoint.npz").unlink()
+    victim = plant(run / "rounds.jsonl", tmp_path / "victim")
+    ended = train(results, out)
+    assert ended.returncode == 2
+    assert f"cannot write to {run / 'rounds.jsonl'}: is a symbolic link" in ended.stderr.splitlines()[-1]
+    assert victim.read_bytes() == b"precious\n"
+
+
+@pytest.mark.parametrize("kind", ["/dev/zero", "pipe", "hole"])
+@pytest.mark.parametrize("name", READ)
+def test_an_endless_file_ends_in_a_sentence(results, out, monkeypatch, name, kind):
+    for module in ("charts", "curves"):  # pictures take most of the time, and read nothing
+        monkeypatch.setattr(f"airfeel.experiments.report.{module}.save_images", lambda spec, stem: [])
+    path = place_of(out, name)
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "hole":
+        with path.open("wb") as file:
+            file.truncate(2**42)
+    else:
+        path.symlink_to(kind)
+    with limited(2**31):
+        # What may replace the file comes last.
+        for command in (report, inspect, lambda out: train(results, out)):
+            ended = command(out)
+            assert ended.returncode in (0, 2), ended.stderr
+            sentences = [line for line in ended.stderr.splitlines() if line.startswith("airfeel: ")]
+            assert len(sentences) == (ended.returncode == 2)
