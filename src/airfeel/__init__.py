@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from airfeel.streams import stream as stream
     from airfeel.theory.evolution import state_evolution as state_evolution
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Public name: the module it comes from, imported when the name is first asked for. Otherwise whoever needs
 # one part would wait for all of them: a second, most of it SciPy's.
