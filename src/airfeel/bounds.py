@@ -16,8 +16,8 @@ def genie_least_squares(
 ) -> Array:
     """Return the least-squares estimate for a support that is known (the genie).
 
-    The best unbiased estimate given the support: its error is the noise that falls into the |support|
-    measured dimensions. No receiver that has to find the support itself and knows nothing of earlier rounds
+    The best unbiased estimate given the support: its error is the noise that falls into the measured
+    dimensions of the support. No receiver that has to find the support itself and knows nothing of earlier rounds
     or of the amplitudes' prior does better on average.
 
     Parameters
