@@ -17,8 +17,8 @@ def genie_least_squares(
     """Return the least-squares estimate for a support that is known (the genie).
 
     The best unbiased estimate given the support: its error is the noise that falls into the measured
-    dimensions of the support. No receiver that has to find the support itself and knows nothing of earlier rounds
-    or of the amplitudes' prior does better on average.
+    dimensions of the support. No receiver that has to find the support itself and knows nothing of earlier
+    rounds or of the amplitudes' prior does better on average.
 
     Parameters
     ----------
