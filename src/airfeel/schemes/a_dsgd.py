@@ -10,7 +10,7 @@ from airfeel.ranges import Count, Fraction, NonNegative, Probability
 from airfeel.receivers.amp import AMP
 from airfeel.receivers.base import Receiver
 from airfeel.registry import SCHEMES, fixed, option
-from airfeel.schemes.compressed import Compressed, gaussian_matrix
+from airfeel.schemes.compressed import Compressed, expect_what_is_kept, gaussian_matrix
 
 
 @SCHEMES.register("a_dsgd", place=30)
@@ -53,4 +53,4 @@ class MmseADsgd(ADsgd):
     @staticmethod
     def complete(given: Mapping[str, Any]) -> dict[str, Any]:
         """Expect a share k/N of active coefficients."""
-        return {"activity": min(float(given["sparsity"]), 0.99)}
+        return expect_what_is_kept(given)

@@ -1,15 +1,17 @@
 """What TSA-GA, Turbo-CS and A-DSGD share: sparsify (8)-(10), compress (11), recover from y = A x + n."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 from scipy.sparse.linalg import LinearOperator
 
 from airfeel import _checks
 from airfeel.operators import GaussianMatrix, PartialDCT
-from airfeel.ranges import Fraction
+from airfeel.ranges import Count, Fraction, NonNegative, Probability
 from airfeel.receivers.base import Estimate, Receiver, Reception
 from airfeel.registry import option
 from airfeel.schemes.base import Array, Heard, Plan, Sent, Setting, Shapes, size_of
@@ -74,6 +76,39 @@ class Compressed:
         reception = Reception(heard.observation, operator, heard.noise_var)
         estimate, receiver = self.receiver().receive(state.receiver, reception)
         return estimate, replace(state, receiver=receiver)
+
+
+@dataclass(frozen=True)
+class TurboDecoded(Compressed):
+    """A partial DCT, and a turbo decoder at the server: what TSA-GA and memoryless Turbo-CS share."""
+
+    signs: bool = option(False, "random signs in the DCT")
+    fast: bool = option(False, "transform of a fast length")
+    block: Annotated[int, Field(ge=2)] | None = option(
+        None, "cut a large model into blocks of at most so many coefficients; unset: one transform"
+    )
+    activity: Probability = option(0.2, "lambda at the start; k/N where it is not given", section="receiver")
+    max_iterations: Count = option(25, "of a round's decoder", section="receiver")
+    tolerance: NonNegative = option(
+        0.005, "relative change of the noise level tau at which the decoder stops", section="receiver"
+    )
+    precision: Literal["float32", "float64"] = option(
+        "float32", "float32 or float64 inside the receiver", section="receiver"
+    )
+
+    @staticmethod
+    def complete(given: Mapping[str, Any]) -> dict[str, Any]:
+        """Expect a share k/N of active coefficients."""
+        return expect_what_is_kept(given)
+
+    def operator(self, size: int, symbols: int, seed: int) -> LinearOperator:
+        """Return s rows of the DCT."""
+        return partial_dct(size, symbols, seed, self.signs, self.fast, self.block)
+
+
+def expect_what_is_kept(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return lambda = k/N, the activity that a receiver starts from where none is given."""
+    return {"activity": min(float(given["sparsity"]), 0.99)}
 
 
 def shared_seed(seed: int, round: int) -> int:

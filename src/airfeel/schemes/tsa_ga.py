@@ -1,33 +1,25 @@
 """TSA-GA, the paper's scheme, its two ablations, and our own settings of it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
-from scipy.sparse.linalg import LinearOperator
 
-from airfeel.ranges import Count, Fraction, NonNegative, Probability
+from airfeel.ranges import Count, Fraction
 from airfeel.receivers.base import Receiver
 from airfeel.receivers.tsaga import TSAGA
 from airfeel.registry import SCHEMES, fixed, option
-from airfeel.schemes.compressed import Compressed, partial_dct
+from airfeel.schemes.compressed import TurboDecoded
 
 
 @SCHEMES.register("tsa_ga", place=10)
 @dataclass(frozen=True)
-class TsaGa(Compressed):
+class TsaGa(TurboDecoded):
     """The paper's receiver: partial DCT, support and amplitude chains, EM.
 
     The defaults are the paper's (Section VII); what is left unset starts at lambda = k/N.
     """
 
-    signs: bool = option(False, "random signs in the DCT")
-    fast: bool = option(False, "transform of a fast length")
-    block: Annotated[int, Field(ge=2)] | None = option(
-        None, "cut a large model into blocks of at most so many coefficients; unset: one transform"
-    )
-    activity: Probability = option(0.2, "lambda at the start; k/N where it is not given", section="receiver")
     p01: Fraction = option(0.005, "P(1 -> 0) at the start", section="receiver")
     beta: Fraction = option(0.005, "forgetting of the amplitudes at the start", section="receiver")
     learn: bool = option(True, "learn the chains by EM", section="receiver")
@@ -39,26 +31,10 @@ class TsaGa(Compressed):
     doubt: bool = option(
         False, "doubt a prior that a round contradicts, which the paper does not", section="receiver"
     )
-    max_iterations: Count = option(25, "of a round's decoder", section="receiver")
-    tolerance: NonNegative = option(
-        0.005, "relative change of the noise level tau at which the decoder stops", section="receiver"
-    )
-    precision: Literal["float32", "float64"] = option(
-        "float32", "float32 or float64 inside the receiver", section="receiver"
-    )
     support_chain: bool = fixed(True)
     amplitude_chain: bool = fixed(True)
 
     revision: ClassVar[int] = 2  # the decoder stops on tau
-
-    @staticmethod
-    def complete(given: Mapping[str, Any]) -> dict[str, Any]:
-        """Start at lambda = k/N."""
-        return {"activity": min(float(given["sparsity"]), 0.99)}
-
-    def operator(self, size: int, symbols: int, seed: int) -> LinearOperator:
-        """Return s rows of the DCT."""
-        return partial_dct(size, symbols, seed, self.signs, self.fast, self.block)
 
     def receiver(self) -> Receiver[Any]:
         """Return Algorithm 1 to the letter, unless the options say otherwise."""

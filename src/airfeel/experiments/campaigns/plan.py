@@ -159,7 +159,7 @@ class Experiment(Section):
         for values in itertools.product(*axes.values()):
             chosen = dict(zip(axes, values, strict=True))
             words = [f"{key} = {value}" for key, value in chosen.items() if key != "scheme"]
-            found.append((", ".join(words), _nest(chosen)))
+            found.append((", ".join(words), mistakes.nest(chosen)))
         return found
 
 
@@ -209,21 +209,9 @@ def _resolve(tree: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(f"{key} = {source!r}: must name a key that has a number here")
         del found[key]
         found[owner] = flat[source] * found.pop(f"{owner}.times", 1)
-    return _nest(found)
+    return mistakes.nest(found)
 
 
 def _lines(table: Mapping[str, Any]) -> list[str]:
     """Return one line of TOML per key, tables inside as dotted keys."""
     return [f"{key} = {toml.value(item)}" for key, item in mistakes.flatten(table).items()]
-
-
-def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Undo :func:`airfeel.config.mistakes.flatten`."""
-    tree: dict[str, Any] = {}
-    for key, value in flat.items():
-        *sections, leaf = key.split(".")
-        inner = tree
-        for section in sections:
-            inner = inner.setdefault(section, {})
-        inner[leaf] = value
-    return tree
