@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Self
 
-from pydantic import Field, ModelWrapValidatorHandler, create_model, model_validator
+from pydantic import Field, create_model, model_validator
+from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from airfeel.config import identity, mistakes, toml
 from airfeel.config.parts import (
