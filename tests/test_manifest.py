@@ -182,6 +182,16 @@ def test_a_damaged_run_is_computed_again_and_its_damage_never_sealed(trained, tm
     assert not execute(config, tmp_path).computed
 
 
+def test_a_finished_run_without_a_manifest_is_not_repeated_but_said_to_be_unverified(trained, tmp_path):
+    config, whole = trained
+    run = shutil.copytree(whole, tmp_path / "runs" / whole.name)
+    fakes.age(run)
+    outcome = execute(config, tmp_path)
+    assert not outcome.computed and outcome.notes[-1].startswith("not verified")
+    assert not (run / "manifest.json").exists()  # nobody vouches for it afterwards
+    assert execute(config, tmp_path, force=True).computed and examine(run).verified
+
+
 def test_a_run_in_progress_with_a_damaged_aggregate_starts_again(trained, tmp_path):
     config, whole = trained
     answers = iter([False] * 4 + [True])

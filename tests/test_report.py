@@ -139,6 +139,20 @@ def test_an_unreadable_configuration_is_named_and_left_out(results):
     ]
 
 
+def test_runs_without_a_manifest_are_shown_as_not_verified_on_the_page(campaign):
+    path = next(campaign.glob("runs/a_dsgd-*"))  # of an experiment
+    fakes.age(path)
+    damaged = next(campaign.glob("runs/error_free-*"))
+    (damaged / "summary.json").write_text("{}")
+    report = write_report(campaign)
+    named, doubt = report.left_out
+    assert named.startswith(f"{damaged.name}: summary.json is not what the run wrote")
+    assert doubt.startswith("not verified") and doubt.endswith(path.name)
+    html = report.page.read_text()
+    assert doubt in html and named in html
+    assert all(damaged.name not in line for line in report.page.read_text().split(named))
+
+
 def test_a_report_reads_every_file_of_a_run_once(campaign, monkeypatch):
     opened, real = Counter(), os.open
 

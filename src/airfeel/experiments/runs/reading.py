@@ -225,16 +225,28 @@ def _rows(lines: Iterable[bytes]) -> Iterator[Row]:
         keys = keys or (row.keys() if isinstance(row, dict) else None)
         if not isinstance(row, dict) or row.keys() != keys or type(row.get("round")) is not int:
             raise _Refused(ROUNDS, f"is damaged in line {place}: it is no record like the others")
-        for key, value in row.items():
-            if not (value is None or isinstance(value, str if key in _WORDS else int | float)) or (
-                isinstance(value, float | int) and not _ordinary(value)
-            ):
-                raise _Refused(ROUNDS, f"is damaged in line {place}: {key} is no number")
+        wrong = _not_numbers(row)
+        if wrong:
+            raise _Refused(ROUNDS, f"is damaged in line {place}: {wrong} is no number")
         yield row
 
 
-def _ordinary(value: float) -> bool:
-    return math.isfinite(value) if isinstance(value, float) else abs(value) < 2**63
+def _not_numbers(row: Row) -> str:
+    """Return the keys of a record that should have a number or None, and have something else."""
+    numbers = {key: value for key, value in row.items() if value is not None and key != "status"}
+    try:
+        if all(map(math.isfinite, numbers.values())):  # the usual case, and the time that reading takes
+            return "" if isinstance(row.get("status"), str | None) else "status"
+    except (TypeError, OverflowError):
+        pass
+    return ", ".join(key for key, value in numbers.items() if not _finite(value))
+
+
+def _finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except (TypeError, OverflowError):
+        return False
 
 
 def _records(path: Path, rows: Sequence[Row]) -> list[Record]:
