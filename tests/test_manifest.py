@@ -182,6 +182,18 @@ def test_a_damaged_run_is_computed_again_and_its_damage_never_sealed(trained, tm
     assert not execute(config, tmp_path).computed
 
 
+@pytest.mark.parametrize("first", ["summary.json", "config.toml", "manifest.json"])
+def test_damage_does_not_hide_behind_other_damage(trained, tmp_path, first):
+    config, whole = trained
+    run = shutil.copytree(whole, tmp_path / "runs" / whole.name)
+    (run / first).write_bytes(b"{}")
+    shutil.copyfile(run / "aggregates" / "round-000001.npz", run / "aggregates" / "round-000002.npz")
+    assert execute(config, tmp_path).computed
+    for round in (1, 2):
+        name = f"aggregates/round-{round:06d}.npz"
+        assert (run / name).read_bytes() == (whole / name).read_bytes()
+
+
 def test_a_finished_run_without_a_manifest_is_not_repeated_but_said_to_be_unverified(trained, tmp_path):
     config, whole = trained
     run = shutil.copytree(whole, tmp_path / "runs" / whole.name)

@@ -14,6 +14,7 @@ from airfeel.experiments.runs import files
 
 NAME = "manifest.json"
 SUMMARY, ROUNDS, CONFIG, TIMINGS = "summary.json", "rounds.jsonl", "config.toml", "timings.jsonl"
+DERIVED = (SUMMARY, CONFIG, NAME)  # written anew from configuration and records
 MOST_COEFFICIENTS = 2**28  # N of a recorded aggregate at most: 2 GiB in double precision
 MOST_BYTES = 8 * MOST_COEFFICIENTS + 2**16  # of an aggregate: place and value of every coefficient, headers
 _FORMAT = 1
@@ -62,7 +63,8 @@ def compare(path: Path, digests: Mapping[str, str], read: Mapping[str, bytes]) -
     ``read`` is what is known already; aggregates are read here, as nobody keeps them all in memory.
     """
     present = {*read, *aggregates(path)}
-    for name in sorted(present | digests.keys()):
+    # What costs most to mend comes first: it must not hide behind a file that is merely written anew.
+    for name in sorted(present | digests.keys(), key=lambda name: (name in DERIVED, name)):
         if name not in present:
             return Damage(name, "is missing")
         if name not in digests:

@@ -25,7 +25,6 @@ from airfeel.experiments.runs.work import Described
 
 Array = NDArray[np.floating[Any]]
 
-_DERIVED = (manifest.SUMMARY, manifest.NAME, manifest.CONFIG)  # written anew from configuration and records
 _FACTS = {"version": str, "digest": str, "round": int, "length": int, "sha256": str}  # of a checkpoint
 
 
@@ -56,15 +55,17 @@ class RunFolder:
         """Prepare for computing: remove an untrue summary, and with ``forget`` all results.
 
         ``damage`` is what was found in a run that had been finished. A checkpoint vouches for the records
-        only, so that other results start again with it.
+        only: where other results are damaged, or nobody can tell, the run starts from nothing.
         """
+        aggregates = manifest.aggregates(self.path)
         if damage is not None:
             self.notes.append(f"{self.path / damage.file} {damage.rule}: the run is computed again")
-            forget = forget or damage.file not in (*_DERIVED, manifest.ROUNDS)
+            untold = damage.file == manifest.NAME and bool(aggregates)
+            forget = forget or untold or damage.file not in (*manifest.DERIVED, manifest.ROUNDS)
         leftovers = [manifest.SUMMARY, manifest.NAME]  # the summary first: without it, no run is finished
         if forget:
             leftovers += ["checkpoint.npz", "checkpoint.npz.previous", manifest.ROUNDS, manifest.TIMINGS]
-            leftovers += manifest.aggregates(self.path)
+            leftovers += aggregates
         with files.explained(self.path):
             for name in leftovers:
                 (self.path / name).unlink(missing_ok=True)
