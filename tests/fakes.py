@@ -2,11 +2,15 @@
 
 import dataclasses
 import json
+import tomllib
 
 import numpy as np
 
+from airfeel.config.identity import recorded_digest
+from airfeel.config.mistakes import flatten
 from airfeel.experiments.campaigns.collect import collect
 from airfeel.experiments.campaigns.folder import Begun, Member, ResultsFolder, remember_experiment
+from airfeel.experiments.runs import manifest
 from airfeel.experiments.runs.reading import FinishedRun
 from airfeel.experiments.runs.rundir import open_run
 from airfeel.simulation.records import Record
@@ -64,6 +68,34 @@ def write_experiment(experiment, out, missing=0):
             write_run(run.config, out)
 
 
+def seal(path):
+    """Write the manifest of a run once more, as if all its files were what the run wrote."""
+    summary = json.loads((path / "summary.json").read_text())
+    summary["rounds_sha256"] = manifest.sha256((path / "rounds.jsonl").read_bytes())
+    content = json.dumps(summary).encode()
+    (path / "summary.json").write_bytes(content)
+    (path / "manifest.json").write_bytes(manifest.compose(path, content))
+
+
+def rewrite(path, edit):
+    """Edit the configuration of a finished run, as if it had been that from the start; return the folder."""
+    text = edit((path / "config.toml").read_text())
+    (path / "config.toml").write_text(text)
+    digest = recorded_digest(flatten(tomllib.loads(text)))
+    new = path.rename(path.with_name(f"{path.name.rpartition('-')[0]}-{digest}"))
+    for listed in path.parent.parent.glob("experiments/*.json"):
+        listed.write_text(listed.read_text().replace(path.name, new.name))
+    seal(new)
+    return new
+
+
+def age(path):
+    """Make a finished run one of version 0.1: no manifest, and a configuration without its own hash."""
+    (path / "manifest.json").unlink()
+    text = (path / "config.toml").read_text()
+    (path / "config.toml").write_text(text.partition("[identity]")[0])
+
+
 def collected(experiment, out):
     """Return what a folder has of an experiment, whether or not it was remembered there."""
     members = [Member(run.curve, run.variant, run.seed, run.label) for run in experiment.runs()]
@@ -72,6 +104,6 @@ def collected(experiment, out):
 
 def finished(rows, folder=None):
     """Return a finished run with these records, which may still be changed."""
-    run = FinishedRun(folder, {}, b"")
-    run.__dict__["rows"] = rows
-    return run
+    timings = None if folder is None else folder / "timings.jsonl"
+    noted = timings is not None and timings.exists()
+    return FinishedRun(folder, {}, rows, timings=timings.read_bytes() if noted else b"")

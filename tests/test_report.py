@@ -110,10 +110,15 @@ def test_unfinished_and_damaged_runs_are_named_and_left_out(results):
 
 def test_a_run_of_another_version_or_of_somebody_s_own_scheme_is_shown(results):
     """Whatever its configuration names: it is neither checked nor imported."""
-    configs = sorted(results.glob("runs/tsa_ga-*/config.toml"))
-    for config in configs:
-        text = config.read_text().replace('scheme = "tsa_ga"', 'scheme = "no_such_package.schemes:Mine"')
-        config.write_text(text + "\n[next_year]\nkey = 1\n")
+
+    def edit(text):
+        return (
+            text.replace('scheme = "tsa_ga"', 'scheme = "no_such_package.schemes:Mine"')
+            + "\n[next_year]\nkey = 1\n"
+        )
+
+    for run in sorted(results.glob("runs/tsa_ga-*")):
+        fakes.rewrite(run, edit)
     report = write_report(results)
     assert report.left_out == []
     rows = report.exhibits[0].headlines[0].rows[1:]
@@ -128,7 +133,24 @@ def test_an_unreadable_configuration_is_named_and_left_out(results):
     config.write_text("scheme = ")
     runs, left_out = read_runs(ResultsFolder(results))
     assert len(runs) == 5
-    assert left_out == [f"{config.parent.name}: its configuration cannot be read, left out"]
+    rule = "is not what the run wrote, by its hash in manifest.json"
+    assert left_out == [
+        f"{config.parent.name}: config.toml {rule}; left out until airfeel run computes it again"
+    ]
+
+
+def test_runs_without_a_manifest_are_shown_as_not_verified_on_the_page(campaign):
+    path = next(campaign.glob("runs/a_dsgd-*"))  # of an experiment
+    fakes.age(path)
+    damaged = next(campaign.glob("runs/error_free-*"))
+    (damaged / "summary.json").write_text("{}")
+    report = write_report(campaign)
+    named, doubt = report.left_out
+    assert named.startswith(f"{damaged.name}: summary.json is not what the run wrote")
+    assert doubt.startswith("not verified") and doubt.endswith(path.name)
+    html = report.page.read_text()
+    assert doubt in html and named in html
+    assert all(damaged.name not in line for line in report.page.read_text().split(named))
 
 
 def test_a_report_reads_every_file_of_a_run_once(campaign, monkeypatch):
@@ -141,9 +163,8 @@ def test_a_report_reads_every_file_of_a_run_once(campaign, monkeypatch):
     monkeypatch.setattr(os, "open", opening)
     write_report(campaign)
     finished = list(campaign.glob("runs/*/summary.json"))
-    for name in ("summary.json", "rounds.jsonl", "config.toml", "timings.jsonl"):
-        counts = [opened[summary.with_name(name)] for summary in finished]
-        assert max(counts) == 1 and (sum(counts) == len(finished) or name == "timings.jsonl")
+    for name in ("summary.json", "rounds.jsonl", "config.toml", "timings.jsonl", "manifest.json"):
+        assert {opened[summary.with_name(name)] for summary in finished} == {1}
 
 
 def test_an_experiment_without_its_list_of_runs_is_named_and_its_runs_stay(campaign):

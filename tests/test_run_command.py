@@ -55,6 +55,7 @@ def test_a_run_leaves_a_complete_folder_and_prints_it(finished):
         ".lock",
         "checkpoint.npz",
         "config.toml",
+        "manifest.json",
         "rounds.jsonl",
         "summary.json",
         "timings.jsonl",

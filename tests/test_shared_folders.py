@@ -16,7 +16,8 @@ SETTINGS = {"scheme": "common_k", "rounds": 14, "run__checkpoint_every": 5, "run
 LOCKS = ("runs/RUN/.lock", ".results.lock")
 READ = [
     "runs/RUN/summary.json", "runs/RUN/rounds.jsonl", "runs/RUN/timings.jsonl", "runs/RUN/checkpoint.npz",
-    "runs/RUN/config.toml", "runs/RUN/aggregates/round-000001.npz", "experiments/tiny.toml",
+    "runs/RUN/config.toml", "runs/RUN/manifest.json", "runs/RUN/aggregates/round-000001.npz",
+    "experiments/tiny.toml",
     "experiments/tiny.json", "campaign.json", "results.csv", ".results.json",
 ]  # fmt: skip
 

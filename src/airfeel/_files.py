@@ -9,12 +9,14 @@ import errno
 import fcntl
 import hashlib
 import io
+import json
 import math
 import os
 import secrets
 import stat
+import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from importlib import resources
 from pathlib import Path
@@ -28,6 +30,7 @@ SETTINGS = 4 * 2**20  # bytes of a configuration or summary at most: a hundred t
 LIST = 64 * 2**20  # bytes of a list of runs at most: some hundred thousand of them
 LINE = 2**20  # bytes of one line of records at most
 _CHUNK = 2**20
+_DEEPEST = 32  # tables within tables
 _TOKEN_BYTES = 8
 
 
@@ -38,9 +41,20 @@ class Unreadable(OSError):
         return f"{self.filename}: {self.strerror}"
 
 
-def refuse(path: str | os.PathLike[str], rule: str) -> Unreadable:
+class Unread(Unreadable):
+    """A file that could not be read, for a reason of the system's such as a missing permission."""
+
+    def __str__(self) -> str:
+        return f"{self.filename}: cannot be read ({self.strerror})"
+
+
+class Unwritable(Unreadable):
+    """Something in the place of a file that nothing is written to, such as a link."""
+
+
+def refuse(path: str | os.PathLike[str], rule: str, kind: type[Unreadable] = Unreadable) -> Unreadable:
     """Build the error for a file that breaks ``rule``."""
-    return Unreadable(errno.EINVAL, rule, os.fspath(path))
+    return kind(errno.EINVAL, rule, os.fspath(path))
 
 
 # --- reading -----------------------------------------------------------------------------------------------
@@ -49,10 +63,16 @@ def refuse(path: str | os.PathLike[str], rule: str) -> Unreadable:
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
     """Open a regular file for reading; links are followed, but devices, pipes and folders are refused."""
-    # Without O_NONBLOCK, opening a pipe would wait for somebody to write to it.
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(_regular(handle, path), "rb") as file:
-        yield file
+    try:
+        # Without O_NONBLOCK, opening a pipe would wait for somebody to write to it.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(_regular(handle, path), "rb") as file:
+            yield file
+    except (Unreadable, FileNotFoundError):
+        raise
+    except OSError as error:  # named as what it is, so that nobody takes it for a failure to write
+        reason = error.strerror or str(error)
+        raise Unread(error.errno or errno.EIO, reason, os.fspath(path)) from error
 
 
 def read_bytes(path: str | os.PathLike[str], most: int | None = None) -> bytes:
@@ -92,6 +112,32 @@ def read_lines(path: str | os.PathLike[str], longest: int = LINE) -> Iterator[by
             yield line
 
 
+def parse_json(content: bytes | str) -> Any:
+    """Return what a text in JSON says; whatever is wrong with it, brackets without end too: a ValueError."""
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError("is not valid JSON: it is nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"is not valid JSON: {error}") from None
+
+
+def parse_toml(content: bytes | str) -> dict[str, Any]:
+    """Return what a text in TOML says; whatever is wrong with it, tables without end too: a ValueError."""
+    try:
+        tree = tomllib.loads(content.decode() if isinstance(content, bytes) else content)
+    except RecursionError:
+        raise ValueError("is not valid TOML: it is nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"is not valid TOML: {error}") from None
+    level: list[Any] = [tree]
+    for _ in range(_DEEPEST):
+        level = [item for table in level for item in table.values() if isinstance(item, Mapping)]
+        if not level:
+            return tree
+    raise ValueError(f"has tables within tables, more than {_DEEPEST} of them")
+
+
 def read_shipped(package: str, name: str) -> str:
     """Return a text file that comes with a package."""
     with resources.as_file(resources.files(package) / name) as path:
@@ -104,6 +150,13 @@ def digest_lines(path: str | os.PathLike[str]) -> str:
     for line in read_lines(path):
         digest.update(line)
     return digest.hexdigest()
+
+
+def digest(path: str | os.PathLike[str], most: int) -> str:
+    """Return the SHA-256 of a file of at most ``most`` bytes, which need not fit into memory."""
+    if os.stat(path).st_size > most:
+        raise refuse(path, f"is larger than {most} bytes, which it cannot be")
+    return digest_start(path, most)
 
 
 def digest_start(path: str | os.PathLike[str], length: int) -> str:
@@ -239,18 +292,19 @@ def _own(path: Path, flags: int) -> Iterator[io.FileIO]:
         handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise refuse(path, "is a symbolic link, and nothing is written through links") from None
+            rule = "is a symbolic link, and nothing is written through links"
+            raise refuse(path, rule, Unwritable) from None
         if error.errno == errno.ENXIO:  # a pipe without a reader
-            raise refuse(path, "is not a regular file") from None
+            raise refuse(path, "is not a regular file", Unwritable) from None
         raise
     mode = "r+b" if flags & os.O_RDWR else "ab" if flags & os.O_APPEND else "wb"
-    with io.FileIO(_regular(handle, path), mode) as file:
+    with io.FileIO(_regular(handle, path, Unwritable), mode) as file:
         yield file
 
 
-def _regular(handle: int, path: str | os.PathLike[str]) -> int:
+def _regular(handle: int, path: str | os.PathLike[str], kind: type[Unreadable] = Unreadable) -> int:
     """Return the open file if it is a regular one, else close it and refuse it."""
     if stat.S_ISREG(os.fstat(handle).st_mode):
         return handle
     os.close(handle)
-    raise refuse(path, "is not a regular file")
+    raise refuse(path, "is not a regular file", kind)

@@ -103,14 +103,17 @@ def unpack(arrays: Mapping[str, NDArray[Any]], trusted: Sequence[str] = ()) -> A
         old = "kind" in arrays
         raise ValueError("is a state of airfeel 0.1, which this version cannot read" if old else _NO_STATE)
     try:
-        header = json.loads(arrays[HEADER].tobytes())
-        match header:
-            case {"format": version, "state": _} if version != FORMAT:
-                raise ValueError(f"has format {version!r}: this version of airfeel reads {FORMAT}")
-            case {"format": _, "state": node}:
+        header = _files.parse_json(arrays[HEADER].tobytes())
+    except ValueError:
+        raise ValueError(_NO_STATE) from None
+    match header:
+        case {"format": version, "state": _} if version != FORMAT:
+            raise ValueError(f"has format {version!r}: this version of airfeel reads {FORMAT}")
+        case {"format": _, "state": node}:
+            try:
                 return _build(node, arrays, trusted)
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):  # or brackets without end
-        pass
+            except RecursionError:
+                pass
     raise ValueError(_NO_STATE)
 
 

@@ -53,8 +53,8 @@ def out(tmp_path):
 @pytest.fixture
 def read(monkeypatch):
     """The names of the runs that are read."""
-    labels, real = [], folders.read_finished
-    monkeypatch.setattr(folders, "read_finished", lambda path: labels.append(path.name) or real(path))
+    labels, real = [], folders.examine
+    monkeypatch.setattr(folders, "examine", lambda path: labels.append(path.name) or real(path))
     return labels
 
 
@@ -219,6 +219,10 @@ print([name for name in sys.modules if name.startswith("evil")])
 """
 
 
+def evil(text):
+    return text.replace('scheme = "tsa_ga"', 'scheme = "evil.schemes:Mine"')
+
+
 def test_reading_results_imports_nothing_that_a_file_names(out):
     """Runs and experiments of a scheme that this version does not know appear under its own name."""
     tools = out.parent / "tools" / "evil"
@@ -227,9 +231,10 @@ def test_reading_results_imports_nothing_that_a_file_names(out):
     (tools / "schemes.py").write_text("print('imported')")
     mine = experiment("mine")
     fakes.write_experiment(mine, out)
-    configs = [out / "runs" / run.label / "config.toml" for run in mine.runs()]
-    for path in [*configs, out / "experiments" / "mine.toml"]:
-        path.write_text(path.read_text().replace('scheme = "tsa_ga"', 'scheme = "evil.schemes:Mine"'))
+    for run in mine.runs():
+        fakes.rewrite(out / "runs" / run.label, evil)
+    path = out / "experiments" / "mine.toml"
+    path.write_text(evil(path.read_text()))
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, cwd=out.parent)
     assert (done.stdout, done.stderr) == ("[]\n", "")
 

@@ -71,11 +71,12 @@ def load(config: str, settings: list[str] | None) -> Config:
 def _report(config: Config, outcome: Outcome, table: Path) -> None:
     """Say in one line how the run ended."""
     summary = outcome.summary or {}
-    words = [f"{config.scheme}: {summary['rounds']} rounds"]
-    if summary["accuracy"] is not None:
-        words.append(f"accuracy {summary['accuracy']:.4f}")
-    if summary["mean_nmse_db"] is not None:
-        words.append(f"mean NMSE {summary['mean_nmse_db']:.1f} dB")
+    accuracy, nmse = (summary.get(name) for name in ("accuracy", "mean_nmse_db"))  # lost in a damaged one
+    words = [f"{config.scheme}: {config.rounds} rounds"]
+    if accuracy is not None:
+        words.append(f"accuracy {accuracy:.4f}")
+    if nmse is not None:
+        words.append(f"mean NMSE {nmse:.1f} dB")
     if not outcome.computed:
         words.append("finished before, not repeated (--force computes it again)")
     _log.info(", ".join(words))

@@ -3,7 +3,6 @@
 Everything that is misspelt, of the wrong type or out of range is refused, all mistakes at once.
 """
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -82,19 +81,19 @@ def parse_override(text: str) -> tuple[str, Any]:
     if not equals or not key.strip():
         raise ValueError(f"--set {text!r}: must have the form key=value, such as uplink.ratio=0.04")
     try:
-        return key.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+        return key.strip(), _files.parse_toml(f"value = {value}")["value"]
+    except ValueError:
         return key.strip(), value.strip()
 
 
 def _read(path: Path) -> dict[str, Any]:
     """Return the content of a TOML file."""
     try:
-        return tomllib.loads(_files.read_text(path))
+        return _files.parse_toml(_files.read_bytes(path, _files.SETTINGS))
     except OSError as error:
         raise ValueError(f"{path}: cannot be read as a configuration file ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: is not valid TOML: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _put(tree: dict[str, Any], key: str, value: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from airfeel import _files
 from airfeel.learning.tasks import Score
 from airfeel.schemes.round import Aggregate
 from airfeel.units import decibel
@@ -75,7 +76,7 @@ class Record:
     def from_json(cls, line: str) -> "Record":
         """Undo :meth:`to_json`; keys of later versions are left out."""
         known = {field.name for field in fields(cls)}
-        return cls(**{key: value for key, value in json.loads(line).items() if key in known})
+        return cls(**{key: value for key, value in _files.parse_json(line).items() if key in known})
 
 
 def make_record(

@@ -14,7 +14,8 @@ from threadpoolctl import threadpool_limits
 from airfeel.experiments.campaigns.engines import Engine, open_engine
 from airfeel.experiments.campaigns.overview import Overview
 from airfeel.experiments.runs import files
-from airfeel.experiments.runs.reading import finished
+from airfeel.experiments.runs.manifest import Damage
+from airfeel.experiments.runs.reading import FinishedRun, examine, finished, not_verified
 from airfeel.experiments.runs.work import Work
 
 _PATIENCE = 3  # times that processes may die without one run being finished in between
@@ -64,13 +65,15 @@ def carry_out(
     overview
         Told how far things are.
     """
-    todo = [run for run in runs if force or finished(out / "runs" / run.label) is None]
+    todo, notes = (list(runs), []) if force else _missing(runs, out)
     # The long ones first: a long run that starts last would keep one worker busy and the others idle.
     todo.sort(key=lambda run: -run.effort)
     campaign = _Campaign(out, force, overview, {run.label: run for run in todo})
     began = time.perf_counter()
     with overview:
         overview.begin(todo, len(runs) - len(todo), out)
+        for note in notes:
+            overview.note(note)
         while campaign.waiting and not campaign.stopped and campaign.patience > 0:
             with open_engine(engine, workers) as opened:
                 campaign.use(opened)
@@ -79,6 +82,20 @@ def carry_out(
     for label in campaign.waiting if not campaign.stopped else ():
         campaign.failures[label] = "its process was ended from outside, again and again (memory?)"
     return Tally(campaign.computed, len(runs) - len(todo), campaign.failures, campaign.stopped)
+
+
+def _missing(runs: Sequence[Work], out: Path) -> tuple[list[Work], list[str]]:
+    """Return the runs that are not finished, and sentences on finished ones: damaged, or not verified."""
+    missing, notes, doubtful = [], [], []
+    for run in runs:
+        found = examine(out / "runs" / run.label)
+        if not isinstance(found, FinishedRun):
+            missing.append(run)
+        elif not found.verified:
+            doubtful.append(run.label)
+        if isinstance(found, Damage):
+            notes.append(f"{run.label}: {found}: the run is computed again")
+    return missing, notes + not_verified(doubtful)
 
 
 class _Campaign:
@@ -139,10 +156,10 @@ def _remember(out: Path, seconds: float, engine: Engine, computed: int) -> None:
     """Add to ``campaign.json`` what this session took."""
     path = out / "campaign.json"
     try:
-        before: dict[str, Any] = json.loads(files.read_text(path))
+        before: dict[str, Any] = files.parse_json(files.read_text(path))
         seconds += float(before["seconds"])
         computed += int(before["runs"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         pass
     facts = {"seconds": round(seconds, 1), "runs": computed, "workers": engine.workers, "engine": engine.kind}
     with files.explained(out):

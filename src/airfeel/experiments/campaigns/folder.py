@@ -13,7 +13,8 @@ from typing import NamedTuple, TypeVar
 
 from airfeel.experiments.campaigns.plan import Experiment, read_experiment
 from airfeel.experiments.runs import files
-from airfeel.experiments.runs.reading import FILES, FinishedRun, read_finished
+from airfeel.experiments.runs.manifest import SUMMARY, Damage
+from airfeel.experiments.runs.reading import OTHERS, FinishedRun, examine
 from airfeel.experiments.runs.work import Work
 
 Read = TypeVar("Read")
@@ -51,13 +52,21 @@ class ResultsFolder:
 
     def stamp(self, label: str) -> files.Stamp | None:
         """Return what changes whenever a run's files do; None where the run cannot be finished."""
-        return files.stamp(*(self.path / "runs" / label / name for name in FILES))
+        path = self.path / "runs" / label
+        return files.stamp(path / SUMMARY, others=[path / name for name in OTHERS])
 
     def run(self, label: str) -> FinishedRun | None:
         """Return a run if it is finished and intact."""
-        return self._once(
-            f"run {label}", self.stamp(label), lambda: read_finished(self.path / "runs" / label)
-        )
+        found = self._examined(label)
+        return found if isinstance(found, FinishedRun) else None
+
+    def damage(self, label: str) -> Damage | None:
+        """Return what is wrong with a finished run."""
+        found = self._examined(label)
+        return found if isinstance(found, Damage) else None
+
+    def _examined(self, label: str) -> FinishedRun | Damage | None:
+        return self._once(f"run {label}", self.stamp(label), lambda: examine(self.path / "runs" / label))
 
     def experiments(self) -> tuple[list[Begun], list[str]]:
         """Return the experiments that were begun here, by name, and a sentence about each one left out."""
@@ -75,7 +84,7 @@ class ResultsFolder:
                 begun.append(found)
         return begun, left_out
 
-    def _once(self, key: str, stamp: files.Stamp | None, read: Callable[[], Read | None]) -> Read | None:
+    def _once(self, key: str, stamp: files.Stamp | None, read: Callable[[], Read]) -> Read | None:
         """Return what was read under this stamp, or read it now."""
         if stamp is None:
             return None
@@ -101,7 +110,7 @@ def remember_experiment(experiment: Experiment, out: Path, runs: Sequence[Work])
 def _read_begun(path: Path) -> Begun | None:
     """Return an experiment with its runs; None where the list of them is not what was written."""
     try:
-        rows = json.loads(files.read_text(path.with_suffix(".json"), files.LIST))
+        rows = files.parse_json(files.read_text(path.with_suffix(".json"), files.LIST))
         members = [Member(**row) for row in rows]
     except (OSError, ValueError, TypeError):
         return None

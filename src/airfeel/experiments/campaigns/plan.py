@@ -5,7 +5,6 @@ Every combination of curve, variant and seed is one run; nothing else is needed 
 """
 
 import itertools
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
@@ -172,11 +171,11 @@ def read_experiment(path: Path) -> Experiment:
         With one sentence per mistake.
     """
     try:
-        tree = tomllib.loads(files.read_text(path))
+        tree = files.parse_toml(files.read_bytes(path, files.SETTINGS))
     except OSError as error:
         raise ValueError(f"{path}: cannot be read as an experiment file ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: is not valid TOML: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     tree = {"name": path.stem, "title": path.stem, **tree}
     try:
         return Experiment.model_validate(tree)

@@ -8,17 +8,20 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import airfeel
 from airfeel.experiments.campaigns.folder import Begun, ResultsFolder
 from airfeel.experiments.runs import files
-from airfeel.experiments.runs.reading import FinishedRun
+from airfeel.experiments.runs.reading import FinishedRun, left_out, not_verified
 
 COLUMNS = ("experiment", "scheme", "seed", "round", "accuracy", "loss", "nmse_db", "symbols", "energy")
 _FROM_ROW = COLUMNS[3:]
+
+_log = logging.getLogger("airfeel")
 
 
 class Source(NamedTuple):
@@ -29,6 +32,14 @@ class Source(NamedTuple):
     stamp: files.Stamp
 
 
+class Block(NamedTuple):
+    """Lines of the table, whether a manifest vouches for them, and what is wrong with a run without lines."""
+
+    content: bytes
+    verified: bool = True
+    damage: str = ""
+
+
 def read_results(folder: str | Path) -> Any:
     """Return the records of all finished runs below a results folder as a pandas DataFrame.
 
@@ -36,6 +47,9 @@ def read_results(folder: str | Path) -> Any:
     of the run's folder, and every key of its configuration is a column, such as ``scheme``, ``seed`` and
     ``uplink.ratio``; where both have the same name, it is the record's. Runs of schemes that are not
     installed here are read like all others: nothing that a file names is imported.
+
+    Every file is held against the manifest of its run, which finds damage but not forgery. A damaged run is
+    left out and named on the logger ``airfeel``, and so are runs of version 0.1, which have no manifest.
     """
     try:
         import pandas
@@ -51,16 +65,21 @@ def list_results(folder: str | Path) -> list[dict[str, Any]]:
     """Return what :func:`read_results` does as a list with one dictionary per round."""
     results = ResultsFolder(Path(folder))
     runs = [run for label in results.labels() if (run := results.run(label)) is not None]
+    damaged = [left_out(label, damage) for label in results.labels() if (damage := results.damage(label))]
     if not runs:
-        raise ValueError(f"{folder}: has no finished run under {Path(folder) / 'runs'}")
+        nothing = f"{folder}: has no finished run under {Path(folder) / 'runs'}"
+        raise ValueError("\n".join([nothing, *damaged]))
+    for note in damaged + not_verified([run.folder.name for run in runs if not run.verified]):
+        _log.warning(note)
     return [{"run": run.folder.name, **run.settings, **row} for run in runs for row in run.rows]
 
 
-def write_results(results: ResultsFolder) -> Path:
+def write_results(results: ResultsFolder, told: Callable[[str], None] = _log.warning) -> Path:
     """Write ``results.csv``: one line per round of every finished run, in an order that never varies.
 
     A run that several experiments share has lines in each of them; one that belongs to none is listed under
-    its name. The keys that any experiment sweeps are columns too.
+    its name. The keys that any experiment sweeps are columns too. ``told`` hears which runs are left out as
+    damaged, and which are there though nobody can verify them.
     """
     out = results.path
     path, index = out / "results.csv", out / ".results.json"
@@ -69,19 +88,21 @@ def write_results(results: ResultsFolder) -> Path:
         keys = list(dict.fromkeys(key for one in begun for key in one.experiment.swept()))
         heading = _csv([[*COLUMNS, *keys]])
         before = _read_blocks(path, index, heading)
-        blocks: dict[Source, bytes] = {}
+        blocks: dict[Source, Block] = {}
         for experiment, label in _places(begun, results.labels()):
             stamp = results.stamp(label)
             if stamp is None:
                 continue
             source = Source(experiment, label, stamp)
             known = before.get(source)
-            blocks[source] = _block(results.run(label), experiment, keys) if known is None else known
-        table = heading + b"".join(blocks.values())
+            blocks[source] = _block(results, label, experiment, keys) if known is None else known
+        table = heading + b"".join(block.content for block in blocks.values())
         for name in (path.name, index.name):
             files.remove_leftovers(out, f"{name}*")
         files.write_atomically(path, table)
         files.write_atomically(index, _index(blocks, table))
+    for note in _notes(blocks):
+        told(note)
     return path
 
 
@@ -97,10 +118,23 @@ def _places(begun: Sequence[Begun], labels: Sequence[str]) -> Iterator[tuple[str
         yield None, label
 
 
-def _block(run: FinishedRun | None, experiment: str | None, keys: Sequence[str]) -> bytes:
-    """Return the lines of one run, none of one that is damaged; what does not exist is an empty cell."""
+def _notes(blocks: Mapping[Source, Block]) -> list[str]:
+    """Return what is to be said about runs, each once."""
+    runs = {source.label: block for source, block in blocks.items()}
+    damaged = [left_out(label, block.damage) for label, block in runs.items() if block.damage]
+    return damaged + not_verified([label for label, block in runs.items() if not block.verified])
+
+
+def _block(results: ResultsFolder, label: str, experiment: str | None, keys: Sequence[str]) -> Block:
+    """Return the lines of one run, none of one that is damaged."""
+    run = results.run(label)
     if run is None:
-        return b""
+        return Block(b"", damage=str(results.damage(label) or ""))
+    return Block(_lines(run, experiment, keys), run.verified)
+
+
+def _lines(run: FinishedRun, experiment: str | None, keys: Sequence[str]) -> bytes:
+    """Return one line per round; what does not exist is an empty cell."""
     settings = run.settings
     head = [experiment or settings.get("name") or "run", settings.get("scheme"), settings.get("seed")]
     tail = [settings.get(key) for key in keys]
@@ -113,23 +147,24 @@ def _csv(rows: Iterable[Sequence[Any]]) -> bytes:
     return text.getvalue().encode()
 
 
-def _index(blocks: Mapping[Source, bytes], table: bytes) -> bytes:
+def _index(blocks: Mapping[Source, Block], table: bytes) -> bytes:
     """Return which bytes of the table came from where."""
-    rows = [[*source, len(content)] for source, content in blocks.items()]
+    rows = [[*source, len(block.content), *block[1:]] for source, block in blocks.items()]
     facts = {"airfeel": airfeel.__version__, "sha256": hashlib.sha256(table).hexdigest(), "blocks": rows}
     return json.dumps(facts, separators=(",", ":")).encode()
 
 
-def _read_blocks(path: Path, index: Path, heading: bytes) -> dict[Source, bytes]:
+def _read_blocks(path: Path, index: Path, heading: bytes) -> dict[Source, Block]:
     """Return the lines of the present table by source; none where table, index and heading do not fit."""
     try:
-        table, facts = files.read_bytes(path), json.loads(files.read_text(index, files.LIST))
+        table, facts = files.read_bytes(path), files.parse_json(files.read_text(index, files.LIST))
         known = (facts["airfeel"], facts["sha256"])
         if known != (airfeel.__version__, hashlib.sha256(table).hexdigest()) or not table.startswith(heading):
             return {}
         found, place = {}, len(heading)
-        for experiment, label, stamp, length in facts["blocks"]:
-            found[Source(experiment, label, tuple(stamp))] = table[place : place + length]
+        for experiment, label, stamp, length, verified, damage in facts["blocks"]:
+            block = Block(table[place : place + length], bool(verified), str(damage))
+            found[Source(experiment, label, tuple(stamp))] = block
             place += length
         return found if place == len(table) else {}
     except (OSError, ValueError, KeyError, TypeError):

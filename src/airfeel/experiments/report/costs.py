@@ -1,6 +1,5 @@
 """What results cost: runs, rounds and seconds, as the run folders and the campaign say."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,9 +57,9 @@ def curve_cost_table(collected: Collected) -> Table:
 def campaign(folder: Path) -> str:
     """Return in words how long the whole campaign took; empty where nobody noted it."""
     try:
-        facts: dict[str, Any] = json.loads(files.read_text(folder / "campaign.json"))
+        facts: dict[str, Any] = files.parse_json(files.read_text(folder / "campaign.json"))
         seconds, workers = float(facts["seconds"]), int(facts["workers"])
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, OverflowError):
         return ""
     return f"computed in {duration(seconds)} by {workers} worker{'' if workers == 1 else 's'}"
 

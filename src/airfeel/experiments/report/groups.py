@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airfeel.experiments.campaigns.folder import ResultsFolder
-from airfeel.experiments.runs.reading import FinishedRun
+from airfeel.experiments.runs.reading import FinishedRun, left_out, not_verified
 from airfeel.registry import SCHEMES
 
 # What never tells two curves apart: the seed, and what cannot change a result.
@@ -24,26 +24,28 @@ class Group:
 
 
 def read_runs(results: ResultsFolder, elsewhere: Collection[str] = ()) -> tuple[list[FinishedRun], list[str]]:
-    """Return the finished training runs of a folder and a sentence about each run left out.
+    """Return the finished training runs of a folder and a sentence about each run left out or not verified.
 
-    Folders whose names are in ``elsewhere`` are passed over without a word.
+    Folders whose names are in ``elsewhere`` are shown elsewhere; they are named only where they are damaged
+    or not verified.
     """
     found = {label: results.run(label) for label in results.labels()}
+    notes = [left_out(label, damage) for label in found if (damage := results.damage(label))]
     if not any(found.values()):
-        raise ValueError(f"{results.path}: has no finished run under {results.path / 'runs'}")
-    runs, left_out = [], []
+        nothing = f"{results.path}: has no finished run under {results.path / 'runs'}"
+        raise ValueError("\n".join([nothing, *notes]))
+    runs = []
     for label, run in found.items():
-        if label in elsewhere:
+        if label in elsewhere or results.damage(label):
             continue
         if run is None:
-            left_out.append(f"{label}: not finished or damaged, left out")
+            notes.append(f"{label}: not finished, left out")
         elif "kind" in run.summary:
-            left_out.append(f"{label}: a study ({run.summary['kind']}) of no known experiment, left out")
-        elif not readable(run):
-            left_out.append(f"{label}: its configuration cannot be read, left out")
+            notes.append(f"{label}: a study ({run.summary['kind']}) of no known experiment, left out")
         else:
             runs.append(run)
-    return runs, left_out
+    doubtful = [label for label, run in found.items() if run is not None and not run.verified]
+    return runs, notes + not_verified(doubtful)
 
 
 def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:
@@ -58,14 +60,6 @@ def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:
     return sorted(
         named, key=lambda group: (order.get(group.runs[0].settings["scheme"], len(order)), group.label)
     )
-
-
-def readable(run: FinishedRun) -> bool:
-    """Whether the run's settings can be read."""
-    try:
-        return "scheme" in run.settings
-    except (OSError, ValueError):
-        return False
 
 
 def _compared(run: FinishedRun) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -109,7 +108,7 @@ def _observed(name: str) -> OfOne:
 
     def take(line: Line, seed: int) -> float:
         try:
-            return float(getattr(observed(line.runs[seed].folder), name))
+            return float(getattr(observed(line.runs[seed]), name))
         except RunError:  # too few rounds, or no aggregates
             return math.nan
 
@@ -117,9 +116,9 @@ def _observed(name: str) -> OfOne:
 
 
 @lru_cache(maxsize=64)
-def observed(folder: Path) -> Observations:
+def observed(run: FinishedRun) -> Observations:
     """Return the observations on a run's recorded aggregates, which take long to read."""
-    return observations(folder)
+    return observations(run)
 
 
 def _singly(take: OfOne) -> OfSeveral:

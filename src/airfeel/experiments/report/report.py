@@ -13,7 +13,7 @@ from airfeel.experiments.report.claims import Verdict, judge, to_json
 from airfeel.experiments.report.costs import campaign, cost_table
 from airfeel.experiments.report.environment import environment
 from airfeel.experiments.report.exhibits import Exhibit, show_experiment, show_loose
-from airfeel.experiments.report.groups import Group, group_runs, read_runs, readable
+from airfeel.experiments.report.groups import Group, group_runs, read_runs
 from airfeel.experiments.report.means import average
 from airfeel.experiments.runs.files import explained, write_atomically
 from airfeel.experiments.runs.sources import edited_between
@@ -50,7 +50,7 @@ def write_report(folder: Path, title: str = "airfeel results") -> Report:
     runs, left_out = read_runs(results, {member.label for one in begun for member in one.members})
     left_out += unknown
     found = [run for label in results.labels() if (run := results.run(label)) is not None]
-    left_out += edited_between(run.settings for run in found if readable(run))
+    left_out += edited_between(run.settings for run in found)
     collected = [collect(one, results) for one in sorted(begun, key=_place)]
     exhibits = show_all(collected, group_runs(runs))
     verdicts = judge({one.experiment.name: one for one in collected})
@@ -58,7 +58,7 @@ def write_report(folder: Path, title: str = "airfeel results") -> Report:
         (folder / "figures").mkdir(exist_ok=True)
         drawings = [drawing for exhibit in exhibits for drawing in exhibit.drawings]
         images = [path for d in drawings for path in d.save(folder / "figures" / d.figure.name)]
-        data = [write_results(results)]
+        data = [write_results(results, told=lambda note: None)]  # the page says it
         content = page.Content(
             title=title,
             exhibits=exhibits,
@@ -93,7 +93,9 @@ def summary_table(groups: Sequence[Group]) -> list[list[str]]:
             _cell(group, metric, form)
             for metric, form in (("accuracy", ".4f"), ("loss", ".4f"), ("nmse_db", ".1f"))
         ]
-        rows.append([group.label, str(len(group.runs)), str(last["round"]), *cells, f"{last['symbols']:,}"])
+        uses = last.get("symbols")
+        shown = "-" if uses is None else f"{uses:,}"
+        rows.append([group.label, str(len(group.runs)), str(last["round"]), *cells, shown])
     return rows
 
 

@@ -1,5 +1,6 @@
 """Figures that are no plain curves of training, and facts under them. Needs the extra ``report``."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, replace
 
@@ -13,10 +14,13 @@ from airfeel.experiments.report.dot_charts import Point, dots
 from airfeel.experiments.report.inspection_charts import magnitude_map
 from airfeel.experiments.report.means import average, interval
 from airfeel.experiments.report.measures import observed, timings
+from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.studies.inspection import read_aggregates
 from airfeel.experiments.studies.recovery import steady
 
 Facts = list[list[str]]
+
+_log = logging.getLogger("airfeel")
 
 BOUNDS = {
     "gap": "measured gap",
@@ -32,7 +36,11 @@ def draw_magnitudes(spec: FigureSpec, collected: Collected) -> Drawing | None:
     if not lines:
         return None
     run = next(iter(lines[0].runs.values()))
-    aggregates, records = read_aggregates(run.folder)
+    try:
+        aggregates, records = read_aggregates(run)
+    except RunError as error:  # too few rounds, or damage in a run that no manifest vouches for
+        _log.warning(f"no figure {spec.name}: {error}")
+        return None
     return replace(magnitude_map(aggregates, records[0].round), figure=_figure(spec, "coefficient"))
 
 
@@ -81,10 +89,15 @@ def magnitude_facts(collected: Collected) -> Facts:
         ("3: amplitudes correlated", "correlation with the next round"),
         ("3: amplitudes correlated", "correlation two rounds later"),
     )
-    folders = [run.folder for line in collected.lines for run in line.runs.values()]
-    if not folders:
+    found = []
+    for run in (run for line in collected.lines for run in line.runs.values()):
+        try:
+            found.append(astuple(observed(run)))
+        except RunError as error:
+            _log.warning(f"no observations: {error}")
+    if not found:
         return []
-    values = np.array([astuple(observed(folder)) for folder in folders]).T
+    values = np.array(found).T
     rows = [[*text, interval(0, list(row)).words(".3f")] for text, row in zip(words, values, strict=True)]
     chance = interval(0, list(1 - values[0])).words(".3f")
     anew = [words[2][0], "the same for supports drawn anew in every round", chance]

@@ -1,17 +1,22 @@
 """The files of a run: whole or absent, never through a link, and trouble with them in one sentence."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from airfeel._files import (
     LIST,
+    SETTINGS,
     Unreadable,
+    Unwritable,
     append_line,
     cut,
+    digest,
     digest_lines,
     digest_start,
     locked,
+    parse_json,
+    parse_toml,
     read_arrays,
     read_bytes,
     read_lines,
@@ -24,15 +29,20 @@ from airfeel._files import (
 
 __all__ = [
     "LIST",
+    "SETTINGS",
     "RunError",
     "Stamp",
     "Unreadable",
+    "Unwritable",
     "append_line",
     "cut",
+    "digest",
     "digest_lines",
     "digest_start",
     "explained",
     "locked",
+    "parse_json",
+    "parse_toml",
     "read_arrays",
     "read_bytes",
     "read_lines",
@@ -52,13 +62,20 @@ class RunError(Exception):
     """A run cannot go on for a reason the user can mend; the message is one clear sentence."""
 
 
-def stamp(*paths: Path) -> Stamp | None:
-    """Return what changes whenever one of these files is written anew; None where one is missing."""
+def stamp(*paths: Path, others: Sequence[Path] = ()) -> Stamp | None:
+    """Return what changes whenever a file is written anew; None where one is missing that is in ``paths``."""
+    facts = [_facts(path) for path in paths]
+    if not all(facts):
+        return None
+    return tuple(number for found in (*facts, *map(_facts, others)) for number in found or (0, 0, 0))
+
+
+def _facts(path: Path) -> Stamp | None:
     try:
-        facts = [path.stat() for path in paths]
+        found = path.stat()
     except OSError:
         return None
-    return tuple(number for fact in facts for number in (fact.st_mtime_ns, fact.st_size, fact.st_ino))
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def remove_leftovers(folder: Path, name: str = "*") -> None:
@@ -70,10 +87,12 @@ def remove_leftovers(folder: Path, name: str = "*") -> None:
 
 @contextmanager
 def explained(folder: Path) -> Iterator[None]:
-    """Turn a full disk, a read-only folder and their like into one clear sentence."""
+    """Turn a full disk, a read-only folder, a file that cannot be read and their like into one sentence."""
     try:
         yield
     except OSError as error:
+        if isinstance(error, Unreadable) and not isinstance(error, Unwritable):
+            raise RunError(str(error)) from error
         reason = error.strerror or str(error)
         where = error.filename or folder
         raise RunError(

@@ -6,7 +6,7 @@ new start the file is cut back to that point and the lost rounds are computed ag
 
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import airfeel
-from airfeel.experiments.runs import checkpoint, files
-from airfeel.experiments.runs.reading import aggregate_file
+from airfeel.experiments.runs import checkpoint, files, manifest
+from airfeel.experiments.runs.manifest import Damage
+from airfeel.experiments.runs.reading import aggregate_file, read_aggregate
 from airfeel.experiments.runs.sources import edited_since
 from airfeel.experiments.runs.work import Described
 
@@ -50,23 +51,49 @@ class RunFolder:
         """The newest complete state."""
         return self.path / "checkpoint.npz"
 
-    def reopen(self, forget: bool) -> None:
-        """Prepare for computing: remove an untrue summary, and with ``forget`` all results."""
-        leftovers = ["summary.json"]
+    def reopen(self, forget: bool, damage: Damage | None = None) -> None:
+        """Prepare for computing: remove an untrue summary, and with ``forget`` all results.
+
+        ``damage`` is what was found in a run that had been finished. A checkpoint vouches for the records
+        only: where other results are damaged, or nobody can tell, the run starts from nothing.
+        """
+        aggregates = manifest.aggregates(self.path)
+        if damage is not None:
+            self.notes.append(f"{self.path / damage.file} {damage.rule}: the run is computed again")
+            untold = damage.file == manifest.NAME and bool(aggregates)
+            forget = forget or untold or damage.file not in (*manifest.DERIVED, manifest.ROUNDS)
+        leftovers = [manifest.SUMMARY, manifest.NAME]  # the summary first: without it, no run is finished
         if forget:
-            leftovers += ["checkpoint.npz", "checkpoint.npz.previous", "rounds.jsonl", "timings.jsonl"]
+            leftovers += ["checkpoint.npz", "checkpoint.npz.previous", manifest.ROUNDS, manifest.TIMINGS]
+            leftovers += aggregates
         with files.explained(self.path):
             for name in leftovers:
                 (self.path / name).unlink(missing_ok=True)
+            files.write_atomically(self.path / manifest.CONFIG, self.config.to_toml().encode())
 
-    def restore(self, trusted: Sequence[str] = ()) -> Any | None:
+    def restore(
+        self,
+        trusted: Sequence[str] = (),
+        fits: Callable[[Any, int], bool] = lambda state, round: True,
+        aggregates: bool = False,
+    ) -> Any | None:
         """Return the newest trustworthy state, files cut back to its round; None: start at round 1.
 
-        ``trusted`` names the modules beside airfeel whose dataclasses the state may hold.
+        Parameters
+        ----------
+        trusted
+            The modules beside airfeel whose dataclasses the state may hold.
+        fits
+            Asked whether something can be the state of this run after a round.
+        aggregates
+            Whether the run keeps those of all rounds, so that they must be whole.
         """
         with files.explained(self.path):
             for path in (self.checkpoint, checkpoint.previous(self.checkpoint)):
-                state, round = self._intact(path, trusted)
+                state, round = self._intact(path, trusted, fits)
+                if state is not None and aggregates and (lost := self._lost(round)):
+                    self.notes.append(f"{lost}: {path.name} not used")
+                    state = None
                 if state is not None:
                     self.notes.append(f"continuing after round {round}")
                     return state
@@ -107,14 +134,18 @@ class RunFolder:
             checkpoint.save(self.checkpoint, state, facts)
 
     def finish(self, summary: dict[str, Any]) -> None:
-        """Write ``summary.json``, the last thing a run does."""
+        """Write ``manifest.json`` and, as the last thing a run does, ``summary.json``."""
         with files.explained(self.path):
             digest = files.digest_lines(self.rounds)
-            text = json.dumps(summary | {"rounds_sha256": digest}, indent=2) + "\n"
-            files.write_atomically(self.path / "summary.json", text.encode())
+            text = (json.dumps(summary | {"rounds_sha256": digest}, indent=2) + "\n").encode()
+            # In this order a run that has its summary, and so is finished, has its manifest too.
+            files.write_atomically(self.path / manifest.NAME, manifest.compose(self.path, text))
+            files.write_atomically(self.path / manifest.SUMMARY, text)
             checkpoint.previous(self.checkpoint).unlink(missing_ok=True)
 
-    def _intact(self, path: Path, trusted: Sequence[str]) -> tuple[Any, int]:
+    def _intact(
+        self, path: Path, trusted: Sequence[str], fits: Callable[[Any, int], bool]
+    ) -> tuple[Any, int]:
         """Return state and round of one checkpoint if it and the records before it are intact."""
         if not path.exists():
             return None, 0
@@ -129,19 +160,39 @@ class RunFolder:
         if (facts["version"], facts["digest"]) != (airfeel.__version__, self.config.digest()):
             self.notes.append(f"{path} was written by airfeel {facts['version']}: not used")
             return None, 0
-        if not self.rounds.exists() or files.digest_start(self.rounds, facts["length"]) != facts["sha256"]:
+        if not 0 < facts["round"] <= self.config.rounds or not fits(state, facts["round"]):
+            self.notes.append(f"{path} does not hold the state of this run: not used")
+            return None, 0
+        if not self._holds(facts["length"], facts["sha256"]):
             self.notes.append(f"{self.rounds} is damaged before round {facts['round']}: {path.name} not used")
             return None, 0
         self._cut(facts["length"], facts["round"])
         return state, facts["round"]
+
+    def _holds(self, length: int, digest: str) -> bool:
+        """Whether the records begin with ``length`` bytes that have this hash."""
+        there = self.rounds.exists() and 0 < length <= self.rounds.stat().st_size
+        return there and files.digest_start(self.rounds, length) == digest
+
+    def _lost(self, rounds: int) -> str:
+        """Say which of the aggregates up to a round is not whole; empty where all are."""
+        for round in range(1, rounds + 1):
+            try:
+                read_aggregate(self.path, round)
+            except OSError as error:
+                return f"{aggregate_file(self.path, round)} is damaged ({error.strerror})"
+        return ""
 
     def _cut(self, length: int, round: int) -> None:
         """Shorten the records to ``length`` bytes and the timings to ``round`` rounds."""
         if self.rounds.exists():
             files.cut(self.rounds, length)
         if self.timings.exists():
-            kept = islice(files.read_lines(self.timings), round)
-            files.write_atomically(self.timings, b"".join(kept))
+            try:
+                kept = b"".join(islice(files.read_lines(self.timings), round))
+            except files.Unreadable:  # no result depends on them
+                kept = b""
+            files.write_atomically(self.timings, kept)
 
 
 def run_path(config: Described, out: Path) -> Path:
@@ -163,6 +214,7 @@ def open_run(config: Described, out: Path) -> Iterator[RunFolder]:
             for place in (path, path / "aggregates"):
                 files.remove_leftovers(place)
             toml = config.to_toml()
-            notes = edited_since(path / "config.toml", toml)
-            files.write_atomically(path / "config.toml", toml.encode())
+            notes = edited_since(path / manifest.CONFIG, toml)
+            if not (path / manifest.SUMMARY).exists():  # of a finished run, no file is touched
+                files.write_atomically(path / manifest.CONFIG, toml.encode())
         yield RunFolder(path, config, notes)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ import numpy as np
 import airfeel
 from airfeel.config import Config
 from airfeel.experiments.runs.progress import Progress, Silent
-from airfeel.experiments.runs.reading import finished, read_records
+from airfeel.experiments.runs.reading import FinishedRun, examine, not_verified, read_records
 from airfeel.experiments.runs.rundir import RunFolder, open_run, run_path
 from airfeel.experiments.runs.sources import edited_since
-from airfeel.simulation import Record, Step, start, steps
+from airfeel.simulation import Record, RunState, Step, start, steps
 from airfeel.simulation.assembly import Own, Parts, assemble
 from airfeel.units import decibel, from_decibel
 
@@ -58,14 +59,15 @@ def execute(
         Asked after every round; True leaves a checkpoint and returns.
     """
     path = run_path(config, out)
-    if not force and (done := finished(path)) is not None:
-        notes = edited_since(path / "config.toml", config.to_toml())
-        return Outcome(path, config.rounds, done, computed=False, notes=tuple(notes))
+    found = None if force else examine(path)
+    if isinstance(found, FinishedRun):
+        return _before(config, found)
     parts = assemble(config, own)  # before the folder is made: a mistake found here leaves nothing behind
     with open_run(config, out) as folder:
-        if not force and (done := finished(path)) is not None:  # by another process, meanwhile
-            return Outcome(path, config.rounds, done, computed=False)
-        folder.reopen(forget=force)
+        found = None if force else examine(path)
+        if isinstance(found, FinishedRun):  # by another process, meanwhile
+            return _before(config, found)
+        folder.reopen(forget=force, damage=found)
         round = _compute(folder, parts, progress or Silent(), stop)
         if round < config.rounds:
             return Outcome(path, round, None, computed=True)
@@ -74,11 +76,19 @@ def execute(
         return Outcome(path, round, summary, computed=True)
 
 
+def _before(config: Config, run: FinishedRun) -> Outcome:
+    """Return what became of a run that was finished before."""
+    notes = edited_since(run.folder / "config.toml", config.to_toml())
+    notes += not_verified([] if run.verified else [run.folder.name])
+    return Outcome(run.folder, config.rounds, run.summary, computed=False, notes=tuple(notes))
+
+
 def _compute(folder: RunFolder, parts: Parts, progress: Progress, stop: Callable[[], bool]) -> int:
     """Go on from the newest checkpoint until the run is complete or stopped; return the last round."""
-    restored = folder.restore(_modules(parts))
-    state = start(parts) if restored is None else restored
-    round, rounds, options = state.round, parts.config.rounds, parts.config.run
+    state, options = start(parts), parts.config.run
+    restored = folder.restore(_modules(parts), partial(_continues, state), options.record_aggregates)
+    state = state if restored is None else restored
+    round, rounds = state.round, parts.config.rounds
     with progress:
         progress.begin(rounds, round, folder.notes)
         for seconds, step in _timed(steps(parts, state)):
@@ -93,6 +103,14 @@ def _compute(folder: RunFolder, parts: Parts, progress: Progress, stop: Callable
             if stopping:
                 break
     return int(round)
+
+
+def _continues(fresh: RunState, state: Any, round: int) -> bool:
+    """Whether ``state`` can be that of the run that began as ``fresh``, after ``round``."""
+    if not isinstance(state, RunState) or state.round != round:
+        return False
+    arrays = [(one.theta, one.true_sum, one.found_sum) for one in (fresh, state)]
+    return all(np.shape(a) == np.shape(b) for a, b in zip(*arrays, strict=True))
 
 
 def _modules(parts: Parts) -> list[str]:

@@ -1,6 +1,5 @@
 """Whether parts of a user's own were edited: by the digests of their sources that ``config.toml`` keeps."""
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ from airfeel.experiments.runs import files
 def edited_since(path: Path, toml: str) -> list[str]:
     """Return a sentence about each part whose source is not the one noted in ``path`` (``config.toml``)."""
     try:
-        before = _sources(mistakes.flatten(tomllib.loads(files.read_text(path))))
+        before = _sources(mistakes.flatten(files.parse_toml(files.read_text(path))))
     except (OSError, ValueError):
         return []
-    after = _sources(mistakes.flatten(tomllib.loads(toml)))
+    after = _sources(mistakes.flatten(files.parse_toml(toml)))
     return [
         f"the source of {part} was edited since this run was begun: raise its revision if results change"
         for part, digest in after.items()

@@ -15,7 +15,7 @@ from airfeel._files import memory
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import Config, read_config
 from airfeel.experiments.runs.files import RunError
-from airfeel.experiments.runs.reading import aggregate_file, read_aggregate, read_records
+from airfeel.experiments.runs.reading import FinishedRun, aggregate_file, checked_records, read_aggregate
 from airfeel.experiments.studies.methods import is_dense
 from airfeel.receivers.base import Reception
 from airfeel.receivers.turbo_cs import TurboCS
@@ -114,11 +114,16 @@ class Recovery:
     predicted_from_counts: Course
 
 
-def read_aggregates(folder: Path) -> tuple[Array, list[Record]]:
-    """Return x (rounds, N) and the records of the rounds that a run kept with ``run.record_aggregates``."""
+def read_aggregates(run: Path | FinishedRun) -> tuple[Array, list[Record]]:
+    """Return x (rounds, N) and the records of the rounds that a run kept with ``run.record_aggregates``.
+
+    Given by its folder, a run is held against its manifest first.
+    """
+    folder = run if isinstance(run, Path) else run.folder
     if not (folder / "config.toml").exists():
         raise RunError(f"{folder} is not the folder of a run: airfeel run prints it as its last line")
-    records = [r for r in read_records(folder) if aggregate_file(folder, r.round).exists()]
+    records = checked_records(run) if isinstance(run, Path) else run.records
+    records = [r for r in records if aggregate_file(folder, r.round).exists()]
     if not records:
         raise RunError(f"{folder} holds no aggregates: repeat the run with --set run.record_aggregates=true")
     if len(records) < FEWEST:
@@ -221,9 +226,9 @@ class Observations:
     correlation_lag2: float
 
 
-def observations(folder: Path) -> Observations:
+def observations(run: Path | FinishedRun) -> Observations:
     """Measure the paper's three observations (Fig. 2) on a run with ``run.record_aggregates``."""
-    aggregates, _ = read_aggregates(folder)
+    aggregates, _ = read_aggregates(run)
     found = statistics(aggregates)
     return Observations(
         sparsity=float(1 - found.activity.mean()),

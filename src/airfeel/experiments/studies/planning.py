@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import Config, read_config
 from airfeel.experiments.runs.files import RunError
-from airfeel.experiments.runs.reading import read_records
+from airfeel.experiments.runs.reading import checked_records
 from airfeel.experiments.studies.methods import METHODS
 from airfeel.learning.datasets import shape_of
 from airfeel.simulation import Record
@@ -50,9 +50,10 @@ def from_run(folder: Path, settings: dict[str, Any]) -> tuple[LinkPlan, LinkBudg
 
     Chain and noise are medians over the second half of the rounds.
     """
+    records = checked_records(folder)
     config = read_config(folder / "config.toml", settings)
     plan, reference = _plan(config)
-    rounds = [r for r in read_records(folder) if r.noise_var]
+    rounds = [r for r in records if r.noise_var]
     late = [r for r in rounds[len(rounds) // 2 :] if r.activity and r.variance]
     if not late:
         raise RunError(f"{folder} has no round in which chain parameters were in force: give them as options")

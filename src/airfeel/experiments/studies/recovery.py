@@ -1,7 +1,5 @@
 """The receiver alone, on signals drawn from the paper's own model (17)-(19): no data, no training."""
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
 from airfeel.beliefs.chains import ChainParams
-from airfeel.config import mistakes, toml
+from airfeel.config import identity, mistakes, toml
 from airfeel.config.sections import Section
 from airfeel.experiments.runs.work import Work
 from airfeel.experiments.studies import study
@@ -84,8 +82,7 @@ class RecoveryStudy(Section):
 
     def digest(self) -> str:
         """Return a short hash of all keys."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return identity.digest(self.model_dump(mode="json"))
 
     def label(self) -> str:
         """Return ``recovery-<hash>``, the name of the study's folder."""
@@ -94,7 +91,8 @@ class RecoveryStudy(Section):
     def to_toml(self) -> str:
         """Return the study as TOML with comments."""
         notes = {key: field.description or "" for key, field in mistakes.fields(type(self)).items()}
-        return toml.dumps(self.model_dump(mode="json"), notes)
+        tree = self.model_dump(mode="json")
+        return toml.dumps(tree | {"identity": {"hash": self.digest(), "keys": sorted(tree)}}, notes)
 
     @property
     def rows(self) -> int:

@@ -1,0 +1,331 @@
+"""Only what a run wrote is believed: whatever else is in its folder is named, left out and computed again."""
+
+import json
+import logging
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fakes
+import small
+from airfeel import _files
+from airfeel.config import load_config
+from airfeel.experiments.campaigns.folder import ResultsFolder
+from airfeel.experiments.campaigns.kinds import KINDS
+from airfeel.experiments.campaigns.results import list_results, write_results
+from airfeel.experiments.report.groups import read_runs
+from airfeel.experiments.runs import checkpoint, files, reading
+from airfeel.experiments.runs.manifest import Damage
+from airfeel.experiments.runs.reading import FinishedRun, examine
+from airfeel.experiments.runs.rundir import RunFolder, open_run
+from airfeel.experiments.runs.runner import execute
+from airfeel.simulation import start
+from airfeel.simulation.assembly import assemble
+
+ROUNDS = 4
+WRONG = "is not what the run wrote, by its hash in manifest.json"
+
+
+def config(seed):
+    return load_config(None, {"scheme": "tsa_ga", "seed": seed, "rounds": ROUNDS})
+
+
+@pytest.fixture
+def out(tmp_path):
+    """Two finished runs."""
+    for seed in range(2):
+        fakes.write_run(config(seed), tmp_path / "out")
+    return tmp_path / "out"
+
+
+def run_of(out, seed=0):
+    return out / "runs" / config(seed).label()
+
+
+def replace_in(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+EDITS = {
+    "summary.json": lambda run: replace_in(run / "summary.json", "{", '{"accuracy": 0.9,'),
+    "config.toml": lambda run: replace_in(run / "config.toml", "seed = 0", "seed = 8"),
+    "rounds.jsonl": lambda run: replace_in(run / "rounds.jsonl", '"accuracy": 0.', '"accuracy": 0.9'),
+    "timings.jsonl": lambda run: replace_in(run / "timings.jsonl", "0.05", "0.01"),
+    "manifest.json": lambda run: replace_in(run / "manifest.json", '"config.toml"', '"config.tom"'),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edited_file_is_named_and_its_run_left_out_while_others_stay(out, caplog, name):
+    run, other = run_of(out), run_of(out, 1)
+    EDITS[name](run)
+    notes = []
+    table = write_results(ResultsFolder(out), notes.append).read_text()
+    assert table.count("\n") == 1 + ROUNDS
+    assert len(notes) == 1 and notes[0].startswith(f"{run.name}: {name} ") and "left out" in notes[0]
+    write_results(ResultsFolder(out), notes.append)
+    assert notes[1] == notes[0]  # said again, though the run was not read again
+    with caplog.at_level(logging.WARNING, "airfeel"):
+        assert {row["run"] for row in list_results(out)} == {other.name}
+    assert caplog.messages == [notes[0]]
+    runs, left_out = read_runs(ResultsFolder(out), elsewhere=[run.name])  # of an experiment or not
+    assert [found.folder for found in runs] == [other] and left_out == [notes[0]]
+
+
+def test_a_configuration_and_its_hash_together_are_not_that_of_the_folder(out):
+    run = run_of(out)
+    EDITS["config.toml"](run)
+    fakes.seal(run)
+    found = examine(run)
+    assert found.file == "config.toml" and "the folder's name does not end with it" in found.rule
+
+
+def test_files_of_another_run_are_noticed(out):
+    for name in ("summary.json", "config.toml", "rounds.jsonl", "manifest.json"):
+        copy = shutil.copytree(out, out.parent / name)
+        shutil.copyfile(run_of(out, 1) / name, run_of(copy) / name)
+        assert isinstance(examine(run_of(copy)), Damage)
+    run_of(out, 1).rename(out / "kept")
+    run_of(out).rename(run_of(out, 1))  # all of them: a folder under the name of another
+    assert examine(run_of(out, 1)).file == "config.toml"
+
+
+def test_a_run_of_version_0_1_is_shown_and_not_verified(out, caplog):
+    fakes.age(run_of(out))
+    notes = []
+    assert write_results(ResultsFolder(out), notes.append).read_text().count("\n") == 1 + 2 * ROUNDS
+    expected = f"not verified, as there is no manifest.json (version 0.1 wrote none): {run_of(out).name}"
+    assert notes == [expected]
+    write_results(ResultsFolder(out), notes.append)
+    assert notes == [expected] * 2
+    runs, left_out = read_runs(ResultsFolder(out))
+    assert len(runs) == 2 and left_out == [expected]
+    assert [run.verified for run in runs] == [run.folder != run_of(out) for run in runs]
+    assert len(list_results(out)) == 2 * ROUNDS and caplog.messages == [expected]
+
+
+@pytest.mark.parametrize("name", ["rounds.jsonl", "config.toml"])
+def test_without_a_manifest_records_and_configuration_are_still_checked(out, name):
+    (run_of(out) / "manifest.json").unlink()
+    assert not examine(run_of(out)).verified
+    EDITS[name](run_of(out))
+    assert examine(run_of(out)).file == name
+
+
+def test_a_run_killed_before_its_summary_is_not_finished(out, monkeypatch):
+    real, written = files.write_atomically, []
+
+    def dying(path, data):
+        if path.name == "summary.json":
+            raise KeyboardInterrupt
+        real(path, data)
+        written.append(path.name)
+
+    monkeypatch.setattr(files, "write_atomically", dying)
+    with pytest.raises(KeyboardInterrupt):
+        fakes.write_run(config(2), out)
+    assert written == ["config.toml", "manifest.json"] and examine(run_of(out, 2)) is None
+
+
+def test_a_finished_run_is_not_touched_by_who_opens_it(out):
+    before = {file: file.read_bytes() for file in run_of(out).iterdir()}
+    other = load_config(None, {"scheme": "tsa_ga", "seed": 0, "rounds": ROUNDS, "run.threads": 1})
+    with open_run(other, out) as folder:
+        assert folder.path == run_of(out)
+    assert {file: file.read_bytes() for file in run_of(out).iterdir()} == before
+
+
+def test_studies_have_manifests_too(tmp_path):
+    work = KINDS["recovery"]({"size": 100, "ratio": 0.5, "rounds": 2}, "test")
+    assert work.do(tmp_path)
+    path = tmp_path / "runs" / work.label
+    assert examine(path).verified
+    written = (path / "rounds.jsonl").read_bytes()
+    replace_in(path / "config.toml", "seed = 0", "seed = 1")
+    fakes.seal(path)
+    assert "the folder's name does not end with it" in examine(path).rule
+    assert work.do(tmp_path) and examine(path).verified and (path / "rounds.jsonl").read_bytes() == written
+
+
+# --- computing again ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A finished run with aggregates, its configuration, and the folder."""
+    place = tmp_path_factory.mktemp("trained")
+    data = small.write_folder(place / "data")
+    flat = {"dataset": str(data), "rounds": 6, "run.checkpoint_every": 2, "run.record_aggregates": True}
+    config = load_config(None, small.SETTINGS | flat)
+    return config, execute(config, place / "out").folder
+
+
+@pytest.mark.parametrize("name", ["summary.json", "timings.jsonl", "aggregates/round-000002.npz", "lost"])
+def test_a_damaged_run_is_computed_again_and_its_damage_never_sealed(trained, tmp_path, name):
+    config, whole = trained
+    run = shutil.copytree(whole, tmp_path / "runs" / whole.name)
+    file = run / ("aggregates/round-000002.npz" if name == "lost" else name)
+    file.write_bytes(file.read_bytes()[:-9] + b" " * 9)
+    if name == "lost":
+        file.unlink()
+    assert isinstance(examine(run), Damage)
+    assert execute(config, tmp_path).computed
+    assert isinstance(examine(run), FinishedRun)
+    for kept in ("rounds.jsonl", "summary.json", "aggregates/round-000002.npz"):
+        assert (run / kept).read_bytes() == (whole / kept).read_bytes()
+    assert len((run / "timings.jsonl").read_text().splitlines()) == 6
+    assert not execute(config, tmp_path).computed
+
+
+@pytest.mark.parametrize("first", ["summary.json", "config.toml", "manifest.json"])
+def test_damage_does_not_hide_behind_other_damage(trained, tmp_path, first):
+    config, whole = trained
+    run = shutil.copytree(whole, tmp_path / "runs" / whole.name)
+    (run / first).write_bytes(b"{}")
+    shutil.copyfile(run / "aggregates" / "round-000001.npz", run / "aggregates" / "round-000002.npz")
+    assert execute(config, tmp_path).computed
+    for round in (1, 2):
+        name = f"aggregates/round-{round:06d}.npz"
+        assert (run / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_a_finished_run_without_a_manifest_is_not_repeated_but_said_to_be_unverified(trained, tmp_path):
+    config, whole = trained
+    run = shutil.copytree(whole, tmp_path / "runs" / whole.name)
+    fakes.age(run)
+    outcome = execute(config, tmp_path)
+    assert not outcome.computed and outcome.notes[-1].startswith("not verified")
+    assert not (run / "manifest.json").exists()  # nobody vouches for it afterwards
+    assert execute(config, tmp_path, force=True).computed and examine(run).verified
+
+
+def test_a_run_in_progress_with_a_damaged_aggregate_starts_again(trained, tmp_path):
+    config, whole = trained
+    answers = iter([False] * 4 + [True])
+    run = execute(config, tmp_path, stop=lambda: next(answers)).folder
+    file = run / "aggregates" / "round-000001.npz"
+    content = file.read_bytes()
+    file.write_bytes(content[:-60] + bytes(60))
+    assert execute(config, tmp_path).summary is not None
+    assert file.read_bytes() == content
+    assert (run / "rounds.jsonl").read_bytes() == (whole / "rounds.jsonl").read_bytes()
+
+
+def states(config):
+    """States that a forged checkpoint may hold, none of which is that of the run's fourth round."""
+    fresh = start(assemble(config))
+    right = replace(fresh, round=4)
+    return {
+        "another round": (replace(fresh, round=3), {}),
+        "no state": ((1, 2), {}),
+        "another size": (replace(right, theta=np.zeros(3)), {}),
+        "a round too late": (replace(fresh, round=9**9), {"round": 9**9}),
+        "a huge length": (right, {"length": 10**30}),
+        "a negative length": (right, {"length": -1}),
+        "no length": (right, {"length": 0}),
+    }
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "another round",
+        "no state",
+        "another size",
+        "a round too late",
+        "a huge length",
+        "a negative length",
+        "no length",
+    ],
+)
+def test_a_forged_checkpoint_is_not_used(trained, tmp_path, monkeypatch, kind):
+    config, whole = trained
+    state, facts = states(config)[kind]
+    answers = iter([False] * 3 + [True])
+    run = execute(config, tmp_path, stop=lambda: next(answers)).folder
+    _, known = checkpoint.load(run / "checkpoint.npz")
+    if "length" in facts:  # a hash that fits whatever is read
+        length = max(0, facts["length"])
+        facts["sha256"] = files.digest_start(run / "rounds.jsonl", length)
+    checkpoint.previous(run / "checkpoint.npz").unlink()
+    checkpoint.save(run / "checkpoint.npz", state, known | facts)
+    assert execute(config, tmp_path).summary is not None
+    assert (run / "rounds.jsonl").read_bytes() == (whole / "rounds.jsonl").read_bytes()
+
+
+# --- sentences ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, '"' * 3, "{", "\ufeff", "1" * 5000])
+def test_whatever_is_wrong_with_json_is_a_value_error(text):
+    with pytest.raises(ValueError, match="^is not valid JSON: "):
+        _files.parse_json(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "[" * 9000,
+        "a = " + "{a=" * 9000,
+        ".".join("a" * 9000) + " = 1",
+        "a",
+        b"\xff = 1",
+        "[a.a" + ".a" * 40 + "]",
+    ],
+)
+def test_whatever_is_wrong_with_toml_is_a_value_error(text):
+    with pytest.raises(ValueError, match="^(is not valid TOML: |has tables within tables)"):
+        _files.parse_toml(text)
+    assert _files.parse_toml("a.b.c = [[1]]") == {"a": {"b": {"c": [[1]]}}}
+
+
+ROWS = {
+    "a key lost": (lambda row: row.pop("accuracy"), "line 2: it is no record like the others"),
+    "no object": (lambda row: row.clear(), "line 2: it is no record like the others"),
+    "text": (lambda row: row.update(nmse_db="low"), "line 2: nmse_db is no number"),
+    "infinite": (lambda row: row.update(loss=float("inf")), "line 2: loss is no number"),
+    "huge": (lambda row: row.update(symbols=10**400), "line 2: symbols is no number"),
+    "nested": (lambda row: row.update(loss=[1]), "line 2: loss is no number"),
+}
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_records_that_are_none_are_a_sentence_though_every_hash_fits(out, kind):
+    edit, rule = ROWS[kind]
+    path = run_of(out) / "rounds.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    edit(rows[1])
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    fakes.seal(run_of(out))
+    assert examine(run_of(out)) == Damage("rounds.jsonl", f"is damaged in {rule}")
+    (run_of(out) / "summary.json").unlink()
+    with pytest.raises(files.RunError, match=f"rounds.jsonl is damaged in {rule}"):
+        reading.read_records(run_of(out))
+
+
+@pytest.mark.parametrize("name", ["config.toml", "summary.json", "manifest.json"])
+@pytest.mark.parametrize("content", ["", "[" * 5000, "a = " + "[" * 5000, "{}", "scheme = 3", "3"])
+def test_a_file_of_something_else_is_a_sentence(out, name, content):
+    fakes.age(run_of(out))
+    (run_of(out) / name).write_text(content)
+    assert examine(run_of(out)).file in (name, "rounds.jsonl")  # without its hash, records are not believed
+
+
+def test_a_file_that_cannot_be_read_is_not_said_to_be_written(shared_folder, ordinary_user):
+    path = shared_folder / "rounds.jsonl"
+    path.write_text("{}\n")
+    path.chmod(0)
+    with ordinary_user(), pytest.raises(files.RunError) as raised, files.explained(shared_folder):
+        files.digest_lines(path)
+    assert str(raised.value) == f"{path}: cannot be read (Permission denied)"
+    folder = RunFolder(shared_folder, config(0))
+    (shared_folder / "checkpoint.npz").mkdir()
+    with pytest.raises(files.RunError, match="checkpoint.npz: is not a regular file$"):
+        folder.restore()
+    with pytest.raises(files.RunError, match="^cannot write to .*: No space"), files.explained(Path("x")):
+        raise OSError(28, "No space left on device")
