@@ -9,6 +9,8 @@ import annotated_types
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from airfeel import _checks
+
 _NOUNS = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text"}
 
 
@@ -17,7 +19,7 @@ class Contradiction(ValueError):
 
     def __init__(self, key: str, value: Any, rule: str) -> None:
         """Keep the parts, so that the sentence can name the file as well."""
-        super().__init__(f"{key} = {value!r}: {rule}")
+        super().__init__(f"{key} = {_checks.shown(value)}: {rule}")
         self.key, self.value, self.rule = key, value, rule
 
 
@@ -100,7 +102,7 @@ def sentences(
 def sentence(key: str, value: Any, rule: str, source: str, overrides: Mapping[str, Any]) -> str:
     """Return one mistake as a line: where it stands, key, value and rule."""
     origin = "--set" if any(_related(key, override) for override in overrides) else source
-    shown = f"{key} is missing" if value is None else f"{key} = {value!r}"
+    shown = f"{key} is missing" if value is None else f"{key} = {_checks.shown(value)}"
     return f"{origin}: {shown}: {rule}"
 
 
