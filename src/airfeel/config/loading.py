@@ -15,6 +15,8 @@ from airfeel.config import mistakes
 from airfeel.config.parts import SEAMS, choose
 from airfeel.config.schema import Config, config_class
 
+_TOO_DEEP = "lists or tables in one another, deeper than in any configuration"
+
 
 def load_config(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
     """Read, complete and check a configuration.
@@ -42,7 +44,13 @@ def build_config(
     source: str = "configuration",
 ) -> Config:
     """Complete and check a configuration given as nested dictionaries; ``source`` names it in errors."""
-    tree, overrides = dict(tree), dict(overrides or {})
+    try:
+        return _build(dict(tree), dict(overrides or {}), source)
+    except RecursionError:
+        raise ValueError(f"{source}: {_TOO_DEEP}") from None
+
+
+def _build(tree: dict[str, Any], overrides: Mapping[str, Any], source: str) -> Config:
     for key, value in overrides.items():
         _put(tree, key, value)
     chosen, wrong = choose(tree)
@@ -83,7 +91,9 @@ def parse_override(text: str) -> tuple[str, Any]:
         raise ValueError(f"--set {text!r}: must have the form key=value, such as uplink.ratio=0.04")
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except RecursionError:
+        raise ValueError(f"--set {key.strip()}: {_TOO_DEEP}") from None
+    except ValueError:  # no TOML, or a whole number too long for Python to read
         return key.strip(), value.strip()
 
 
@@ -93,7 +103,9 @@ def _read(path: Path) -> dict[str, Any]:
         return tomllib.loads(_files.read_text(path))
     except OSError as error:
         raise ValueError(f"{path}: cannot be read as a configuration file ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise ValueError(f"{path}: {_TOO_DEEP}") from None
+    except ValueError as error:  # no TOML, no text, or a whole number too long for Python to read
         raise ValueError(f"{path}: is not valid TOML: {error}") from None
 
 

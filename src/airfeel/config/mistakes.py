@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from airfeel import _checks
+from airfeel.ranges import MOST
 
 _NOUNS = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text"}
 
@@ -26,7 +27,7 @@ class Contradiction(ValueError):
 def counts(value: Any) -> Any:
     """Accept a whole number >= 1 or a list of them; anything else is refused by the rule of its field."""
     entries = list(value) if isinstance(value, list | tuple) else [value]
-    if not entries or not all(isinstance(entry, int) and entry >= 1 for entry in entries):
+    if not entries or not all(isinstance(entry, int) and 1 <= entry <= MOST for entry in entries):
         raise ValueError("not a count")
     return tuple(entries) if isinstance(value, list | tuple) else value
 
@@ -138,7 +139,7 @@ def field_rule(field: FieldInfo, value: Any) -> str:
 
 def _choice_rule(choices: tuple[str, ...], value: Any) -> str:
     """List the allowed words and suggest the nearest."""
-    close = difflib.get_close_matches(str(value), choices, n=1)
+    close = difflib.get_close_matches(value, choices, n=1) if isinstance(value, str) else []
     listed = ", ".join(repr(choice) for choice in choices)
     return f"must be one of {listed}" + (f"; did you mean {close[0]!r}?" if close else "")
 
