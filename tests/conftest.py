@@ -35,6 +35,14 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Print what tests recorded as "counted", which with several processes nothing else would show."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == "counted" and report.when == "call":
+                terminalreporter.write_line(value)
+
+
 @pytest.fixture(scope="session")
 def chromium():
     """The browser's path."""

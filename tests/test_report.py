@@ -476,9 +476,15 @@ def plots_can_be_zoomed_and_asked(shown):
 
 
 def wait_for(path):
-    end = time.monotonic() + 20
-    while not path.exists() and time.monotonic() < end:
-        time.sleep(0.05)
+    """Wait until a download is there and complete: the browser creates the file before it fills it."""
+    end, before = time.monotonic() + 60, -1
+    while time.monotonic() < end:
+        size = path.stat().st_size if path.exists() else 0
+        partial = list(path.parent.glob("*.crdownload"))
+        if size > 0 and size == before and not partial:
+            break
+        before = size
+        time.sleep(0.2)
     return path
 
 

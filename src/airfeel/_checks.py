@@ -7,10 +7,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+LONGEST = 200  # characters of a value in a message
+
 
 def reject(argument: str, value: object, rule: str) -> ValueError:
     """Build the error for ``argument`` having ``value`` where ``rule`` must hold."""
-    return ValueError(f"{argument} = {value!r}: {rule}")
+    return ValueError(f"{argument} = {shown(value)}: {rule}")
+
+
+def shown(value: object) -> str:
+    """Return a value as a message shows it: as Python writes it, but of what is long only the beginning.
+
+    >>> shown("ratio"), shown(10**5000)
+    ("'ratio'", 'a whole number of about 5001 digits')
+    """
+    if isinstance(value, int) and value.bit_length() > 4 * LONGEST:  # Python refuses to write very long ones
+        return f"a whole number of about {int(value.bit_length() * math.log10(2)) + 1} digits"
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # lists in lists without end, or such a number inside
+        return f"a {type(value).__name__}"
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... ({len(text)} characters)"
 
 
 def integer(argument: str, value: Any, *, at_least: int, at_most: int | None = None) -> int:
@@ -34,7 +51,7 @@ def real(
 ) -> float:
     """Return ``value`` as a finite float inside the given range."""
     fits = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    number = float(value) if fits else math.nan
+    number = _float(value) if fits else math.nan
     if (
         math.isfinite(number)
         and (above is None or number > above)
@@ -46,7 +63,16 @@ def real(
     # Worded only now: every round makes several of these checks.
     bounds = ((">", above), (">=", at_least), ("<", below), ("<=", at_most))
     stated = " and ".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None)
-    raise reject(argument, number if fits else value, f"must be a finite number {stated}".rstrip())
+    told = number if fits and (math.isfinite(number) or not isinstance(value, int)) else value
+    raise reject(argument, told, f"must be a finite number {stated}".rstrip())
+
+
+def _float(value: Any) -> float:
+    """Return a number as a float, infinite where it is a whole one beyond all floats."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def choice(argument: str, value: Any, allowed: Sequence[str]) -> str:
@@ -64,7 +90,8 @@ def vector(argument: str, value: ArrayLike, size: int | None = None) -> NDArray[
     if array.dtype.kind not in "fiu":
         raise ValueError(f"{argument} has dtype {array.dtype}: must hold real numbers")
     if array.dtype != np.float32:
-        array = array.astype(np.float64, copy=False)
+        with np.errstate(over="ignore"):  # what only a longer type can hold is told as infinite
+            array = array.astype(np.float64, copy=False)
     if not np.isfinite(array).all():
         bad = int(np.flatnonzero(~np.isfinite(array))[0])
         raise ValueError(f"{argument}[{bad}] = {array[bad]}: every entry must be finite")

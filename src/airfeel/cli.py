@@ -82,6 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except FailedRuns as error:
         print(f"airfeel: {error}", file=sys.stderr)
         return 1
+    except MemoryError as error:
+        print(f"airfeel: not enough memory: {error or 'nothing is left'}", file=sys.stderr)
+        return 2
     except (CycloptsError, ValueError, OSError, ImportError, DataError, RunError) as error:
         if os.environ.get("AIRFEEL_DEBUG"):
             raise

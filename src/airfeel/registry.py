@@ -22,7 +22,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
-from airfeel import _files
+from airfeel import _checks, _files
 
 Target = TypeVar("Target", bound=Callable[..., Any])
 
@@ -162,7 +162,7 @@ class Registry:
             module, _, attribute = name.partition(":")
             target = self._checked(name, _imported(self.seam, name, module, attribute))
             return Part(name, target, _summary(target), own=True)
-        raise ValueError(f"{self.seam} = {name!r}: {self._rule(name)}")
+        raise _checks.reject(self.seam, name, self._rule(name))
 
     def name_of(self, target: Any) -> str:
         """Return how a configuration names a class or function: as registered, else by where it is."""
@@ -181,7 +181,7 @@ class Registry:
 
     def _rule(self, name: Any) -> str:
         names = self.names()
-        close = difflib.get_close_matches(str(name), names, n=1)
+        close = difflib.get_close_matches(name, names, n=1) if isinstance(name, str) else []
         listed = ", ".join(repr(known) for known in names)
         return f"must be one of {listed}, or package.module:Name" + (
             f"; did you mean {close[0]!r}?" if close else ""

@@ -256,6 +256,53 @@ def test_any_parameters_any_options(activity, p01, beta, noise_var, seed, option
     go(receiver, receptions)
 
 
+NAMED = {
+    "noise far above a faint signal": ({}, 1e-5, 1e300, np.float64),
+    "a faint signal": ({}, 1e-155, 0.0, np.float64),
+    "no tolerance at all": ({"tolerance": 1e155}, 1.0, 1e-4, np.float32),
+    "a wide prior and single-precision zeros": ({"variance": 1e80}, 0.0, 1e-4, np.float32),
+    "a narrow prior and single-precision zeros": ({"variance": 1e-80}, 0.0, 1e-4, np.float32),
+    "the loudest single precision": ({}, 1e38, 0.0, np.float32),
+    "the loudest": ({}, 1e307, 1e300, np.float64),
+    "the faintest": ({"variance": 1.0}, 1e-323, 5e-324, np.float64),
+}
+
+
+@pytest.mark.parametrize("kind", ["tsaga", "paper", "turbo_cs", "soft", "threshold", "mmse"])
+@pytest.mark.parametrize("case", NAMED.values(), ids=NAMED)
+def test_the_ends_of_the_range(kind, case):
+    options, size, noise_var, dtype = case
+    make, operator = {
+        "tsaga": (lambda **o: af.TSAGA(0.1, learn_from=2, **o), DCT),
+        "paper": (lambda **o: af.TSAGA.paper(0.1, learn_from=2, **o), DCT),
+        "turbo_cs": (lambda **o: af.TurboCS(0.1, **o), DCT),
+        "soft": (lambda **o: af.AMP(0.1, **o), GAUSS),
+        "threshold": (lambda **o: af.AMP(0.1, threshold=1e200, **o), GAUSS),
+        "mmse": (lambda **o: af.AMP(0.1, denoiser="mmse", **o), GAUSS),
+    }[kind]
+    y = (np.clip(measure(operator, sparse()), -3, 3) * size).astype(dtype)
+    found = go(make(**options), [af.Reception(y, operator, noise_var)] * 4)
+    if size == 0 or kind == "threshold":
+        assert (found[-1].mean == 0).all()
+
+
+def test_precision_that_changes_between_rounds():
+    # Rounding that double precision does not know is noise to the single precision that follows.
+    receiver = af.TSAGA.paper(0.1, learn_from=2)
+    y = measure(DCT, sparse())
+    kinds = [np.float64, np.float64, np.float32, np.float32, np.float64]
+    found = go(receiver, [af.Reception((1e3 * y).astype(kind), DCT, 0.0) for kind in kinds])
+    for estimate in found:
+        assert np.linalg.norm(estimate.mean / 1e3 - sparse()) < 0.1 * np.linalg.norm(sparse())
+
+
+def test_forgetting_that_never_happens_can_be_learned_from():
+    found = go(
+        af.TSAGA(0.1, beta=1e-320, learn_from=2), [af.Reception(measure(DCT, sparse()), DCT, 1e-4)] * 4
+    )
+    assert found[-1].info.chain.beta >= 1e-6
+
+
 @pytest.mark.parametrize("rounds", [1000, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_thousands_of_rounds(rounds):
     model = Model(size=64, ratio=0.5, activity=0.1, p01=0.02, beta=0.02)
@@ -284,6 +331,9 @@ def test_thousands_of_rounds(rounds):
         (np.zeros(ROWS), DCT, float("nan"), "noise_var = nan"),
         (np.zeros(ROWS), DCT, float("inf"), "noise_var = inf"),
         (np.zeros(ROWS), DCT, "0.1", "noise_var = '0.1'"),
+        (np.zeros(ROWS), DCT, 10**400, "noise_var = a whole number of about 401 digits: must be a finite"),
+        (np.zeros(ROWS), DCT, -(10**400), "noise_var = a whole number of about 401 digits"),
+        (np.full(ROWS, np.longdouble("1e4000")), DCT, 0.1, r"observation\[0\] = inf"),
         (
             np.zeros(ROWS),
             DCT,

@@ -361,3 +361,18 @@ def test_a_mask_of_the_wrong_length_is_named(name):
     (g,) = gradients()
     with pytest.raises(ValueError, match=rf"{name} has shape \(3,\): must be \(6,\)"):
         carry(ErrorFree(), SILENT_AIR, start(ErrorFree()), g, WEIGHTS, seed=0, round=1, **masks)
+
+
+@pytest.mark.parametrize(
+    ("weights", "sentence"),
+    [
+        ([0.5, -0.5, 0.25, 0.25, 0.25, 0.25], r"weights\[1\] = -0.5: every entry must be >= 0"),
+        ([np.nan, *[0.2] * 5], r"weights\[0\] = nan: every entry must be finite"),
+        ([0.5, 0.5], r"weights has shape \(2,\): must be a vector of length 6"),
+    ],
+)
+@pytest.mark.parametrize("scheme", [CommonK(), ErrorFree()])
+def test_weights_that_make_no_mean_are_refused(scheme, weights, sentence):
+    state = begin(scheme, {"theta": (SIZE,)}, Setting(DEVICES, 50))
+    with pytest.raises(ValueError, match=f"^{sentence}"):
+        carry(scheme, NOISY_AIR, state, gradients()[0], np.array(weights), seed=0, round=1)

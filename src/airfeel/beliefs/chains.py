@@ -100,7 +100,9 @@ def expansion_message(against: Array, z: Array, tau: Array) -> Message:
     with np.errstate(over="ignore"):
         w = 1 / (1 + against * bounded_exp(z * z * (-((1 - EPSILON) ** 2) / (2 * tau))))
     slope = z * (EPSILON * (1 - EPSILON) / tau)  # of the logarithm of the first component
-    precision = (w + (1 - w) * EPSILON**2) / tau - w * (1 - w) * slope**2
+    with np.errstate(over="ignore"):  # the share 1 - w that multiplies such a square is zero
+        square = np.minimum(slope**2, np.finfo(slope.dtype).max)
+    precision = (w + (1 - w) * EPSILON**2) / tau - w * (1 - w) * square
     informative = precision > 0
     precision *= informative
     slope *= 1 - w

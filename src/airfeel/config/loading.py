@@ -14,6 +14,8 @@ from airfeel.config import mistakes
 from airfeel.config.parts import SEAMS, choose
 from airfeel.config.schema import Config, config_class
 
+_TOO_DEEP = "lists or tables in one another, deeper than in any configuration"
+
 
 def load_config(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
     """Read, complete and check a configuration.
@@ -41,7 +43,13 @@ def build_config(
     source: str = "configuration",
 ) -> Config:
     """Complete and check a configuration given as nested dictionaries; ``source`` names it in errors."""
-    tree, overrides = dict(tree), dict(overrides or {})
+    try:
+        return _build(dict(tree), dict(overrides or {}), source)
+    except RecursionError:
+        raise ValueError(f"{source}: {_TOO_DEEP}") from None
+
+
+def _build(tree: dict[str, Any], overrides: Mapping[str, Any], source: str) -> Config:
     for key, value in overrides.items():
         _put(tree, key, value)
     chosen, wrong = choose(tree)
@@ -82,7 +90,9 @@ def parse_override(text: str) -> tuple[str, Any]:
         raise ValueError(f"--set {text!r}: must have the form key=value, such as uplink.ratio=0.04")
     try:
         return key.strip(), _files.parse_toml(f"value = {value}")["value"]
-    except ValueError:
+    except ValueError as error:  # no TOML, or a whole number too long for Python to read
+        if isinstance(error.__context__, RecursionError):
+            raise ValueError(f"--set {key.strip()}: {_TOO_DEEP}") from None
         return key.strip(), value.strip()
 
 

@@ -9,6 +9,9 @@ import annotated_types
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from airfeel import _checks
+from airfeel.ranges import MOST
+
 _NOUNS = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text"}
 
 
@@ -17,14 +20,14 @@ class Contradiction(ValueError):
 
     def __init__(self, key: str, value: Any, rule: str) -> None:
         """Keep the parts, so that the sentence can name the file as well."""
-        super().__init__(f"{key} = {value!r}: {rule}")
+        super().__init__(f"{key} = {_checks.shown(value)}: {rule}")
         self.key, self.value, self.rule = key, value, rule
 
 
 def counts(value: Any) -> Any:
     """Accept a whole number >= 1 or a list of them; anything else is refused by the rule of its field."""
     entries = list(value) if isinstance(value, list | tuple) else [value]
-    if not entries or not all(isinstance(entry, int) and entry >= 1 for entry in entries):
+    if not entries or not all(isinstance(entry, int) and 1 <= entry <= MOST for entry in entries):
         raise ValueError("not a count")
     return tuple(entries) if isinstance(value, list | tuple) else value
 
@@ -100,7 +103,7 @@ def sentences(
 def sentence(key: str, value: Any, rule: str, source: str, overrides: Mapping[str, Any]) -> str:
     """Return one mistake as a line: where it stands, key, value and rule."""
     origin = "--set" if any(_related(key, override) for override in overrides) else source
-    shown = f"{key} is missing" if value is None else f"{key} = {value!r}"
+    shown = f"{key} is missing" if value is None else f"{key} = {_checks.shown(value)}"
     return f"{origin}: {shown}: {rule}"
 
 
@@ -136,7 +139,7 @@ def field_rule(field: FieldInfo, value: Any) -> str:
 
 def _choice_rule(choices: tuple[str, ...], value: Any) -> str:
     """List the allowed words and suggest the nearest."""
-    close = difflib.get_close_matches(str(value), choices, n=1)
+    close = difflib.get_close_matches(value, choices, n=1) if isinstance(value, str) else []
     listed = ", ".join(repr(choice) for choice in choices)
     return f"must be one of {listed}" + (f"; did you mean {close[0]!r}?" if close else "")
 

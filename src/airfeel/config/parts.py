@@ -136,7 +136,7 @@ def completed(tree: dict[str, Any], chosen: Chosen) -> None:
         given = {option.name: _lookup(tree, places[option.name], option.default) for option in part.options}
         try:
             more = part.complete(given)
-        except (TypeError, ValueError, KeyError):  # a wrong value is told by its own rule
+        except (TypeError, ValueError, KeyError, OverflowError):  # a wrong value is told by its own rule
             continue
         for option_name, value in more.items():
             table, _, leaf = places[option_name].partition(".")

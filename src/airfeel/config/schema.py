@@ -30,7 +30,7 @@ from airfeel.config.sections import (
     ServerKeys,
     UplinkKeys,
 )
-from airfeel.ranges import Count
+from airfeel.ranges import LARGEST, Count
 from airfeel.registry import Part
 
 # What cannot change a result does not belong to a run's identity.
@@ -232,7 +232,7 @@ def _complete(tree: dict[str, Any], chosen: Chosen) -> None:
     completed(tree, chosen)
     devices, server = tree.get("devices"), tree.setdefault("server", {})
     rate = devices.get("learning_rate") if isinstance(devices, dict) else None
-    if isinstance(server, dict) and isinstance(rate, int | float) and 0 < rate < float("inf"):
+    if isinstance(server, dict) and isinstance(rate, int | float) and 0 < rate <= LARGEST:
         server.setdefault("learning_rate", float(rate))
 
 

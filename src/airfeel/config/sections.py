@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from airfeel.config import mistakes
-from airfeel.ranges import Count, Fraction, NonNegative, Positive
+from airfeel.ranges import Count, Fraction, Positive
 
 Counts = Annotated[
     int | tuple[int, ...],
@@ -37,7 +37,7 @@ class DeviceKeys(Section):
     """E"""
     learning_rate: Positive = 0.01
     """eta"""
-    spread: NonNegative = 0.0
+    spread: Annotated[float, Field(ge=0, le=50)] = 0.0
     """standard deviation of log K_m around samples; 0: all alike"""
     batch_size: Count | None = None
     """samples per local step; unset: all of them"""
@@ -113,7 +113,7 @@ class RunKeys(Section):
     """rounds between evaluations"""
     checkpoint_every: Count = 10
     """rounds between checkpoints"""
-    threads: Count | None = None
+    threads: Annotated[int, Field(ge=1, le=4096)] | None = None
     """unset: one for each core"""
     record_aggregates: bool = False
     """keep the true aggregates for airfeel inspect"""

@@ -114,7 +114,8 @@ def local_gradients(
 
     def train(device: int) -> Array:
         samples = data[device]
-        return training.accumulated_gradient(task, theta, samples, rate, seed, round, device)
+        with np.errstate(all="ignore"):  # a training that diverges is told by what comes of it
+            return training.accumulated_gradient(task, theta, samples, rate, seed, round, device)
 
     rows = workers.map(train, devices)
     gradients = np.zeros((len(data), task.size), dtype=rows[0].dtype if rows else np.float64)
@@ -131,7 +132,12 @@ def shares(data: Sequence[Samples]) -> Array:
 
 def evaluate(task: Task, theta: Array, parts: Sequence[Samples], workers: Workers) -> Score:
     """Return the score over all ``parts`` together, each computed by one thread."""
-    scores = workers.map(lambda part: task.evaluate(theta, part), parts)
+
+    def score(part: Samples) -> Score:
+        with np.errstate(all="ignore"):
+            return task.evaluate(theta, part)
+
+    scores = workers.map(score, parts)
     sizes = [len(part) for part in parts]
     loss = sum(score.loss * size for score, size in zip(scores, sizes, strict=True)) / sum(sizes)
     accuracy = sum(score.accuracy * size for score, size in zip(scores, sizes, strict=True)) / sum(sizes)

@@ -18,6 +18,7 @@ Indices = NDArray[np.intp]
 Partition = tuple[Indices, ...]
 
 POOL = 50_000  # Section VII draws the devices' data from the first 50,000 training samples
+EVEN = 1e30  # a concentration from which on all shares are alike to the last digit
 
 
 def iid(labels: NDArray[Any], sizes: Sequence[int], seed: int, pool: int = POOL) -> Partition:
@@ -62,7 +63,7 @@ def dirichlet(
     for device, size in enumerate(sizes):
         _checks.integer(f"sizes[{device}]", size, at_least=1, at_most=len(labels))
         draw = stream(seed, "partition", device=device)
-        share = draw.dirichlet(np.full(len(present), alpha))
+        share = draw.dirichlet(np.full(len(present), min(alpha, EVEN)))
         parts.append(_draw(draw, labels, present, _capped_counts(share, size, available), device))
     return tuple(parts)
 
@@ -74,7 +75,7 @@ def unequal_sizes(num_devices: int, mean: int, spread: float, seed: int, pool: i
     """
     _checks.integer("num_devices", num_devices, at_least=1)
     _checks.integer("mean", mean, at_least=1, at_most=pool)
-    _checks.real("spread", spread, at_least=0)
+    _checks.real("spread", spread, at_least=0, at_most=50)  # beyond it all but a few devices hold one sample
     share = np.exp(spread * stream(seed, "sizes").standard_normal(num_devices))
     limit = np.full(num_devices, pool)
     return [int(k) for k in 1 + _capped_counts(share / share.sum(), num_devices * (mean - 1), limit - 1)]

@@ -48,7 +48,7 @@ class Air:
         what it hears by M sqrt(alpha) W, which leaves noise of variance sigma_e^2 / (M sqrt(alpha) W)^2. W
         is ``whole``, the weight of all devices that computed an update: what a silent one keeps arrives
         later, and dividing by the weight of those heard would then count it 1/W times. The observation has
-        the precision of the signals, and a receiver follows it.
+        the precision of the signals as far as that can hold it, and a receiver follows it.
         """
         num_devices = len(weights)
         scale = np.where(active, num_devices * weights, 0.0)
@@ -58,5 +58,7 @@ class Air:
             return None
         heard = superpose(link, (np.sqrt(alpha) * scale)[:, None] * signals, seed, round)
         amplitude = num_devices * np.sqrt(alpha) * whole
-        observation = (heard / amplitude).astype(signals.dtype, copy=False)
+        observation = heard / amplitude
+        if np.abs(observation).max() <= np.finfo(signals.dtype).max:
+            observation = observation.astype(signals.dtype, copy=False)
         return Arrival(observation, link.noise_var / amplitude**2, alpha, alpha * demand)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks
+from airfeel.ranges import LARGEST
 
 Array = NDArray[np.floating[Any]]
 
@@ -77,7 +78,7 @@ class EqualPower:
 
     def __post_init__(self) -> None:
         """Refuse a power that cannot send."""
-        _checks.real("power", self.power, above=0)
+        _checks.real("power", self.power, above=0, at_most=LARGEST)
 
     def alpha(self, demand: Array, ledger: Ledger) -> float | None:
         """Return alpha for this round alone."""
@@ -98,7 +99,7 @@ class LongTermPower:
 
     def __post_init__(self) -> None:
         """Refuse a power that cannot send."""
-        _checks.real("power", self.power, above=0)
+        _checks.real("power", self.power, above=0, at_most=LARGEST)
 
     def alpha(self, demand: Array, ledger: Ledger) -> float | None:
         """Return alpha from the savings of the devices that send."""

@@ -1,5 +1,6 @@
 """Approximate message passing, the receiver of A-DSGD (Donoho, Maleki and Montanari, PNAS 2009)."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -121,7 +122,8 @@ class _Soft:
 
     def __call__(self, z: Array, tau: float) -> tuple[Array, Array, float]:
         """Return the estimate, its variance by Stein's unbiased risk, and the mean derivative."""
-        theta = self.threshold * np.sqrt(tau)
+        # Nothing is kept at the largest magnitude, as far above it as one likes.
+        theta = min(self.threshold * math.sqrt(tau), float(np.abs(z).max()))
         kept = np.abs(z) > theta
         estimate = np.where(kept, z - np.sign(z) * theta, 0.0)
         risk = np.where(kept, tau + theta**2, np.maximum(z**2 - tau, 0.0))
@@ -176,7 +178,7 @@ def _iterate(
     last = best = _Iterate(np.zeros(size), np.zeros(size), power, power)
     for iteration in range(1, max_iterations + 1):
         estimate, variance, derivative = denoise(last.mean + operator.rmatvec(residual), last.left)
-        resting = np.linalg.norm(estimate - last.mean) <= tolerance * np.linalg.norm(estimate)
+        resting = np.linalg.norm(estimate - last.mean) <= tolerance * float(np.linalg.norm(estimate))
         residual = y - operator.matvec(estimate) + residual * (derivative * size / rows)
         last = _Iterate(estimate, variance, last.left, _power(residual))
         best, stalled = (last, 0) if last.left < best.left else (best, stalled + 1)

@@ -17,6 +17,7 @@ Array = NDArray[Any]
 
 SMALLEST = 1e-6  # lower limit of p01 and beta: in single precision the chains would freeze below it
 NEGLIGIBLE = 1e-2  # a coefficient with less than this share of the mean weight is passed over
+HUGE = 1e200  # upper limit of xi, which is infinite for the smallest beta one can write
 RARE = 1e-9  # lower limit of the activity and of 1 - activity
 
 
@@ -31,7 +32,9 @@ class Round:
 
     def scaled(self, factor: float, dtype: Any) -> "Round":
         """Return the same round of ``factor`` times the signal, in another precision."""
-        z, tau = (self.z * factor).astype(dtype), (self.tau * factor**2).astype(dtype)
+        # Rounding is a noise, too, and more of it where the new precision is the lower one.
+        tau = np.maximum(self.tau * factor**2, np.finfo(dtype).eps ** 2).astype(dtype)
+        z = (self.z * factor).astype(dtype)
         return Round(self.prior.scaled(factor, dtype), z, tau, self.support.astype(dtype))
 
 
@@ -167,7 +170,7 @@ def m_step(
     if found.power > 0:
         variance = found.power
     if amplitude_chain and found.jump > 0:
-        xi = chain.innovation_var
+        xi = min(chain.innovation_var, HUGE)
         beta = (found.drift + math.sqrt(found.drift**2 + 4 * xi * found.jump)) / (2 * xi)
     p01 = min(max(p01, SMALLEST), 1.0, (1 - activity) / activity)
     return ChainParams(activity, p01, min(max(beta, SMALLEST), 1.0), variance)

@@ -77,7 +77,7 @@ def level(observation: Array) -> float:
 
 def power_of_two(value: float) -> float:
     """Return the power of two nearest to a positive value on a logarithmic axis."""
-    return 2.0 ** min(max(round(math.log2(value)), -1000), 1000)
+    return 2.0 ** min(max(round(math.log2(value)), -1022), 1023)
 
 
 def follow(scale: float, new_level: float) -> float:
@@ -89,7 +89,9 @@ def follow(scale: float, new_level: float) -> float:
 
 def apply(reception: Reception, scale: float, dtype: Any) -> Scaled:
     """Divide a reception by ``scale``."""
-    y = (reception.observation / scale).astype(dtype, copy=False)
+    # A scale that single precision cannot hold belongs to numbers that it can.
+    wide = None if 1 / MODEST < scale < MODEST else np.float64
+    y = np.divide(reception.observation, scale, dtype=wide).astype(dtype, copy=False)
     with np.errstate(over="ignore"):
         noise_var = np.minimum(np.square(np.sqrt(reception.noise_var) / scale), LOUDEST)
     return Scaled(scale, y, noise_var)
@@ -105,7 +107,7 @@ def prior_width(variance: Any, scale: float) -> Any:
 def prior_centre(mean: Any, scale: float) -> Any:
     """Return a prior's mean, given in the user's units, in units of ``scale``."""
     with np.errstate(over="ignore"):
-        return np.clip(np.asarray(mean) / scale, -WIDEST, WIDEST)
+        return np.clip(np.asarray(mean) / scale, -MODEST, MODEST)
 
 
 def restore(mean: Array, variance: Array, scale: float, dtype: Any) -> tuple[Array, Array]:
@@ -114,9 +116,9 @@ def restore(mean: Array, variance: Array, scale: float, dtype: Any) -> tuple[Arr
         return mean.astype(dtype, copy=False) * scale, variance.astype(dtype, copy=False) * scale**2
     limit = np.finfo(dtype).max
     with np.errstate(over="ignore", under="ignore"):
-        mean = mean.astype(dtype, copy=False) * scale
-        variance = variance.astype(dtype, copy=False) * scale * scale
-    return np.clip(mean, -limit, limit), np.minimum(variance, limit)
+        mean = np.multiply(mean, scale, dtype=np.float64)
+        variance = np.multiply(variance, scale, dtype=np.float64) * scale
+    return np.clip(mean, -limit, limit).astype(dtype), np.minimum(variance, limit).astype(dtype)
 
 
 def restore_variance(variance: float, scale: float) -> float:

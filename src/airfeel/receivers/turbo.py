@@ -127,7 +127,9 @@ def verdict(powers: Sequence[Array], tau: Array, ahead: Array, max_iterations: i
     grows = len(powers) > 1 and bool((powers[-1] > powers[-2]).any())
     if grows and (powers[-1] > DIVERGENCE * np.min(powers, axis=0)).any():
         return "diverged"
-    if (np.abs(ahead - tau) <= tolerance * tau).all():
+    with np.errstate(over="ignore"):  # any change is small enough for an infinite tolerance
+        still = np.abs(ahead - tau) <= min(tolerance, float(np.finfo(tau.dtype).max)) * tau
+    if still.all():
         return "converged"
     return "" if len(powers) < max_iterations else "iteration limit"
 
@@ -149,7 +151,9 @@ def doubt(
     excess = np.where(surprising, residual.power - residual.expected, 0).astype(tau.dtype)
     if first and surprising.any():
         activity = np.maximum(prior.belief.support.mean(axis=1, keepdims=True), np.finfo(tau.dtype).tiny)
-        belief = prior.belief.doubted(excess / activity, chain.activity, chain.variance)
+        with np.errstate(over="ignore"):  # how much beyond the stationary variance does not matter
+            surprise = excess / activity
+        belief = prior.belief.doubted(surprise, chain.activity, chain.variance)
         prior = Prior(belief, odds_against(belief.support))
     return prior, problem.tau(v + excess)
 

@@ -74,7 +74,7 @@ class TurboCS:
     def _hear(self, reception: Reception) -> Scaled:
         loudness = scale.level(reception.observation)
         if loudness == 0 and self.variance is not None:
-            loudness = float(np.sqrt(np.mean(self.variance)))
+            loudness = scale.level(np.sqrt(np.atleast_1d(self.variance)))
         unit = scale.power_of_two(loudness) if loudness > 0 else 1.0
         return scale.apply(reception, unit, working_dtype(self.precision, reception))
 

@@ -99,6 +99,7 @@ def carry(
     One with ``sending[m]`` False does not send, and one whose link is down cannot: all it has goes to its
     error memory. By default everybody computes, and who computes sends.
     """
+    weights = _shares(weights, len(updates))
     plan = scheme.plan(state.scheme, seed, round)
     accumulated = accumulate(state.memory, updates)
     sent = scheme.encode(plan, accumulated)
@@ -165,6 +166,15 @@ def _send(
 def _weighted_mean(rows: Array, weights: Array, whole: float) -> Array:
     """Return x = (1/W) sum of w_m row_m; zeros when nobody computed."""
     return weighted_sum(weights / whole, rows) if whole else np.zeros(rows.shape[1])
+
+
+def _shares(weights: Array, num_devices: int) -> Array:
+    """Refuse weights that make no mean: those of mixed sign could even add up to nothing."""
+    weights = _checks.vector("weights", weights, num_devices)
+    if (weights < 0).any():
+        device = int(np.flatnonzero(weights < 0)[0])
+        raise _checks.reject(f"weights[{device}]", float(weights[device]), "every entry must be >= 0")
+    return weights
 
 
 def _mask(name: str, mask: Mask | None, default: Mask) -> Mask:

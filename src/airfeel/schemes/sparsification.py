@@ -20,7 +20,8 @@ def accumulate(memory: Array, gradients: Array) -> Array:
         raise ValueError(
             f"gradients have shape {gradients.shape}: must be {memory.shape}, one row per device"
         )
-    accumulated = memory + gradients
+    with np.errstate(over="ignore", invalid="ignore"):
+        accumulated = memory + gradients
     finite = np.isfinite(accumulated)
     if not finite.all():
         device = int(np.flatnonzero(~finite.all(axis=1))[0])

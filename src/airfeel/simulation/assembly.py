@@ -19,6 +19,7 @@ from airfeel.radio.air import Air
 from airfeel.radio.link import Channel
 from airfeel.radio.power import EqualPower, LongTermPower, PowerPolicy
 from airfeel.schemes.base import Scheme, Setting, Shapes
+from airfeel.simulation.memory import require_memory
 from airfeel.units import count
 
 Array = NDArray[np.floating[Any]]
@@ -74,6 +75,7 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
     """Build the parts that ``config`` names; those of ``own`` replace them."""
     source = find_data(config, own.dataset)
     task = make_task(config, source) if own.task is None else own.task
+    require_memory(config, task, source)
     held = make_partition(config, source.train_labels)
     data = [task.prepare(source.train_images[part], source.train_labels[part]) for part in held]
     return Parts(

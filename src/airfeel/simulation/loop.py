@@ -126,7 +126,12 @@ def advance(parts: Parts, state: RunState, workers: Workers) -> Step:
             sending=sending,
         )
     rate = parts.server_rate(round)
-    theta, server = parts.optimizer.update(state.server, state.theta, aggregate.mean, rate)
+    with np.errstate(all="ignore"):
+        theta, server = parts.optimizer.update(state.server, state.theta, aggregate.mean, rate)
+    if not np.isfinite(theta).all():
+        raise ValueError(
+            f"the model is not finite after round {round}: the training has diverged; lower the learning rate"
+        )
     after = RunState(
         round=round,
         theta=theta,

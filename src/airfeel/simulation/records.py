@@ -130,7 +130,8 @@ def _found_support(aggregate: Aggregate) -> tuple[int | None, int | None]:
     """
     if aggregate.variance is None:
         return None, None
-    found = aggregate.mean**2 > aggregate.variance
+    with np.errstate(over="ignore"):
+        found = aggregate.mean**2 > aggregate.variance
     return int(np.count_nonzero(found)), int(np.count_nonzero(found & (aggregate.truth != 0)))
 
 

@@ -1,6 +1,7 @@
 """From a folder of results to a page one can open, send and print. Needs the extra ``report``."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from airfeel.experiments.report.environment import environment
 from airfeel.experiments.report.exhibits import Exhibit, show_experiment, show_loose
 from airfeel.experiments.report.groups import Group, group_runs, read_runs
 from airfeel.experiments.report.means import average
-from airfeel.experiments.runs.files import explained, write_atomically
+from airfeel.experiments.runs.files import RunError, Unreadable, write_atomically
 from airfeel.experiments.runs.sources import edited_between
 
 
@@ -54,7 +55,7 @@ def write_report(folder: Path, title: str = "airfeel results") -> Report:
     collected = [collect(one, results) for one in sorted(begun, key=_place)]
     exhibits = show_all(collected, group_runs(runs))
     verdicts = judge({one.experiment.name: one for one in collected})
-    with explained(folder):
+    with _explained(folder):
         (folder / "figures").mkdir(exist_ok=True)
         drawings = [drawing for exhibit in exhibits for drawing in exhibit.drawings]
         images = [path for d in drawings for path in d.save(folder / "figures" / d.figure.name)]
@@ -97,6 +98,21 @@ def summary_table(groups: Sequence[Group]) -> list[list[str]]:
         shown = "-" if uses is None else f"{uses:,}"
         rows.append([group.label, str(len(group.runs)), str(last["round"]), *cells, shown])
     return rows
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """Turn a full disk and its like into one sentence; no file is written by halves."""
+    try:
+        yield
+    except Unreadable:
+        raise
+    except OSError as error:
+        where, reason = error.filename or folder, error.strerror or error
+        raise RunError(
+            f"cannot write the report to {where}: {reason}; every file is whole or as it was before, "
+            "and the same command writes them all again"
+        ) from error
 
 
 def _place(begun: Begun) -> tuple[int, str]:

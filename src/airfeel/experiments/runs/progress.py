@@ -12,7 +12,8 @@ from rich.progress import Progress as Bar
 from airfeel.simulation import Record
 
 _log = logging.getLogger("airfeel")
-_LINES = 10  # how many plain lines a whole run may print
+_LINES = 10  # how many plain lines a short run prints
+_FIRST, _EVERY = 3.0, 30.0  # seconds after which a long one says something for the first time, and then again
 
 
 class Progress(Protocol):
@@ -66,22 +67,24 @@ class Silent(Display):
 
 
 class Lines(Silent):
-    """About ten plain lines over a whole run, for log files and pipes."""
+    """Plain lines for log files and pipes: about ten over a whole run, more where it takes long."""
 
     def begin(self, rounds: int, done: int, notes: list[str]) -> None:
         """Say where the run starts."""
         self._rounds, self._done, self._clock = rounds, done, time.perf_counter()
+        self._due = self._clock + _FIRST
         for note in notes:
             _log.info(note)
 
     def update(self, record: Record) -> None:
-        """Say something at every tenth part of the run."""
-        part = max(1, self._rounds // _LINES)
-        if record.round % part and record.round != self._rounds:
+        """Say something at every tenth part of the run, and when nothing was said for a while."""
+        part, now = max(1, self._rounds // _LINES), time.perf_counter()
+        if record.round % part and record.round != self._rounds and now < self._due:
             return
-        speed = (record.round - self._done) / max(time.perf_counter() - self._clock, 1e-9)
+        self._due = now + _EVERY
+        speed = (record.round - self._done) / max(now - self._clock, 1e-9)
         left = (self._rounds - record.round) / speed
-        pace = f"{speed:.1f} rounds/s  {left:.0f} s left"
+        pace = f"{speed:.3g} rounds/s  {duration(left)} left"
         _log.info(f"round {record.round}/{self._rounds}  {describe(record)}  {pace}")
 
 

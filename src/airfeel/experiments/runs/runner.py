@@ -11,10 +11,12 @@ import numpy as np
 
 import airfeel
 from airfeel.config import Config
+from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.progress import Progress, Silent
 from airfeel.experiments.runs.reading import FinishedRun, examine, not_verified, read_records
 from airfeel.experiments.runs.rundir import RunFolder, open_run, run_path
 from airfeel.experiments.runs.sources import edited_since
+from airfeel.schemes.round import uses_radio
 from airfeel.simulation import Record, RunState, Step, start, steps
 from airfeel.simulation.assembly import Own, Parts, assemble
 from airfeel.units import decibel, from_decibel
@@ -68,7 +70,10 @@ def execute(
         if isinstance(found, FinishedRun):  # by another process, meanwhile
             return _before(config, found)
         folder.reopen(forget=force, damage=found)
-        round = _compute(folder, parts, progress or Silent(), stop)
+        try:
+            round = _compute(folder, parts, progress or Silent(), stop)
+        except MemoryError as error:
+            raise RunError(_out_of_memory(path, error)) from error
         if round < config.rounds:
             return Outcome(path, round, None, computed=True)
         summary = summarise(config, read_records(path))
@@ -90,7 +95,7 @@ def _compute(folder: RunFolder, parts: Parts, progress: Progress, stop: Callable
     state = state if restored is None else restored
     round, rounds = state.round, parts.config.rounds
     with progress:
-        progress.begin(rounds, round, folder.notes)
+        progress.begin(rounds, round, [*folder.notes, *_remarks(parts)])
         for seconds, step in _timed(steps(parts, state)):
             round = step.record.round
             folder.append(step.record.to_json(), round, seconds)
@@ -111,6 +116,22 @@ def _continues(fresh: RunState, state: Any, round: int) -> bool:
         return False
     arrays = [(one.theta, one.true_sum, one.found_sum) for one in (fresh, state)]
     return all(np.shape(a) == np.shape(b) for a, b in zip(*arrays, strict=True))
+
+
+def _remarks(parts: Parts) -> list[str]:
+    """Return what is done differently than a configuration says to the letter."""
+    ratio, size = parts.config.uplink.ratio, parts.task.size
+    if not uses_radio(parts.scheme) or ratio * size >= 0.5:
+        return []
+    return [f"uplink.ratio = {ratio:g} of N = {size} is less than one channel use: every round takes one"]
+
+
+def _out_of_memory(path: Path, error: MemoryError) -> str:
+    reason = str(error).splitlines()[0] if error.args else "nothing is left"
+    return (
+        f"{path}: not enough memory ({reason}); what was saved before is kept, "
+        "and the same command continues from there where there is more"
+    )
 
 
 def _modules(parts: Parts) -> list[str]:

@@ -1,0 +1,211 @@
+"""Values and sizes beyond reason: one sentence before anything is done, or a correct result.
+
+RuntimeWarnings are errors in this suite, so nothing below overflows unnoticed.
+"""
+
+import errno
+import json
+import logging
+import os
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import fakes
+import small
+from airfeel.config import load_config, parse_override
+from airfeel.experiments.report.report import write_report
+from airfeel.experiments.runs import progress, runner
+from airfeel.experiments.runs.files import RunError
+from airfeel.experiments.runs.runner import execute
+from airfeel.learning import partitions
+from airfeel.learning.datasets import Dataset
+from airfeel.radio.power import EqualPower
+from airfeel.simulation import memory, train
+from airfeel.simulation.assembly import Own, assemble
+
+DEEP = "[" * 3000 + "]" * 3000
+SENTENCES = {
+    "uplink.power=1.7e308": "uplink.power = 1.7e+308: must be a finite number >= 1e-30 and <= 1e+30",
+    "uplink.power=5e-324": "uplink.power = 5e-324: must be a finite number >= 1e-30",
+    "channel.noise_var=1e300": "channel.noise_var = 1e+300: must be a finite number >= 0 and <= 1e+30",
+    "receiver.tolerance=1e200": "receiver.tolerance = 1e+200: must be a finite number >= 0 and <= 1e+30",
+    "partition.alpha=1e308": "partition.alpha = 1e+308: must be",
+    "devices.learning_rate=1"
+    + "0" * 400: "devices.learning_rate = a whole number of about 401 digits: must be",
+    "uplink.sparsity=1" + "0" * 400: "uplink.sparsity = a whole number of about 401 digits: must be",
+    "rounds=1" + "0" * 5000: "characters): must be a whole number >= 1 and <= 1000000000000000",
+    "devices.spread=700": "devices.spread = 700: must be a finite number >= 0 and <= 50",
+    "rounds=" + DEEP: "--set rounds: lists or tables in one another, deeper than in any configuration",
+    "a." * 3000 + "b=1": "lists or tables in one another, deeper than in any configuration",
+    "devices.count=100000000": "of memory, and",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return small.write_folder(tmp_path_factory.mktemp("data") / "small")
+
+
+@pytest.mark.parametrize("setting", SENTENCES, ids=lambda setting: setting[:24])
+def test_beyond_reason_is_one_sentence_and_leaves_nothing(folder, tmp_path, setting):
+    words = small.command(folder, tmp_path / "out", rounds=2)
+    done = small.call([*words, "--set", setting])
+    assert done.returncode == 2 and not (tmp_path / "out").exists()
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith("airfeel: ") and SENTENCES[setting] in line and len(line) < 500
+
+
+@pytest.mark.parametrize("content", [f"rounds = {DEEP}", "a." * 3000 + "b = 1", "rounds = 1" + "0" * 5000])
+def test_the_same_in_a_file(tmp_path, content):
+    path = tmp_path / "deep.toml"
+    path.write_text(content)
+    with pytest.raises(ValueError) as caught:
+        load_config(path)
+    assert str(caught.value).startswith(f"{path}: ") and len(str(caught.value)) < 400
+
+
+def test_brackets_within_reason_are_read():
+    assert parse_override("devices.samples=[[1]]") == ("devices.samples", [[1]])
+
+
+@pytest.mark.parametrize(
+    "setting", [{"channel.noise_var": 1e30, "uplink.power": 1e-30}, {"uplink.power": 1e30}]
+)
+@pytest.mark.parametrize("scheme", ["tsa_ga", "a_dsgd", "common_k"])
+def test_the_ends_of_the_radio_still_give_records(scheme, setting):
+    config = load_config(
+        None, small.SETTINGS | {"scheme": scheme, "rounds": 2, "devices.learning_rate": 1e-30} | setting
+    )
+    for record in train(config, dataset=small.arrays()):
+        assert np.isfinite(json.loads(record.to_json())["nmse_db"])
+
+
+@pytest.mark.parametrize("setting", [{"devices.learning_rate": 1e30, "model.l2": 1.0}, {"model.l2": 1e30}])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_a_training_that_diverges_says_so(setting, optimizer):
+    flat = {"rounds": 9, "scheme": "dense", "server.optimizer": optimizer, "devices.local_steps": 3}
+    config = load_config(None, small.SETTINGS | flat | setting)
+    with pytest.raises(ValueError, match="the training has diverged; lower the learning rate"):
+        list(train(config, dataset=small.arrays()))
+
+
+def test_power_without_end_is_refused_in_python_too():
+    with pytest.raises(ValueError, match="power = 1.7e\\+308: must be a finite number > 0 and <= 1e\\+30"):
+        EqualPower(1.7e308)
+
+
+def test_concentration_without_end_gives_equal_shares():
+    labels = np.arange(400) % 4
+    counts = partitions.class_counts(labels, partitions.dirichlet(labels, [100, 40], seed=1, alpha=1e308))
+    assert counts.tolist() == [[25] * 4, [10] * 4]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_widest_spread_is_not_equal(seed):
+    sizes = partitions.unequal_sizes(6, 100, 50.0, seed, pool=300)
+    assert sum(sizes) == 600 and sorted(sizes)[-2:] == [296, 300] and sorted(sizes)[:4] == [1] * 4
+    with pytest.raises(ValueError, match="spread = 800.0: must be a finite number >= 0 and <= 50"):
+        partitions.unequal_sizes(6, 100, 800.0, seed)
+
+
+def test_a_ratio_below_one_channel_use_is_told(folder, tmp_path):
+    done = small.call(small.command(folder, tmp_path, rounds=2, uplink__ratio=1e-9))
+    assert "uplink.ratio = 1e-09 of N = 260 is less than one channel use" in done.stderr
+    done = small.call(small.command(folder, tmp_path, rounds=2))
+    assert done.returncode == 0 and "channel use" not in done.stderr
+
+
+def test_what_is_said_to_fit_does_fit(monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: 10**6)
+    own = Own(dataset=small.arrays())
+    with pytest.raises(ValueError) as caught:
+        assemble(load_config(None, small.SETTINGS | {"devices.count": 1000}), own)
+    text = str(caught.value)
+    assert text.startswith("devices.count = 1000: with N = 260 and 100 samples on each they need about ")
+    fitting = int(text.split()[-4])
+    assert len(assemble(load_config(None, small.SETTINGS | {"devices.count": fitting}), own).data) == fitting
+    with pytest.raises(ValueError, match=f"{fitting} devices would fit"):
+        assemble(load_config(None, small.SETTINGS | {"devices.count": fitting + 1}), own)
+    monkeypatch.setattr(memory, "available", lambda: 10**3)
+    with pytest.raises(ValueError, match="not even one device would fit"):
+        assemble(load_config(None, small.SETTINGS), own)
+
+
+@pytest.mark.parametrize("scheme", ["tsa_ga", "a_dsgd", "common_k", "error_free", "dense"])
+def test_the_estimate_is_near_what_a_run_takes(scheme):
+    rng = np.random.default_rng(0)
+    data = [rng.integers(0, 255, (n, 28, 28)).astype(np.uint8) for n in (100, 20)]
+    arrays = (data[0], np.arange(100) % 4, data[1], np.arange(20) % 4)
+    flat = {"scheme": scheme, "devices.count": 150, "devices.samples": 20, "rounds": 2, "run.threads": 1}
+    config = load_config(None, flat)
+    tracemalloc.start()
+    parts = assemble(config, Own(dataset=arrays))
+    for _ in runner.steps(parts, runner.start(parts)):
+        pass
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    estimate = memory.device_bytes(config, parts.task, Dataset.from_arrays(*arrays)) * 150
+    assert 0.7 * peak < estimate < 1.5 * peak
+
+
+def test_memory_that_runs_out_is_a_sentence_and_the_run_goes_on_later(folder, tmp_path, monkeypatch):
+    flat = {"dataset": str(folder), "rounds": 6, "run.checkpoint_every": 2}
+    config = load_config(None, small.SETTINGS | flat)
+    whole = execute(config, tmp_path / "whole")
+    before = runner.steps
+
+    def exhausted(parts, state):
+        for step in before(parts, state):
+            if step.record.round == 4:
+                np.empty(2**56)
+            yield step
+
+    monkeypatch.setattr(runner, "steps", exhausted)
+    with pytest.raises(
+        RunError, match=r"not enough memory \(Unable to allocate .*the same command continues"
+    ):
+        execute(config, tmp_path / "cut")
+    monkeypatch.setattr(runner, "steps", before)
+    ended = execute(config, tmp_path / "cut")
+    for name in ("rounds.jsonl", "summary.json"):
+        assert (ended.folder / name).read_bytes() == (whole.folder / name).read_bytes()
+
+
+def test_a_long_run_says_something_every_half_minute(monkeypatch, caplog):
+    clock = [0.0]
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: clock[0])
+    lines = progress.Lines()
+    record = next(iter(train(load_config(None, small.SETTINGS | {"rounds": 1}), dataset=small.arrays())))
+    times = []
+    with caplog.at_level(logging.INFO, logger="airfeel"):
+        lines.begin(10**9, 0, [])
+        for number in range(1, 131):
+            clock[0] = float(number)
+            said = len(caplog.messages)
+            lines.update(replace(record, round=number))
+            times += [number] if len(caplog.messages) > said else []
+    assert times == [3, 33, 63, 93, 123]
+    assert "round 3/1000000000" in caplog.messages[0] and "277777.8 h left" in caplog.messages[0]
+
+
+def test_a_report_on_a_full_disk(tmp_path, monkeypatch):
+    fakes.write_run(load_config(None, {"rounds": 5}), tmp_path)
+    real = os.fsync
+    left = [3]
+
+    def full(handle):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(
+        RunError, match="^cannot write the report to .*: No space left on device; every file is"
+    ):
+        write_report(tmp_path)
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock"]
+    assert all(path.stat().st_size for path in written) and not list(tmp_path.rglob("*.tmp"))
