@@ -72,7 +72,9 @@ def level(observation: Array) -> float:
     peak = float(np.abs(observation).max())
     if peak == 0:
         return 0.0
-    return peak * float(np.sqrt(np.mean(np.square(observation / peak, dtype=np.float64))))
+    with np.errstate(over="ignore"):  # dividing by the smallest numbers, older NumPy reports what is not there
+        relative = observation / peak
+    return peak * float(np.sqrt(np.mean(np.square(relative, dtype=np.float64))))
 
 
 def power_of_two(value: float) -> float:
