@@ -72,7 +72,7 @@ def level(observation: Array) -> float:
     peak = float(np.abs(observation).max())
     if peak == 0:
         return 0.0
-    with np.errstate(over="ignore"):  # dividing by the smallest numbers, older NumPy reports what is not there
+    with np.errstate(over="ignore"):  # which older NumPy reports for the smallest numbers
         relative = observation / peak
     return peak * float(np.sqrt(np.mean(np.square(relative, dtype=np.float64))))
 
