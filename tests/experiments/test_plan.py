@@ -15,7 +15,7 @@ from airfeel.experiments.campaigns.plan import (
     shipped,
 )
 
-TRAINING = [name for name in SHIPPED if shipped(name).kind == "training"]
+TRAINING = [name for name in SHIPPED if shipped(name).kind == "training" and name != "rates"]
 
 
 def settings(name):
@@ -52,6 +52,18 @@ def test_fig5_compares_six_schemes(name, steps):
         assert config.devices.local_steps == steps
         assert (config.uplink.ratio, config.uplink.power) == (0.1, 500.0)
         assert config.uplink.sparsity == (0.05 if config.scheme.startswith("a_dsgd") else 0.2)
+
+
+def test_rates_vary_both_learning_rates_together_on_seeds_of_their_own():
+    experiment = shipped("rates")
+    assert (experiment.rounds, experiment.seeds) == (100, (10, 11, 12, 13, 14))
+    configs = [run.config for run in experiment.runs()]
+    assert {config.devices.learning_rate for config in configs} == {0.01, 0.03, 0.1, 0.3}
+    assert all(config.server.learning_rate == config.devices.learning_rate for config in configs)
+    assert {(config.uplink.ratio, config.partition.classes) for config in configs} == {
+        (ratio, classes) for ratio in (0.1, 0.04) for classes in (None, 2)
+    }
+    assert experiment.shortened(seeds=2).seeds == (10, 11)
 
 
 def test_fig6_ties_sparsity_to_the_ratio():

@@ -21,7 +21,7 @@ from airfeel.experiments.runs.work import Work
 from airfeel.ranges import Count
 
 PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
-BEYOND = ("tuned", "fading", "fashion")
+BEYOND = ("tuned", "rates", "fading", "fashion")
 SHIPPED = (*PAPER, *BEYOND)
 QUICK_ROUNDS, QUICK_SEEDS = 50, 3
 
@@ -118,14 +118,16 @@ class Experiment(Section):
         return [key for key in dict.fromkeys(keys) if key != "scheme"]
 
     def shortened(self, rounds: int | None = None, seeds: int | None = None) -> "Experiment":
-        """Return the same experiment with another number of rounds, or with seeds 0, 1, ... only.
+        """Return the same experiment with another number of rounds, or with so many seeds, counted on from its first.
 
         A study that is no training has the rounds it needs: it becomes shorter, never longer.
         """
         if rounds is not None and self.kind != "training" and self.rounds is not None:
             rounds = min(rounds, self.rounds)
         changes: dict[str, Any] = {} if rounds is None else {"rounds": rounds}
-        return self.model_copy(update=changes if seeds is None else {**changes, "seeds": tuple(range(seeds))})
+        if seeds is not None:
+            changes["seeds"] = tuple(range(self.seeds[0], self.seeds[0] + seeds))
+        return self.model_copy(update=changes)
 
     def to_toml(self) -> str:
         """Return the experiment as a file that :func:`read_experiment` understands."""
