@@ -1,7 +1,8 @@
 """Low-rank aggregation with alternating factors (ACP-SGD), over the air.
 
-Zhang, Shi, Yang and Li, "Evaluation and optimization of gradient compression for distributed deep learning",
-IEEE ICDCS 2023; it halves the steps of PowerSGD (Vogels, Karimireddy and Jaggi, NeurIPS 2019).
+Zhang, Zhang, Shi, Chu and Li, "Evaluation and optimization of gradient compression for distributed deep
+learning", IEEE ICDCS 2023: one half of a step of PowerSGD (Vogels, Karimireddy and Jaggi, NeurIPS 2019) in
+each round.
 """
 
 from collections.abc import Iterator, Sequence
@@ -144,7 +145,7 @@ def choose_rank(matrices: Layout, size: int, symbols: int, rank: int | None = No
         rule = f"needs {needed(rank)} channel uses in a round, and there are {symbols}"
         raise _checks.reject("rank", rank, rule)
     if needed(1) > symbols:
-        rule = f"low_rank needs at least {needed(1)} for rank 1 of these {len(matrices)} matrices"
+        rule = f"low_rank needs at least {needed(1)} channel uses in a round for rank 1"
         raise _checks.reject("symbols", symbols, rule)
     largest = int(np.minimum(rows, columns).max())
     chosen = rank or max(r for r in range(1, largest + 1) if needed(r) <= symbols)
