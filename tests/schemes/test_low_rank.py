@@ -60,7 +60,7 @@ def test_on_a_fixed_matrix_the_factors_find_the_largest_singular_vectors():
     scheme, weights = LowRank(2), np.ones(1)
     state = scheme.init(MATRIX, Setting(1, 60))
     for t in range(1, 21):
-        mean, state, plan = exchange(scheme, state, matrix.reshape(1, -1), weights, round=t)
+        _, state, plan = exchange(scheme, state, matrix.reshape(1, -1), weights, round=t)
     found = plan["factors"].reshape(30, 2)
     np.testing.assert_allclose(found @ found.T, left[:, :2] @ left[:, :2].T, atol=1e-8)
 
@@ -130,9 +130,9 @@ def test_updates_of_zero_leave_usable_factors():
 @pytest.mark.parametrize(
     ("scheme", "shapes", "symbols", "sentence"),
     [
-        (LowRank(), MATRIX, 29, "symbols = 29: low_rank needs at least 30 channel uses in a round for rank 1"),
+        (LowRank(), MATRIX, 29, "symbols = 29: low_rank needs at least 30 channel uses in a round"),
         (LowRank(3), MATRIX, 89, "rank = 3: needs 90 channel uses in a round, and there are 89"),
-        (LowRank(), {"theta": (50,)}, 20, "shapes = {'theta': (50,)}: low_rank needs a tensor with two axes"),
+        (LowRank(), {"theta": (50,)}, 20, "shapes = {'theta': (50,)}: low_rank needs a tensor with two"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_a_sentence(scheme, shapes, symbols, sentence):

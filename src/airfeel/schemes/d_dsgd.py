@@ -1,4 +1,4 @@
-"""D-DSGD, the digital rival (Amiri and Gunduz, IEEE Transactions on Signal Processing 68, 2155-2169, 2020)."""
+"""D-DSGD, the digital rival (Amiri and Gunduz, IEEE Transactions on Signal Processing 68, 2020)."""
 
 import math
 from bisect import bisect_right
@@ -63,9 +63,9 @@ class DDsgd:
         keep = fitting(size, bits)
         if keep == 0:
             rule = (
-                f"D-DSGD has {bits:.4g} bits for each of {setting.devices} devices in a round and needs "
-                f"{message_bits(size, 1)} for one of {size} entries; fewer devices, more channel uses or more "
-                "power would do"
+                f"D-DSGD has {bits:.4g} bits for each of {setting.devices} devices in a round "
+                f"and needs {message_bits(size, 1)} for one of {size} entries; "
+                "fewer devices, more channel uses or more power would do"
             )
             raise _checks.reject("symbols", setting.symbols, rule)
         return DDsgdState(keep, setting.symbols, energy)

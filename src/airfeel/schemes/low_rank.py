@@ -91,7 +91,8 @@ class LowRank:
 
     def encode(self, plan: Plan, accumulated: Array) -> Sent:
         """Send M Q of each matrix (or M^T P), then chosen coordinates of what these do not tell."""
-        remainder, signals = accumulated.copy(), []
+        remainder = accumulated.copy()
+        signals: list[Array] = []
         for matrix, factor in _matrices(plan, remainder):
             factor = factor.astype(accumulated.dtype)
             product = matrix @ factor
@@ -153,7 +154,7 @@ def choose_rank(matrices: Layout, size: int, symbols: int, rank: int | None = No
 
 
 def _matrices(plan: Plan, rows: Array) -> Iterator[tuple[Array, Array]]:
-    """Yield each matrix of all rows, a view turned so that the known factor is on its right, and the factor."""
+    """Yield each matrix of all rows, a view with the known factor on its right, and that factor."""
     begin = 0
     for start, height, width, rank in plan["layout"].tolist():
         matrix = rows[:, start : start + height * width].reshape(-1, height, width)
@@ -181,7 +182,8 @@ def _chosen(plan: Plan, size: int) -> NDArray[np.intp]:
 def _any_factors(layout: Layout, seed: int) -> Array:
     """Return orthonormal factors in random directions, to start from."""
     random = stream(seed, "factors")
-    return _flat([_orthonormal(random.standard_normal((width, rank))) for _, _, width, rank in layout.tolist()])
+    sizes = layout[:, 2:].tolist()  # columns, rank
+    return _flat([_orthonormal(random.standard_normal(size)) for size in sizes])
 
 
 def _orthonormal(matrix: Array) -> Array:
