@@ -66,7 +66,7 @@ def _data_name(config: Config, data: DataLike) -> str:
             return str(data)
         found = find_data(config, data)
     digest = hashlib.sha256()
-    for array in (found.train_images, found.train_labels, found.test_images, found.test_labels):
+    for array in (found.train_inputs, found.train_labels, found.test_inputs, found.test_labels):
         digest.update(f"{array.dtype}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
     return f"{found.name}@{digest.hexdigest()[:16]}"

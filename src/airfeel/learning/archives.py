@@ -1,0 +1,77 @@
+"""Read packages and archives from elsewhere: bounded, with the standard library, nothing unpacked.
+
+Members are only read, never written under their own names; the caller takes those whose name and content it
+knows. Links, devices and names that lead out of the archive are passed over.
+"""
+
+import contextlib
+import gzip
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from airfeel import _files
+
+Member = tuple[str, IO[bytes]]
+
+
+def zip_members(path: Path) -> Iterator[Member]:
+    """Yield the files of a zip archive, such as a wheel."""
+    with _files.opened(path) as packed, zipfile.ZipFile(packed) as archive:
+        for name in filter(_stays_inside, archive.namelist()):
+            with archive.open(name) as stream:
+                yield _own_name(name), stream
+
+
+def tar_gz_members(path: Path, room: int) -> Iterator[Member]:
+    """Yield the files of a .tar.gz archive that holds at most ``room`` bytes when unpacked."""
+    with _files.opened(path) as packed, gzip.GzipFile(fileobj=packed) as plain:
+        yield from tar_members(plain, room)
+
+
+def tar_members(plain: IO[bytes] | gzip.GzipFile, room: int) -> Iterator[Member]:
+    """Yield the files of a tar archive of at most ``room`` bytes."""
+    with tarfile.open(fileobj=_Limited(plain, room), mode="r:") as archive:  # type: ignore[call-overload]
+        for member in archive:
+            if not (member.isfile() and _stays_inside(member.name)):
+                continue
+            if (stream := archive.extractfile(member)) is not None:
+                with contextlib.closing(stream):
+                    yield _own_name(member.name), stream
+
+
+class _Limited:
+    """A stream that is refused where it is read, or skipped, beyond a limit: nothing grows without end.
+
+    A header may promise any size, and the reader of archives would take the memory for a name of that size.
+    """
+
+    def __init__(self, stream: IO[bytes] | gzip.GzipFile, room: int) -> None:
+        self._stream, self._room = stream, room
+        self.tell = stream.tell
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes, of which a number must be given."""
+        self._check(self.tell() + size if size >= 0 else self._room + 1)
+        return self._stream.read(size)
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        """Go to a place counted from the start."""
+        self._check(position)
+        return self._stream.seek(position, whence)
+
+    def _check(self, position: int) -> None:
+        if position > self._room:
+            raise OSError(f"promises more than {self._room} bytes, which it cannot hold")
+
+
+def _stays_inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts
+
+
+def _own_name(member: str) -> str:
+    """Return a member's own name in the catalogue's spelling; some write ``train-images.idx3-ubyte``."""
+    return member.rsplit("/", 1)[-1].replace(".idx", "-idx")
