@@ -1,16 +1,11 @@
 """Data sets: right content or a clear sentence, whatever the network, the disk and other processes do."""
 
-import contextlib
 import errno
 import functools
 import gzip
 import hashlib
-import http.server
 import os
 import resource
-import shutil
-import subprocess
-import sys
 import threading
 import time
 
@@ -18,12 +13,20 @@ import numpy as np
 import pytest
 
 from airfeel.learning import fetch, sources
-from airfeel.learning.datasets import Dataset, load_dataset
+from airfeel.learning.datasets import load_dataset
 from airfeel.learning.fetch import DataError, cache_folder, ensure_files, is_present
 from airfeel.learning.readers import read_idx
 from guards import limited
-
-FETCH = "import sys; from airfeel.cli import main; sys.exit(main(['data', 'tiny']))"
+from serving import (
+    DRIPS,
+    QuietHandler,
+    check_storing_failed,
+    drips,
+    names_in,
+    serving,
+    small_disk,
+    start_fetch,
+)
 
 
 def idx(array):
@@ -58,31 +61,11 @@ def mirror(tmp_path, monkeypatch):
     served.mkdir(parents=True)
     for name, content in CONTENT.items():
         (served / f"{name}.gz").write_bytes(gzip.compress(content))
-    handler = functools.partial(QuietHandler, directory=str(served.parent))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.asked = []
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    monkeypatch.setenv("AIRFEEL_MIRROR", f"http://127.0.0.1:{server.server_port}")
-    monkeypatch.setitem(sources.CATALOGUE, "tiny", TINY)
-    server.folder = served
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-class QuietHandler(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *arguments):
-        pass
-
-    def do_GET(self):
-        self.server.asked.append(self.path)
-        super().do_GET()
-
-
-def names_in(folder):
-    return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
+    with serving(served.parent) as server:
+        monkeypatch.setenv("AIRFEEL_MIRROR", server.address)
+        monkeypatch.setitem(sources.CATALOGUE, "tiny", TINY)
+        server.folder = served
+        yield server
 
 
 def test_fetches_verifies_and_then_only_reads(mirror, tmp_path):
@@ -187,36 +170,10 @@ def test_a_silent_server_is_left_after_the_timeout(mirror, tmp_path, monkeypatch
         release.set()
 
 
-class Dripping(http.server.BaseHTTPRequestHandler):
-    """Sends a byte now and then, each in time for whoever waits for the next one, without an end."""
-
-    begin, piece, released = b"", b"x", threading.Event()
-
-    def handle(self):
-        self.raw_requestline = self.rfile.readline(65537)
-        with contextlib.suppress(OSError):
-            self.wfile.write(self.begin)
-            while not self.released.wait(0.02):
-                self.wfile.write(self.piece)
-
-
-HEAD = b"HTTP/1.1 200 OK\r\n"
-DRIPS = {
-    "status line": b"",
-    "a header": HEAD + b"X-Long: ",
-    "body of known length": HEAD + b"Content-Length: 50000\r\n\r\n",
-    "body of unknown length": HEAD + b"\r\n",
-    "length of a chunk": HEAD + b"Transfer-Encoding: chunked\r\n\r\n1;",
-    "chunk": HEAD + b"Transfer-Encoding: chunked\r\n\r\nffff\r\n",
-}
-
-
 @pytest.fixture
 def dripping(request, mirror):
-    released = threading.Event()
-    mirror.RequestHandlerClass = type("", (Dripping,), {"begin": DRIPS[request.param], "released": released})
-    yield f"http://127.0.0.1:{mirror.server_port}/file"
-    released.set()
+    with drips(mirror, DRIPS[request.param]):
+        yield f"{mirror.address}/file"
 
 
 @pytest.mark.parametrize("dripping", DRIPS, indirect=True)
@@ -256,24 +213,6 @@ def test_next_source_is_asked_for_what_the_first_did_not_have(mirror, tmp_path, 
     assert mirror.asked == ["/tiny/t10k-labels-idx1-ubyte.gz"]
 
 
-def start_fetch(cache, mirror, prefix=(), **options):
-    """A separate Python that fetches the tiny data set through the command line."""
-    code = (
-        "import sys; sys.path.insert(0, 'tests'); import test_data; from airfeel.learning import sources;"
-        "sources.CATALOGUE['tiny'] = test_data.TINY;" + FETCH
-    )
-    environment = {**os.environ, "AIRFEEL_DATA": str(cache)}
-    return subprocess.Popen(
-        [*prefix, sys.executable, "-c", code],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=os.path.dirname(os.path.dirname(__file__)),
-        **options,
-    )
-
-
 def test_processes_that_fetch_at_once_share_one_download(mirror, tmp_path):
     class Slow(QuietHandler):
         def do_GET(self):
@@ -282,7 +221,7 @@ def test_processes_that_fetch_at_once_share_one_download(mirror, tmp_path):
 
     mirror.RequestHandlerClass = functools.partial(Slow, directory=str(mirror.folder.parent))
     cache = tmp_path / "cache"
-    running = [start_fetch(cache, mirror) for _ in range(3)]
+    running = [start_fetch(cache, "test_data.TINY") for _ in range(3)]
     results = [process.communicate(timeout=60) for process in running]
     assert [process.returncode for process in running] == [0, 0, 0], results
     assert {out.strip() for out, _ in results} == {str(cache / "tiny")}
@@ -306,7 +245,7 @@ def test_a_killed_fetch_leaves_no_half_file_and_the_next_one_cleans_up(mirror, t
 
     honest, mirror.RequestHandlerClass = mirror.RequestHandlerClass, Dripping
     cache = tmp_path / "cache"
-    process = start_fetch(cache, mirror)
+    process = start_fetch(cache, "test_data.TINY")
     assert started.wait(30)
     process.kill()
     process.communicate()
@@ -316,21 +255,11 @@ def test_a_killed_fetch_leaves_no_half_file_and_the_next_one_cleans_up(mirror, t
     assert names_in(cache / "tiny") == sorted(CONTENT)
 
 
-def check_storing_failed(process, folder, trouble):
-    stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 2
-    assert "Traceback" not in stderr
-    sentence = stderr.strip().splitlines()[-1]
-    assert sentence.startswith(f"airfeel: cannot store data in {folder}: {os.strerror(trouble)}. ")
-    assert "AIRFEEL_DATA" in sentence
-    return stdout
-
-
 def test_a_file_that_may_not_grow_is_one_sentence(mirror, tmp_path):
     """The process may write no file beyond 20,000 bytes: the images fail half-way."""
     limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (20_000, 20_000))
     folder = tmp_path / "cache" / "tiny"
-    check_storing_failed(start_fetch(folder.parent, mirror, preexec_fn=limit), folder, errno.EFBIG)
+    check_storing_failed(start_fetch(folder.parent, "test_data.TINY", preexec_fn=limit), folder, errno.EFBIG)
     assert "train-images-idx3-ubyte" not in names_in(folder)
     assert not [n for n in names_in(folder) if n.startswith(".")]
 
@@ -338,15 +267,7 @@ def test_a_file_that_may_not_grow_is_one_sentence(mirror, tmp_path):
 def test_a_full_disk_is_one_sentence(mirror, tmp_path):
     """A file system of 40 kB, mounted for this process alone; what did not fit is not there."""
     cache = tmp_path / "cache"
-    cache.mkdir()
-    space = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
-    script = 'mount -t tmpfs -o size=40k tmpfs "$0" || exit 77; "$@"; code=$?; ls -A "$0/tiny"; exit $code'
-    if (
-        shutil.which("unshare") is None
-        or subprocess.run([*space, script, cache, "mkdir", cache / "tiny"]).returncode
-    ):
-        pytest.skip("an unprivileged mount is not possible here")
-    process = start_fetch(cache, mirror, prefix=[*space, script, str(cache)])
+    process = start_fetch(cache, "test_data.TINY", prefix=small_disk(cache, "40k", "tiny"))
     assert check_storing_failed(process, cache / "tiny", errno.ENOSPC).split() == [".lock"]
 
 
@@ -377,9 +298,7 @@ def test_a_cache_path_that_is_a_file_is_one_sentence(mirror, tmp_path):
 
 def test_without_any_source_the_message_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setenv("AIRFEEL_MIRROR", (tmp_path / "nothing").as_uri())
-    with pytest.raises(
-        DataError, match=r"Without a network, put these files into .* or give your own data"
-    ):
+    with pytest.raises(DataError, match=r"Without a network, put these files into .* or give your own data"):
         ensure_files(TINY, tmp_path / "cache")
 
 
@@ -527,6 +446,7 @@ def test_a_pipe_in_the_cache_is_replaced(mirror, tmp_path):
 
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(
-        ValueError, match="dataset = 'minst': must be one of 'mnist', 'fashion-mnist', 'cifar-10', or a folder"
+        ValueError,
+        match="dataset = 'minst': must be one of 'mnist', 'fashion-mnist', 'cifar-10', or a folder",
     ):
         load_dataset("minst")
