@@ -79,7 +79,9 @@ class Setting:
     def __init__(self, workers, num_devices=25, samples=1000, fast=False):
         self.data = load_dataset("mnist")
         self.task, self.workers = SoftmaxRegression(), workers
-        self.parts = partitions.iid(self.data.train_labels, [samples] * num_devices, seed=0, pool=self.data.pool)
+        self.parts = partitions.iid(
+            self.data.train_labels, [samples] * num_devices, seed=0, pool=self.data.pool
+        )
         images, labels = self.data.train_inputs, self.data.train_labels
         self.samples = [self.task.prepare(images[part], labels[part]) for part in self.parts]
         self.test = split(self.task, self.data.test_inputs, self.data.test_labels)

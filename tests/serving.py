@@ -97,7 +97,7 @@ def start_fetch(cache, described, prefix=(), **options):
 
 
 def small_disk(folder, size, inner):
-    """Return how to begin a command that finds ``folder`` a disk of that size, and lists ``inner`` at its end."""
+    """Return how to begin a command with ``folder`` as a disk of that size; it lists ``inner`` at its end."""
     folder.mkdir()
     space = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
     script = (

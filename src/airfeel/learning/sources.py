@@ -4,6 +4,7 @@ Nothing is unpickled, installed or executed: archives are read with the standard
 names asked for are taken. Whoever calls these checks the content.
 """
 
+import contextlib
 import io
 import os
 import queue
@@ -136,9 +137,9 @@ def _from_mirror(address: str, names: list[str], work: Path) -> Generator[Member
 def _from_archive(address: str, room: int, names: list[str], work: Path) -> Generator[Member, None, None]:
     """Keep the archive on the disk, beside the final files: it may be larger than the memory to spare."""
     path = work / "archive.tar.gz"
-    with storing(work.parent):
-        file = open(path, "xb", buffering=0)  # noqa: SIM115  (closed below; only this line is about storing)
-    with file:
+    with contextlib.ExitStack() as stack:
+        with storing(work.parent):
+            file = stack.enter_context(_files.created(path))
 
         def keep(piece: bytes) -> None:
             with storing(work.parent):
