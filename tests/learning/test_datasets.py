@@ -30,6 +30,7 @@ KINDS = {
     "clips": RNG.standard_normal((90, 2, 3, 4, 5)),
 }
 TARGETS = {"numbers": RNG.standard_normal(90), "vectors": RNG.standard_normal((90, 2), dtype=np.float32)}
+TOKENS = np.stack([CLASSES, CLASSES[::-1]], axis=1)  # two labels per sample
 
 
 def quartet(inputs, labels=CLASSES):
@@ -106,6 +107,14 @@ def test_targets_of_regression_stay_floating(tmp_path, way, target):
     check(load_dataset(WAYS[way](tmp_path, quartet(KINDS["vectors"], labels))), KINDS["vectors"], labels)
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_sample_may_have_several_labels(tmp_path, way):
+    data = load_dataset(WAYS[way](tmp_path, quartet(KINDS["sequences"], TOKENS)))
+    same(data, quartet(KINDS["sequences"], TOKENS))
+    assert data.classes == 4 and not data.one_class_each
+    assert data.describe().endswith("4 classes, labels of shape (2,)")
+
+
 @pytest.mark.torch
 @pytest.mark.parametrize("kind", KINDS)
 def test_torch_data_sets_are_read_to_the_end(kind):
@@ -176,7 +185,7 @@ IMAGES = KINDS["grey images"]
         ("test_inputs", IMAGES[:0], "none of them 0"),
         ("train_labels", CLASSES[:60] - 1, r"min\(train_labels\) = -1: must be >= 0"),
         ("train_labels", CLASSES[:60] + 2**31, r"max\(train_labels\) = \d+: must be <= 2147483647"),
-        ("train_labels", np.eye(4, dtype=int)[CLASSES[:60]], "train_labels = .*one class per sample"),
+        ("train_labels", np.eye(4, dtype=int)[CLASSES[:60]], r"test_labels = .*int64 of shape \(4,\) each"),
         ("test_labels", CLASSES[60:] / 2, "test_labels = 'float64 .*must hold int64"),
         ("test_labels", CLASSES[60:].astype("M8[s]"), "test_labels.dtype"),
         ("train_labels", np.full(60, np.inf), r"train_labels\[0\] holds nan or infinity"),
@@ -345,14 +354,18 @@ def test_data_of_any_shape_are_shared_out(kind, settings):
         {"partition.kind": "dirichlet", "partition.alpha": 1.0},
     ],
 )
-@pytest.mark.parametrize("target", TARGETS)
-def test_targets_have_no_classes_to_share_out(settings, target):
-    data = Dataset.from_arrays(*quartet(IMAGES, TARGETS[target]))
+@pytest.mark.parametrize(
+    ("labels", "what"),
+    [
+        *((target, "targets of regression") for target in TARGETS.values()),
+        (TOKENS, "labels with several classes"),
+    ],
+)
+def test_classes_are_shared_out_only_where_each_sample_has_one(settings, labels, what):
+    data = Dataset.from_arrays(*quartet(IMAGES, labels))
     assert [len(part) for part in parts({}, data)] == [20] * 3
     kind = settings["partition.kind"]
-    with pytest.raises(
-        ValueError, match=f"partition.kind = '{kind}': must be 'iid' for targets of regression"
-    ):
+    with pytest.raises(ValueError, match=f"partition.kind = '{kind}': must be 'iid' for {what}"):
         parts(settings, data)
 
 

@@ -36,8 +36,8 @@ def _table(config: Config) -> str:
         return f"classes of the devices: shown once the data is here (airfeel data {config.dataset})"
     data = find_data(config)
     partition = make_partition(config, data)
-    what = "samples on every device" if data.classes is None else "samples of each class on every device"
-    lines = [data.describe(), what, class_table(data.train_labels, partition[:_SHOWN])]
+    what = "samples of each class on" if data.one_class_each else "samples on"
+    lines = [data.describe(), f"{what} every device", class_table(data.train_labels, partition[:_SHOWN])]
     if len(partition) > _SHOWN:
         lines.append(f"and {len(partition) - _SHOWN} more devices")
     return "\n".join([*lines, overlap(partition)])

@@ -27,13 +27,13 @@ def data(name: str = "", /) -> None:
     name
         mnist, fashion-mnist, cifar-10, or data of your own.
     """
-    DATASETS.names()  # imports the catalogue
+    known = DATASETS.names()  # imports the catalogue
     if name:
         found = load_dataset(name).describe()
         if name in CATALOGUE:
             _log.info(found)
         print(cache_folder() / name if name in CATALOGUE else found)
         return
-    for dataset in CATALOGUE.values():
-        status = "present" if is_present(dataset.name) else "absent"
-        print(f"{dataset.name:<14} {status:<8} {cache_folder() / dataset.name}")
+    for dataset in filter(CATALOGUE.get, known):
+        status = "present" if is_present(dataset) else "absent"
+        print(f"{dataset:<14} {status:<8} {cache_folder() / dataset}")

@@ -22,7 +22,8 @@ class Dataset:
     """Training and test samples with their labels; the arrays are read-only.
 
     Inputs have the shape (count, ...): images with channels first or last, vectors, sequences of tokens.
-    Labels are int64 in 0 .. ``classes`` - 1, or the floating targets of a regression, with ``classes`` None.
+    Labels are int64 in 0 .. ``classes`` - 1, or the floating targets of a regression, with ``classes`` None;
+    of shape (count,), or (count, ...) where a sample has several.
     The devices draw from the first ``pool`` training samples unless ``partition.pool`` says otherwise; None
     stands for all of them.
     """
@@ -65,8 +66,8 @@ class Dataset:
             Whole or floating numbers of shape (count, ...), both alike but for the count. Memory maps stay
             on the disk.
         train_labels, test_labels
-            One whole number per sample, from 0 to ``classes`` - 1; or floating targets (count, ...) of a
-            regression.
+            Whole numbers from 0 to ``classes`` - 1, one per sample (or several, such as one per token); or
+            floating targets (count, ...) of a regression.
         name
             How records and messages call the data set.
         classes
@@ -111,12 +112,17 @@ class Dataset:
         arrays = (*gathered("train", train), *gathered("test", test))
         return cls.from_arrays(*arrays, name=name, classes=classes)
 
+    @property
+    def one_class_each(self) -> bool:
+        """Whether every sample has exactly one class, so that devices can differ in their classes."""
+        return self.classes is not None and self.train_labels.ndim == 1
+
     def describe(self) -> str:
         """Return a sentence about what was found: counts, shape and type, classes or targets."""
+        each = self.train_labels.shape[1:]
+        labels = f"targets of shape {each}, {self.train_labels.dtype} (regression)"
         if self.classes is not None:
-            labels = f"{self.classes} classes"
-        else:
-            labels = f"targets of shape {self.train_labels.shape[1:]}, {self.train_labels.dtype} (regression)"
+            labels = f"{self.classes} classes" + (f", labels of shape {each}" if each else "")
         return (
             f"{self.name}: {len(self.train_labels):,} training and {len(self.test_labels):,} test samples "
             f"of shape {self.shape}, {self.dtype}; {labels}"

@@ -92,7 +92,8 @@ def class_counts(labels: NDArray[Any], partition: Partition) -> NDArray[np.intp]
 def class_table(labels: NDArray[Any], partition: Partition) -> str:
     """Return :func:`class_counts` as text with one line for each device.
 
-    Without classes (targets of a regression) only the sizes K_m are shown; of many, how many a device holds.
+    Where samples have not one class each (targets of a regression) only the sizes K_m are shown; of many
+    classes, how many a device holds.
 
     >>> labels = np.array([0, 1, 1, 2])
     >>> print(class_table(labels, (np.array([0, 1]), np.array([1, 2, 3]))))
@@ -112,7 +113,7 @@ def class_table(labels: NDArray[Any], partition: Partition) -> str:
 
 def _columns(labels: NDArray[Any], partition: Partition) -> tuple[list[str], list[list[str]]]:
     """Return heads and cells of the columns that suit the labels."""
-    if labels.dtype.kind == "f":
+    if labels.dtype.kind == "f" or labels.ndim > 1:
         return [], [[] for _ in partition]
     if labels.max() >= _COLUMNS:
         return ["classes"], [[str(len(np.unique(labels[part])))] for part in partition]

@@ -28,16 +28,13 @@ def checked_inputs(argument: str, value: ArrayLike) -> NDArray[Any]:
 
 
 def checked_labels(argument: str, value: ArrayLike) -> NDArray[Any]:
-    """Return labels as a read-only array: int64 classes (count,), or floating targets (count, ...)."""
+    """Return labels as a read-only array (count, ...): classes as int64, or floating targets."""
     labels = _numbers(argument, value)
     if labels.ndim < 1 or labels.size == 0:
         raise _checks.reject(f"{argument}.shape", labels.shape, "must be (count, ...), none of them 0")
     if labels.dtype.kind == "f":
         _require_finite(argument, labels)
         return _frozen(labels)
-    if labels.ndim != 1:
-        rule = "must be a vector of whole numbers, one class per sample (targets of regression are floating)"
-        raise _checks.reject(argument, f"{labels.dtype} of shape {labels.shape}", rule)
     if labels.min() < 0:
         raise _checks.reject(f"min({argument})", int(labels.min()), "must be >= 0")
     if labels.max() > LARGEST_LABEL:

@@ -121,8 +121,9 @@ def make_task(config: Config, data: DataShape) -> Task:
 def make_partition(config: Config, source: Dataset) -> partitions.Partition:
     """Return which samples each device holds."""
     devices, kind, seed = config.devices, config.partition, config.seed
-    if kind.kind != "iid" and source.classes is None:
-        rule = "must be 'iid' for targets of regression, which have no classes"
+    if kind.kind != "iid" and not source.one_class_each:
+        what = "targets of regression" if source.classes is None else "labels with several classes per sample"
+        rule = f"must be 'iid' for {what}: devices differ in classes only where each sample has one"
         raise _checks.reject("partition.kind", kind.kind, rule)
     pool, labels = source.pool_size(kind.pool), source.train_labels
     listed = devices.samples if isinstance(devices.samples, tuple) else (devices.samples,) * devices.count
