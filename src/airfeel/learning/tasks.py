@@ -57,8 +57,8 @@ class DataShape(Protocol):
         ...
 
     @property
-    def classes(self) -> int:
-        """The number of classes."""
+    def classes(self) -> int | None:
+        """The number of classes; None where targets are numbers (regression)."""
         ...
 
 
@@ -125,6 +125,11 @@ class SoftmaxRegression:
     def size(self) -> int:
         """N = (features + 1) classes."""
         return (self.features + 1) * self.classes
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The tensors in the order of theta."""
+        return {"weights": (self.features, self.classes), "biases": (self.classes,)}
 
     def init(self, seed: int) -> Array:
         """Return zeros, whatever the seed."""
