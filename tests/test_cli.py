@@ -85,7 +85,7 @@ def test_data_shows_what_is_present_and_where(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("AIRFEEL_DATA", str(tmp_path))
     assert main(["data"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert rows == [[name, "absent", str(tmp_path / name)] for name in ("mnist", "fashion-mnist")]
+    assert rows == [[name, "absent", str(tmp_path / name)] for name in ("mnist", "fashion-mnist", "cifar-10")]
 
 
 @pytest.mark.parametrize("quiet", [[], ["--quiet"]])

@@ -158,16 +158,16 @@ def test_sequences_of_tokens_are_learned_by_own_modules(task):
 def test_regression_has_a_loss_and_no_accuracy_unless_it_has_a_score_of_its_own():
     data = data_of(line)
     assert data[1].dtype == np.float64
-    shape = SimpleNamespace(shape=(3,), classes=None)
-    task = fitted(straight, shape, "straight")
-    records = train({"devices.learning_rate": 0.3, "rounds": 60}, data, task=task)
+    records = train({"devices.learning_rate": 0.3, "rounds": 40}, data, task=straight)
     assert records[-1].loss < 1e-3 < records[0].loss
     assert records[-1].accuracy is None
-    scored = train({"devices.learning_rate": 0.3, "rounds": 60}, data, task=straight_task(shape))
+    scored = train({"devices.learning_rate": 0.3, "rounds": 40}, data, task=straight_task)
     assert scored[0].accuracy < 0.5 < 0.95 < scored[-1].accuracy
-    layers = MODELS.get("mlp").build({"hidden": (16,)})(shape)
-    records = train({"devices.learning_rate": 0.1, "rounds": 60}, data, task=layers)
+    layers = {"model.kind": "mlp", "model.hidden": [16], "devices.learning_rate": 0.1, "rounds": 40}
+    records = train(layers, data)
     assert records[-1].loss < 0.5 * records[0].loss and records[-1].accuracy is None
+    with pytest.raises(ValueError, match="model.kind = 'softmax': needs classes"):
+        train({}, data)
 
 
 def test_a_task_tells_its_tensors_to_the_scheme():

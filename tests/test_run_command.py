@@ -263,8 +263,10 @@ def test_config_prints_toml_on_stdout_and_the_classes_on_stderr(data, tmp_path):
     path.write_text(process.stdout)
     assert load_config(path).template() == process.stdout
     table = process.stderr.splitlines()
-    assert table[-4].split()[:2] == ["device", "K_m"]
-    assert [line.count(".") for line in table[-3:]] == [small.CLASSES - 2] * 3
+    assert "600 training and 200 test samples of shape (8, 8), uint8; 4 classes" in process.stderr
+    assert table[-5].split()[:2] == ["device", "K_m"]
+    assert [line.count(".") for line in table[-4:-1]] == [small.CLASSES - 2] * 3
+    assert table[-1].startswith("devices share ")
     quiet = small.call([*words, "--quiet"])
     assert (quiet.stdout, quiet.stderr) == (process.stdout, "")
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -183,12 +183,20 @@ def read_arrays(
     most
         Bytes of all arrays together; None: those of the file, which is right where nothing is compressed.
     """
-    content = source if isinstance(source, bytes) else read_bytes(source)
-    path = name or ("archive" if isinstance(source, bytes) else os.fspath(source))
+    if not isinstance(source, bytes):
+        with opened(source) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > memory():
+                raise refuse(source, f"is larger than {memory()} bytes, which it cannot be")
+            return _read_archive(file, size, most, name or os.fspath(source))
+    return _read_archive(io.BytesIO(source), len(source), most, name or "archive")
+
+
+def _read_archive(file: io.BufferedIOBase, size: int, most: int | None, path: str) -> dict[str, NDArray[Any]]:
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
-            if sum(member.file_size for member in members) > (len(content) if most is None else most):
+            if sum(member.file_size for member in members) > (size if most is None else most):
                 raise refuse(path, "promises more bytes than it can hold")
             return {member.filename.removesuffix(".npy"): _array(archive, member) for member in members}
     except Unreadable:
@@ -197,20 +205,40 @@ def read_arrays(
         raise refuse(path, f"is no whole archive of arrays ({str(error) or type(error).__name__})") from None
 
 
+def map_array(path: str | os.PathLike[str]) -> NDArray[Any]:
+    """Return the array of an ``.npy`` file as a read-only memory map, if its header tells what is there."""
+    with opened(path) as file:
+        try:
+            shape, fortran, dtype = _header(file, os.fstat(file.fileno()).st_size, "it")
+            if dtype.hasobject:
+                raise ValueError("it holds objects")
+            order: Any = "F" if fortran else "C"
+            return np.memmap(file, dtype, "r", file.tell(), shape, order)
+        except Exception as error:  # the reader of headers has many ways to stumble
+            reason = str(error) or type(error).__name__
+            raise refuse(path, f"is no whole array ({reason})") from None
+
+
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
     """Return one array of an archive if its header promises what is there."""
     with archive.open(member) as stream:
-        version = npy.read_magic(stream)
-        if version not in ((1, 0), (2, 0)):
-            raise ValueError(f"{member.filename} has an unknown version")
-        read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, _, dtype = read_header(stream)
-        entries, there = math.prod(map(int, shape)), member.file_size - stream.tell()
-    promised = entries * dtype.itemsize
-    if promised != there or min(shape, default=0) < 0 or (entries and not dtype.itemsize):
-        raise ValueError(f"{member.filename} promises {promised} bytes and has {there}")
+        _header(stream, member.file_size, member.filename)
     with archive.open(member) as stream:
         return np.asarray(npy.read_array(stream, allow_pickle=False))
+
+
+def _header(stream: IO[bytes], size: int, name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, order and type of the array in a stream of ``size`` bytes, which must be all of it."""
+    version = npy.read_magic(stream)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"{name} has an unknown version")
+    read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, fortran, dtype = read_header(stream)
+    entries, there = math.prod(map(int, shape)), size - stream.tell()
+    promised = entries * dtype.itemsize
+    if promised != there or min(shape, default=0) < 0 or (entries and not dtype.itemsize):
+        raise ValueError(f"{name} promises {promised} bytes and has {there}")
+    return shape, fortran, dtype
 
 
 def memory() -> int:
@@ -238,6 +266,11 @@ def write_atomically(path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def created(path: Path) -> AbstractContextManager[io.FileIO]:
+    """Make a file that was not there, and open it for writing, unbuffered."""
+    return _own(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 
 
 def append_line(path: Path, line: str) -> None:

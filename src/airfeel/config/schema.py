@@ -54,7 +54,7 @@ class Config(Section):
     scheme: str = "tsa_ga"
     """airfeel list names them all; or package.module:Name"""
     dataset: Annotated[str, Field(min_length=1)] = "mnist"
-    """airfeel list names them all; or a folder of idx files, or package.module:load"""
+    """airfeel list names them all; or a folder, an npz file, or package.module:load"""
     rounds: Count = 300
     """T"""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
@@ -197,6 +197,8 @@ class Config(Section):
                 and found[key] != field.default
             ):
                 raised[key] = int(str(extra["revision"]))
+        if self.partition.pool is None and self.dataset not in identity.FIRST_POOL:
+            raised["partition.pool"] = 2
         return {f"revision.{name}": revision for name, revision in raised.items() if revision > 1}
 
     def _other_keys(self) -> dict[str, tuple[Any, str]]:

@@ -70,6 +70,8 @@ class PartitionKeys(Section):
     """chi, classes per device (kind = classes)"""
     alpha: Positive | None = None
     """concentration of the class shares (kind = dirichlet)"""
+    pool: Count | None = None
+    """devices draw from the first so many training samples; unset: all, of MNIST and Fashion-MNIST 50,000"""
 
 
 class ModelKeys(Section):

@@ -16,7 +16,7 @@ from airfeel.learning.fitting import ModelLike
 from airfeel.radio.link import Channel
 from airfeel.schemes.base import Scheme
 from airfeel.simulation import Record
-from airfeel.simulation.assembly import DataLike, Own
+from airfeel.simulation.assembly import DataLike, Own, find_data
 from airfeel.simulation.own import named
 
 _log = logging.getLogger("airfeel")
@@ -60,6 +60,8 @@ def run(
     progress
         Show on stderr how far it is.
     """
+    if isinstance(dataset, list | tuple):  # read once: it may be long, or augmented at random
+        dataset = find_data(config, dataset)
     own = Own(scheme, task, dataset, channel)
     config = named(config, own)
     outcome = execute(config, Path(out), own=own, force=force, progress=choose() if progress else Silent())

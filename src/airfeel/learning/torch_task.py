@@ -89,14 +89,14 @@ class TorchTask:
         flat = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
         return np.asarray(flat.double().cpu().numpy())
 
-    def prepare(self, images: NDArray[Any], labels: NDArray[Any]) -> Samples:
+    def prepare(self, inputs: NDArray[Any], labels: NDArray[Any]) -> Samples:
         """Turn arrays into tensors of the form that the module takes."""
-        inputs = self._numbers(images, scaled=True)
+        numbers = self._numbers(inputs, scaled=True)
         if self.view is not None:
-            inputs = inputs.reshape(len(inputs), *self.view)
+            numbers = numbers.reshape(len(numbers), *self.view)
         if self.transform is not None:
-            inputs = self.transform(inputs)
-        samples = Samples(inputs.to(self.device), self._numbers(labels).to(self.device))
+            numbers = self.transform(numbers)
+        samples = Samples(numbers.to(self.device), self._numbers(labels).to(self.device))
         if not self._tried:
             self._try(samples.inputs[:2], samples.labels[:2])
         return samples

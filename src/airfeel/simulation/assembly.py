@@ -25,7 +25,7 @@ from airfeel.simulation.memory import require_memory
 from airfeel.units import count
 
 Array = NDArray[np.floating[Any]]
-DataLike = str | Path | Dataset | Sequence[NDArray[Any]]
+DataLike = str | Path | Dataset | Sequence[Any]  # four arrays, or a pair of map-style data sets
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +54,7 @@ class Parts:
     air: Air
     optimizer: Optimizer
     server_rate: Schedule
+    about: tuple[str, ...] = ()  # sentences about the data and who holds it
 
     @property
     def shapes(self) -> Shapes:
@@ -78,13 +79,13 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
     source = find_data(config, own.dataset)
     task = make_task(config, source, own.task)
     require_memory(config, task, source)
-    held = make_partition(config, source.train_labels)
-    data = [task.prepare(source.train_images[part], source.train_labels[part]) for part in held]
+    held = make_partition(config, source)
+    data = [task.prepare(source.train_inputs[part], source.train_labels[part]) for part in held]
     return Parts(
         config=config,
         task=task,
         data=data,
-        test=split(task, source.test_images, source.test_labels),
+        test=split(task, source.test_inputs, source.test_labels),
         weights=shares(data),
         training=_training(config),
         participation=Participation(config.devices.participation, config.devices.dropout),
@@ -93,19 +94,12 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
         air=Air(make_channel(config) if own.channel is None else own.channel, _policy(config)),
         optimizer=make_optimizer(config),
         server_rate=_schedule(config.server, config.server.learning_rate),
+        about=(source.describe(), partitions.overlap(held)),
     )
 
 
 def find_data(config: Config, dataset: DataLike | None = None) -> Dataset:
-    """Return the data set by name, folder, or from four arrays: train and test images, each with labels."""
-    if isinstance(dataset, Sequence) and not isinstance(dataset, str):
-        lengths = [len(part) for part in dataset]
-        if len(lengths) != 4 or lengths[0] != lengths[1] or lengths[2] != lengths[3]:
-            rule = "must be train images, train labels, test images, test labels, one label per image"
-            raise ValueError(f"dataset has parts of lengths {lengths}: {rule}")
-        train_images, train_labels, test_images, test_labels = (np.asarray(part) for part in dataset)
-        classes = int(max(train_labels.max(), test_labels.max())) + 1
-        return Dataset(train_images, train_labels, test_images, test_labels, "arrays", classes)
+    """Return the configured data set, or the one that is given in its place."""
     return load_dataset(config.dataset if dataset is None else dataset)
 
 
@@ -116,10 +110,14 @@ def make_task(config: Config, data: DataShape, own: ModelLike | None = None) -> 
     return fitted(model, data, name, config.model.device)
 
 
-def make_partition(config: Config, labels: NDArray[Any]) -> partitions.Partition:
+def make_partition(config: Config, source: Dataset) -> partitions.Partition:
     """Return which samples each device holds."""
     devices, kind, seed = config.devices, config.partition, config.seed
-    pool = min(partitions.POOL, len(labels))
+    if kind.kind != "iid" and not source.one_class_each:
+        what = "targets of regression" if source.classes is None else "labels with several classes per sample"
+        rule = f"must be 'iid' for {what}: devices differ in classes only where each sample has one"
+        raise _checks.reject("partition.kind", kind.kind, rule)
+    pool, labels = source.pool_size(kind.pool), source.train_labels
     listed = devices.samples if isinstance(devices.samples, tuple) else (devices.samples,) * devices.count
     if max(listed) > pool:
         rule = f"must be at most {pool}, the number of samples the devices draw from"
@@ -128,10 +126,10 @@ def make_partition(config: Config, labels: NDArray[Any]) -> partitions.Partition
     if devices.spread:
         sizes = partitions.unequal_sizes(devices.count, listed[0], devices.spread, seed, pool)
     if kind.classes is not None:
-        return partitions.by_classes(labels, sizes, seed, kind.classes)
+        return partitions.by_classes(labels, sizes, seed, kind.classes, pool)
     if kind.alpha is not None:
-        return partitions.dirichlet(labels, sizes, seed, kind.alpha)
-    return partitions.iid(labels, sizes, seed)
+        return partitions.dirichlet(labels, sizes, seed, kind.alpha, pool)
+    return partitions.iid(labels, sizes, seed, pool)
 
 
 def make_scheme(config: Config) -> Scheme[Any]:

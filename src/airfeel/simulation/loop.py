@@ -68,8 +68,8 @@ def train(
         A model of your own in place of ``config.model``: a task, or a function of the data's shape that makes
         one, or the class of a ``torch.nn.Module``.
     dataset
-        Data of your own in place of ``config.dataset``: a name, a folder of idx files, a Dataset, or four
-        arrays (train images, train labels, test images, test labels).
+        Data of your own in place of ``config.dataset``: a Dataset, four arrays (train inputs, train labels,
+        test inputs, test labels), a pair of map-style data sets (train, test), a name, or a path.
     channel
         Air of your own in place of ``config.channel``.
     """

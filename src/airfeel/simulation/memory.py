@@ -6,7 +6,6 @@ import numpy as np
 
 from airfeel import _files
 from airfeel.config import Config
-from airfeel.learning import partitions
 from airfeel.learning.datasets import Dataset
 from airfeel.learning.tasks import Task
 
@@ -55,7 +54,7 @@ def available() -> int:
 
 def _samples(config: Config, source: Dataset) -> float:
     """Return how many samples a device holds on average; no device has more than there are."""
-    samples, pool = config.devices.samples, min(partitions.POOL, len(source.train_labels))
+    samples, pool = config.devices.samples, source.pool_size(config.partition.pool)
     listed = samples if isinstance(samples, tuple) else (samples,)
     return sum(min(size, pool) for size in listed) / len(listed)
 

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import inspect
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ import numpy as np
 from airfeel import _checks
 from airfeel.config import Config, build_config, mistakes
 from airfeel.config.parts import SEAMS
-from airfeel.learning.datasets import Dataset
 from airfeel.registry import Part
 from airfeel.simulation.assembly import DataLike, Own, find_data
 
@@ -76,13 +76,11 @@ def _plain(value: Any) -> bool:
 
 def _data_name(config: Config, data: DataLike) -> str:
     """Return a name for data: as given, or with a digest of the arrays."""
-    found = data if isinstance(data, Dataset) else None
-    if found is None:
-        if not isinstance(data, list | tuple):
-            return str(data)
-        found = find_data(config, data)
+    if isinstance(data, str | Path):
+        return str(data)
+    found = find_data(config, data)
     digest = hashlib.sha256()
-    for array in (found.train_images, found.train_labels, found.test_images, found.test_labels):
+    for array in (found.train_inputs, found.train_labels, found.test_inputs, found.test_labels):
         digest.update(f"{array.dtype}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
     return f"{found.name}@{digest.hexdigest()[:16]}"

@@ -119,11 +119,14 @@ def _continues(fresh: RunState, state: Any, round: int) -> bool:
 
 
 def _remarks(parts: Parts) -> list[str]:
-    """Return what is done differently than a configuration says to the letter."""
+    """Return what is worth knowing of the data, and what is done otherwise than a configuration says."""
     ratio, size = parts.config.uplink.ratio, parts.task.size
     if not uses_radio(parts.scheme) or ratio * size >= 0.5:
-        return []
-    return [f"uplink.ratio = {ratio:g} of N = {size} is less than one channel use: every round takes one"]
+        return [*parts.about]
+    return [
+        *parts.about,
+        f"uplink.ratio = {ratio:g} of N = {size} is less than one channel use: every round takes one",
+    ]
 
 
 def _out_of_memory(path: Path, error: MemoryError) -> str:
