@@ -12,7 +12,7 @@ from airfeel.experiments.campaigns.results import write_results
 from airfeel.experiments.runs.progress import Silent, choose
 from airfeel.experiments.runs.reading import read_records
 from airfeel.experiments.runs.runner import execute
-from airfeel.learning.tasks import Task
+from airfeel.learning.fitting import ModelLike
 from airfeel.radio.link import Channel
 from airfeel.schemes.base import Scheme
 from airfeel.simulation import Record
@@ -39,7 +39,7 @@ def run(
     config: Config,
     *,
     scheme: Scheme[Any] | None = None,
-    task: Task | None = None,
+    task: ModelLike | None = None,
     dataset: DataLike | None = None,
     channel: Channel | None = None,
     out: str | Path = "results",
@@ -51,8 +51,8 @@ def run(
     Parameters
     ----------
     config, scheme, task, dataset, channel
-        As for :func:`airfeel.train`. Parts of your own must be dataclasses at the top of a module: the run is
-        named by their qualified names and options.
+        As for :func:`airfeel.train`. Parts of your own must be dataclasses at the top of a module, a task may
+        also be a function or class there: the run is named by their qualified names and options.
     out
         Results folder, as ``--out`` of ``airfeel run``.
     force

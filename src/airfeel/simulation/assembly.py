@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.config import Config
+from airfeel.config.sections import DeviceKeys, ServerKeys
 from airfeel.learning import partitions
 from airfeel.learning.datasets import Dataset, load_dataset
 from airfeel.learning.devices import LocalTraining, Participation, shares, split
+from airfeel.learning.fitting import ModelLike, fitted
 from airfeel.learning.server import Adam, GradientDescent, Optimizer, Schedule
 from airfeel.learning.tasks import DataShape, Samples, Task
 from airfeel.radio.air import Air
@@ -31,7 +33,7 @@ class Own:
     """Parts of a user's own that take the place of what a configuration names."""
 
     scheme: Scheme[Any] | None = None
-    task: Task | None = None
+    task: ModelLike | None = None
     dataset: DataLike | None = None
     channel: Channel | None = None
 
@@ -75,7 +77,7 @@ class Parts:
 def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
     """Build the parts that ``config`` names; those of ``own`` replace them."""
     source = find_data(config, own.dataset)
-    task = make_task(config, source) if own.task is None else own.task
+    task = make_task(config, source, own.task)
     require_memory(config, task, source)
     held = make_partition(config, source)
     data = [task.prepare(source.train_inputs[part], source.train_labels[part]) for part in held]
@@ -85,13 +87,13 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
         data=data,
         test=split(task, source.test_inputs, source.test_labels),
         weights=shares(data),
-        training=LocalTraining(config.devices.local_steps, config.devices.batch_size),
+        training=_training(config),
         participation=Participation(config.devices.participation, config.devices.dropout),
-        local_rate=_schedule(config, config.devices.learning_rate),
+        local_rate=_local_rate(config),
         scheme=make_scheme(config) if own.scheme is None else own.scheme,
         air=Air(make_channel(config) if own.channel is None else own.channel, _policy(config)),
         optimizer=make_optimizer(config),
-        server_rate=_schedule(config, config.server.learning_rate),
+        server_rate=_schedule(config.server, config.server.learning_rate),
         about=(source.describe(), partitions.overlap(held)),
     )
 
@@ -101,21 +103,11 @@ def find_data(config: Config, dataset: DataLike | None = None) -> Dataset:
     return load_dataset(config.dataset if dataset is None else dataset)
 
 
-def make_task(config: Config, data: DataShape) -> Task:
-    """Return the model to be trained, fitted to the data: the configured part is one, or makes one."""
-    model = config.part("model")
-    try:
-        task: Task = model if hasattr(model, "gradient") else model(data)
-    except (TypeError, AttributeError) as error:  # somebody's function that was not written for this
-        reason = f"{type(error).__name__}: {str(error).splitlines()[0]}"
-        rule = f"cannot make a model for samples of shape {data.shape} ({reason})"
-        raise _checks.reject("model.kind", config.model.kind, rule) from error
-    needed = ("size", "init", "prepare", "gradient", "evaluate")
-    missing = [name for name in needed if not hasattr(task, name)]
-    if missing:
-        rule = f"must have {', '.join(needed)}, but has no {', '.join(missing)}"
-        raise _checks.reject("model.kind", config.model.kind, rule)
-    return task
+def make_task(config: Config, data: DataShape, own: ModelLike | None = None) -> Task:
+    """Return the model to be trained, fitted to the data: the configured one, or a user's own."""
+    model: ModelLike = config.part("model") if own is None else own
+    name = config.model.kind if own is None else getattr(own, "__qualname__", type(own).__qualname__)
+    return fitted(model, data, name, config.model.device)
 
 
 def make_partition(config: Config, source: Dataset) -> partitions.Partition:
@@ -162,6 +154,18 @@ def _policy(config: Config) -> PowerPolicy:
     return EqualPower(power) if config.uplink.policy == "equal" else LongTermPower(power)
 
 
-def _schedule(config: Config, rate: float) -> Schedule:
-    server = config.server
-    return Schedule(rate, server.schedule, server.schedule_every, server.schedule_factor)
+def _training(config: Config) -> LocalTraining:
+    devices = config.devices
+    return LocalTraining(
+        devices.local_steps, devices.batch_size, devices.local_epochs, devices.momentum, devices.weight_decay
+    )
+
+
+def _local_rate(config: Config) -> Schedule:
+    """Return the rate of the devices: it falls as the server's does, unless they have their own rule."""
+    rule = config.server if config.devices.schedule is None else config.devices
+    return _schedule(rule, config.devices.learning_rate)
+
+
+def _schedule(rule: DeviceKeys | ServerKeys, rate: float) -> Schedule:
+    return Schedule(rate, rule.schedule or "constant", rule.schedule_every, rule.schedule_factor)

@@ -10,8 +10,9 @@ from scipy import fft
 
 from airfeel.config import Config
 from airfeel.learning.devices import evaluate, local_gradients
+from airfeel.learning.fitting import ModelLike
 from airfeel.learning.server import ServerState
-from airfeel.learning.tasks import Score, Task
+from airfeel.learning.tasks import Score
 from airfeel.radio.link import Channel
 from airfeel.schemes.base import Scheme
 from airfeel.schemes.round import Aggregate, UplinkState, begin, carry
@@ -51,7 +52,7 @@ def train(
     config: Config,
     *,
     scheme: Scheme[Any] | None = None,
-    task: Task | None = None,
+    task: ModelLike | None = None,
     dataset: DataLike | None = None,
     channel: Channel | None = None,
 ) -> Iterator[Record]:
@@ -64,7 +65,8 @@ def train(
     scheme
         A scheme of your own in place of ``config.scheme``.
     task
-        A model of your own in place of ``config.model``.
+        A model of your own in place of ``config.model``: a task, or a function of the data's shape that makes
+        one, or the class of a ``torch.nn.Module``.
     dataset
         Data of your own in place of ``config.dataset``: a Dataset, four arrays (train inputs, train labels,
         test inputs, test labels), a pair of map-style data sets (train, test), a name, or a path.

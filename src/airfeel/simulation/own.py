@@ -2,6 +2,8 @@
 
 import dataclasses
 import hashlib
+import inspect
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,8 @@ def named(config: Config, own: Own) -> Config:
         if part is not None:
             read = [key for key, (owner, _) in config.chosen.keys.items() if owner == seam]
             flat = {key: value for key, value in flat.items() if key not in read} | _described(seam, part)
+    if own.task is not None:
+        flat["model.preset"] = False  # an object takes the model's place, not that of other keys
     if own.dataset is not None:
         flat["dataset"] = _data_name(config, own.dataset)
     return build_config(mistakes.nest(flat), source="own parts")
@@ -35,21 +39,33 @@ def named(config: Config, own: Own) -> Config:
 
 def _described(seam: str, part: Any) -> dict[str, Any]:
     """Return the keys that name one part and its options."""
-    place, kind = SEAMS[seam], type(part)
+    place = SEAMS[seam]
+    kind, given = _opened(part)
     if "<" in kind.__qualname__:
-        raise _checks.reject(place.key, part, "must be of a class at the top of a module for a run folder")
+        rule = "must be of a class at the top of a module for a run folder, or a function there"
+        raise _checks.reject(place.key, part, rule)
     found = Part(place.registry.name_of(kind), kind)
-    if found.options and not dataclasses.is_dataclass(kind):
-        raise _checks.reject(place.key, part, "must be a dataclass, whose fields a run folder can name")
+    if kind is type(part) and found.options and not dataclasses.is_dataclass(kind):
+        rule = "must be a dataclass, whose fields a run folder can name, or the function that makes it"
+        raise _checks.reject(place.key, part, rule)
     keys: dict[str, Any] = {place.key: found.name}
     for option in found.options:
-        value = getattr(part, option.name)
+        value = (
+            given.get(option.name, option.default) if kind is not type(part) else getattr(part, option.name)
+        )
         if not _plain(value):
             rule = "must be a number, a text, true or false, or a list of these, to be kept in a run folder"
             raise _checks.reject(f"{kind.__qualname__}.{option.name}", value, rule)
         if value is not None:
             keys[f"{option.section or place.tables[0]}.{option.name}"] = value
     return keys
+
+
+def _opened(part: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the class or function of a part, with the options that are given apart from it."""
+    if isinstance(part, partial) and not part.args:
+        return part.func, part.keywords
+    return (part if inspect.isroutine(part) or isinstance(part, type) else type(part)), {}
 
 
 def _plain(value: Any) -> bool:
