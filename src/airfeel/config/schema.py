@@ -34,7 +34,7 @@ from airfeel.ranges import LARGEST, Count
 from airfeel.registry import Part
 
 # What cannot change a result does not belong to a run's identity.
-_INCIDENTAL = ("name", "run.checkpoint_every", "run.threads")
+_INCIDENTAL = ("name", "run.checkpoint_every", "run.threads", "run.memory_map_above")
 # What a scheme that sends nothing through the air does not read.
 _RADIO = ("uplink.ratio", "uplink.power", "uplink.policy", "channel")
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel import _checks
+from airfeel import _checks, _maps
 from airfeel.config import Config
 from airfeel.learning import partitions
 from airfeel.learning.datasets import Dataset, load_dataset
@@ -19,7 +19,8 @@ from airfeel.radio.air import Air
 from airfeel.radio.link import Channel
 from airfeel.radio.power import EqualPower, LongTermPower, PowerPolicy
 from airfeel.schemes.base import Scheme, Setting, Shapes
-from airfeel.simulation.memory import require_memory
+from airfeel.schemes.blocks import Room
+from airfeel.simulation.memory import Estimate, estimate, mapped, require_memory
 from airfeel.units import count
 
 Array = NDArray[np.floating[Any]]
@@ -52,6 +53,10 @@ class Parts:
     air: Air
     optimizer: Optimizer
     server_rate: Schedule
+    room: Room | None = None
+    """Where the error memories of the next round go; None: into memory."""
+    needs: Estimate | None = None
+    """How much memory and disk the run takes."""
 
     @property
     def shapes(self) -> Shapes:
@@ -91,6 +96,8 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
         air=Air(make_channel(config) if own.channel is None else own.channel, _policy(config)),
         optimizer=make_optimizer(config),
         server_rate=_schedule(config, config.server.learning_rate),
+        room=_maps.temporary if mapped(config, task) else None,
+        needs=estimate(config, task, source),
     )
 
 

@@ -1,5 +1,6 @@
-"""How much memory a run takes, told before anything is computed."""
+"""How much memory a run takes, and how much disk its error memories do, told before anything is computed."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -9,37 +10,69 @@ from airfeel.config import Config
 from airfeel.learning import partitions
 from airfeel.learning.datasets import Dataset
 from airfeel.learning.tasks import Task
+from airfeel.schemes.blocks import BLOCK
+from airfeel.units import count
 
-# Arrays (M, N) alive at once at the peak of a round: updates, memories, what is kept, its spectrum.
-COPIES = 7
+MEMORIES = 2  # arrays (M, N) in memory, where they are not in files: those before a round, and after it
+FILES = 4  # the same in files: two of checkpoints, those before a round, and after it
+BLOCKS = 6  # arrays of one block's size at its peak: updates, their sums with the memories, what is kept ...
+VECTORS = 24  # numbers of 8 bytes per parameter: model, sums, estimate, and what receiver and optimizer carry
 PER_VALUE = 4.5  # bytes of one value of a sample on a device: single precision, and its place in the data set
 
 
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Bytes of memory, beside the interpreter and its libraries, and bytes of files of error memories."""
+
+    memory: float
+    disk: float
+
+    def __str__(self) -> str:
+        files = f", and {_bytes(self.disk)} on disk for error memories" if self.disk else ""
+        return f"about {_bytes(self.memory)} of memory{files}"
+
+
+def estimate(config: Config, task: Task, source: Dataset, devices: int | None = None) -> Estimate:
+    """Return about how much a run takes, with its own number of devices or another one."""
+    number, size = _number(task), float(task.size)
+    devices = config.devices.count if devices is None else devices
+    rows = min(devices, max(1.0, BLOCK // size))
+    symbols = count(config.uplink.ratio, task.size)
+    values = float(np.prod(source.shape, dtype=float)) * _samples(config, source)
+    in_files = mapped(config, task, devices)
+    memory = (
+        (0 if in_files else MEMORIES * number * size * devices)
+        + BLOCKS * number * size * rows
+        + (number + 8) * symbols * devices  # the signals, and the same at the power they are sent with
+        + 8 * VECTORS * size
+        + PER_VALUE * values * devices
+    )
+    return Estimate(memory, FILES * number * size * devices if in_files else 0.0)
+
+
+def mapped(config: Config, task: Task, devices: int | None = None) -> bool:
+    """Whether the error memories are so large that they are kept in files."""
+    devices = config.devices.count if devices is None else devices
+    return devices * task.size * _number(task) > config.run.memory_map_above
+
+
 def require_memory(config: Config, task: Task, source: Dataset) -> None:
-    """Refuse a run whose devices together need more than this machine has, with what would fit.
+    """Refuse a run that needs more than this machine has, with what would fit.
 
     Raises
     ------
     ValueError
         With the estimate, the memory there is, and the number of devices that fit into it.
     """
-    each, there = device_bytes(config, task, source), available()
-    needed = each * config.devices.count
+    needed, there = estimate(config, task, source).memory, available()
     if needed <= there:
         return
-    fitting, samples = int(there / each), _samples(config, source)
+    fitting, samples = _fitting(config, task, source, there), _samples(config, source)
     advice = f"{fitting} devices would fit" if fitting else "not even one device would fit"
     raise ValueError(
         f"devices.count = {config.devices.count}: with N = {task.size} and {samples:.0f} samples "
-        f"on each they need about {_gigabytes(needed)} of memory, and {_gigabytes(there)} are there; {advice}"
+        f"on each they need about {_bytes(needed)} of memory, and {_bytes(there)} are there; {advice}"
     )
-
-
-def device_bytes(config: Config, task: Task, source: Dataset) -> float:
-    """Return about how many bytes one device takes: its samples, and its rows of a round's arrays."""
-    number = 8 if str(getattr(task, "dtype", "")) == "float64" else 4
-    values = float(np.prod(source.shape, dtype=float))
-    return COPIES * number * float(task.size) + PER_VALUE * values * _samples(config, source)
 
 
 def available() -> int:
@@ -53,6 +86,21 @@ def available() -> int:
     return min(limits)
 
 
+def _fitting(config: Config, task: Task, source: Dataset, there: float) -> int:
+    """Return a number of devices that needs at most so many bytes, while one more would need more."""
+    low, high = 0, config.devices.count
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = estimate(config, task, source, middle).memory <= there
+        low, high = (middle, high) if fits else (low, middle)
+    return low
+
+
+def _number(task: Task) -> int:
+    """Return the bytes of one coefficient of an update."""
+    return 8 if str(getattr(task, "dtype", "")) == "float64" else 4
+
+
 def _samples(config: Config, source: Dataset) -> float:
     """Return how many samples a device holds on average; no device has more than there are."""
     samples, pool = config.devices.samples, min(partitions.POOL, len(source.train_labels))
@@ -60,5 +108,5 @@ def _samples(config: Config, source: Dataset) -> float:
     return sum(min(size, pool) for size in listed) / len(listed)
 
 
-def _gigabytes(count: float) -> str:
-    return f"{count / 1e9:.3g} GB"
+def _bytes(number: float) -> str:
+    return f"{number / 1e9:.3g} GB" if number >= 1e9 else f"{number / 1e6:.3g} MB"
