@@ -21,8 +21,8 @@ Producer = Callable[[slice], Array]
 # Returns an array to be filled, such as one that is kept in a file.
 Room = Callable[[tuple[int, int], np.dtype[Any]], Array]
 
-# Coefficients in a block: 256 MiB in single precision. A sum over devices is one sum where all fit into a block,
-# else a sum of sums. So this number decides the last bits of results with more coefficients than that, and is
+# Coefficients in a block: 256 MiB in single precision. A sum over devices is one sum where they fit into one
+# block, else a sum of sums. So this number decides the last bits of results with more coefficients than that, and is
 # neither an option nor dependent on the machine.
 BLOCK = 2**26
 
@@ -33,10 +33,15 @@ def blocks(shape: tuple[int, ...], computing: Mask) -> list[slice]:
     Blocks in which nobody computes come last: they cannot tell the precision of the updates.
     """
     devices, size = shape
-    number = -(-devices // max(1, BLOCK // size))
-    height = -(-devices // number)
-    found = [slice(first, min(first + height, devices)) for first in range(0, devices, height)]
+    step = height(devices, size)
+    found = [slice(first, min(first + step, devices)) for first in range(0, devices, step)]
     return sorted(found, key=lambda rows: not computing[rows].any())
+
+
+def height(devices: int, size: int) -> int:
+    """Return how many devices of N = ``size`` are in a block, at least one."""
+    number = -(-devices // max(1, BLOCK // size))
+    return -(-devices // number)
 
 
 def producer(updates: Array | Producer, shape: tuple[int, ...]) -> Producer:

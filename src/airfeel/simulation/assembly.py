@@ -20,7 +20,7 @@ from airfeel.radio.link import Channel
 from airfeel.radio.power import EqualPower, LongTermPower, PowerPolicy
 from airfeel.schemes.base import Scheme, Setting, Shapes
 from airfeel.schemes.blocks import Room
-from airfeel.simulation.memory import Estimate, estimate, mapped, require_memory
+from airfeel.simulation.memory import Estimate, mapped, require_memory
 from airfeel.units import count
 
 Array = NDArray[np.floating[Any]]
@@ -80,7 +80,8 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
     """Build the parts that ``config`` names; those of ``own`` replace them."""
     source = find_data(config, own.dataset)
     task = make_task(config, source) if own.task is None else own.task
-    require_memory(config, task, source)
+    scheme = make_scheme(config) if own.scheme is None else own.scheme
+    needs = require_memory(config, task, source, scheme)
     held = make_partition(config, source.train_labels)
     data = [task.prepare(source.train_images[part], source.train_labels[part]) for part in held]
     return Parts(
@@ -92,12 +93,12 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
         training=LocalTraining(config.devices.local_steps, config.devices.batch_size),
         participation=Participation(config.devices.participation, config.devices.dropout),
         local_rate=_schedule(config, config.devices.learning_rate),
-        scheme=make_scheme(config) if own.scheme is None else own.scheme,
+        scheme=scheme,
         air=Air(make_channel(config) if own.channel is None else own.channel, _policy(config)),
         optimizer=make_optimizer(config),
         server_rate=_schedule(config, config.server.learning_rate),
         room=_maps.temporary if mapped(config, task) else None,
-        needs=estimate(config, task, source),
+        needs=needs,
     )
 
 

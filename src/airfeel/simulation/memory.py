@@ -1,7 +1,9 @@
 """How much memory a run takes, and how much disk its error memories do, told before anything is computed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,13 +12,15 @@ from airfeel.config import Config
 from airfeel.learning import partitions
 from airfeel.learning.datasets import Dataset
 from airfeel.learning.tasks import Task
-from airfeel.schemes.blocks import BLOCK
+from airfeel.schemes.base import Scheme
+from airfeel.schemes.blocks import height
+from airfeel.schemes.round import uses_radio
 from airfeel.units import count
 
 MEMORIES = 2  # arrays (M, N) in memory, where they are not in files: those before a round, and after it
 FILES = 4  # the same in files: two of checkpoints, those before a round, and after it
-BLOCKS = 6  # arrays of one block's size at its peak: updates, their sums with the memories, what is kept ...
-VECTORS = 24  # numbers of 8 bytes per parameter: model, sums, estimate, and what receiver and optimizer carry
+BLOCKS = 4  # arrays of one block's size at its peak: updates, their sums with the memories, what is kept ...
+VECTORS = 10  # numbers of 8 bytes for each parameter: model, sums, truth, estimate, the optimizer's
 PER_VALUE = 4.5  # bytes of one value of a sample on a device: single precision, and its place in the data set
 
 
@@ -32,19 +36,22 @@ class Estimate:
         return f"about {_bytes(self.memory)} of memory{files}"
 
 
-def estimate(config: Config, task: Task, source: Dataset, devices: int | None = None) -> Estimate:
+def estimate(
+    config: Config, task: Task, source: Dataset, scheme: Scheme[Any], devices: int | None = None
+) -> Estimate:
     """Return about how much a run takes, with its own number of devices or another one."""
     number, size = _number(task), float(task.size)
     devices = config.devices.count if devices is None else devices
-    rows = min(devices, max(1.0, BLOCK // size))
-    symbols = count(config.uplink.ratio, task.size)
+    symbols = count(config.uplink.ratio, task.size) if uses_radio(scheme) else 0
+    takes = getattr(scheme, "takes", lambda size, symbols: 0.0)
     values = float(np.prod(source.shape, dtype=float)) * _samples(config, source)
     in_files = mapped(config, task, devices)
     memory = (
         (0 if in_files else MEMORIES * number * size * devices)
-        + BLOCKS * number * size * rows
+        + BLOCKS * number * size * height(devices, task.size)
         + (number + 8) * symbols * devices  # the signals, and the same at the power they are sent with
         + 8 * VECTORS * size
+        + takes(task.size, symbols)
         + PER_VALUE * values * devices
     )
     return Estimate(memory, FILES * number * size * devices if in_files else 0.0)
@@ -56,22 +63,26 @@ def mapped(config: Config, task: Task, devices: int | None = None) -> bool:
     return devices * task.size * _number(task) > config.run.memory_map_above
 
 
-def require_memory(config: Config, task: Task, source: Dataset) -> None:
-    """Refuse a run that needs more than this machine has, with what would fit.
+def require_memory(config: Config, task: Task, source: Dataset, scheme: Scheme[Any]) -> Estimate:
+    """Return the estimate; refuse a run that needs more than this machine has, with what would fit.
 
     Raises
     ------
     ValueError
         With the estimate, the memory there is, and the number of devices that fit into it.
     """
-    needed, there = estimate(config, task, source).memory, available()
-    if needed <= there:
-        return
-    fitting, samples = _fitting(config, task, source, there), _samples(config, source)
+    needs, there = estimate(config, task, source, scheme), available()
+    if needs.memory <= there:
+        return needs
+
+    def fits(devices: int) -> bool:
+        return estimate(config, task, source, scheme, devices).memory <= there
+
+    fitting, samples = _largest(fits, config.devices.count), _samples(config, source)
     advice = f"{fitting} devices would fit" if fitting else "not even one device would fit"
     raise ValueError(
         f"devices.count = {config.devices.count}: with N = {task.size} and {samples:.0f} samples "
-        f"on each they need about {_bytes(needed)} of memory, and {_bytes(there)} are there; {advice}"
+        f"on each they need about {_bytes(needs.memory)} of memory, and {_bytes(there)} are there; {advice}"
     )
 
 
@@ -86,13 +97,12 @@ def available() -> int:
     return min(limits)
 
 
-def _fitting(config: Config, task: Task, source: Dataset, there: float) -> int:
-    """Return a number of devices that needs at most so many bytes, while one more would need more."""
-    low, high = 0, config.devices.count
+def _largest(fits: Callable[[int], bool], high: int) -> int:
+    """Return a number of devices below ``high`` that fits, while one more does not; 0 where none does."""
+    low = 0
     while high - low > 1:
         middle = (low + high) // 2
-        fits = estimate(config, task, source, middle).memory <= there
-        low, high = (middle, high) if fits else (low, middle)
+        low, high = (middle, high) if fits(middle) else (low, middle)
     return low
 
 
