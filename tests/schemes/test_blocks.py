@@ -22,7 +22,7 @@ DEVICES, SIZE, ROUNDS = 7, 300, 4
 WEIGHTS = np.array([3.0, 1.0, 2.0, 2.0, 1.0, 4.0, 1.0]) / 14
 AIRS = [Air(GaussianMAC(1.0), EqualPower(500.0)), Air(FadingMAC(threshold=0.6), EqualPower(500.0))]
 
-# Of the signals' precision; BLAS compresses one row in another order than several, which AMP's iterations see.
+# That of the signals; BLAS compresses one row in another order than several, which AMP's iterations see.
 ROUNDING = [(ADsgd, 1e-4), (ErrorFree, 1e-14), (object, 1e-6)]
 
 

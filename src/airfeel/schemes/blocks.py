@@ -22,8 +22,8 @@ Producer = Callable[[slice], Array]
 Room = Callable[[tuple[int, int], np.dtype[Any]], Array]
 
 # Coefficients in a block: 256 MiB in single precision. A sum over devices is one sum where they fit into one
-# block, else a sum of sums. So this number decides the last bits of results with more coefficients than that, and is
-# neither an option nor dependent on the machine.
+# block, else a sum of sums. So this number decides the last bits of results with more coefficients than that,
+# and is neither an option nor dependent on the machine.
 BLOCK = 2**26
 
 

@@ -38,7 +38,7 @@ class TsaGa(TurboDecoded):
     revision: ClassVar[int] = 2  # the decoder stops on tau
 
     def takes(self, size: int, symbols: int) -> float:
-        """Return about how many bytes the receiver takes: beside vectors, a window of rounds to learn from."""
+        """Return about how many bytes the receiver takes: vectors, and a window of rounds to learn from."""
         learning = self.window * (24.0 * size + 80.0 * min(size, em.TOGETHER)) if self.learn else 0.0
         return learning + super().takes(size, symbols)
 
