@@ -59,7 +59,15 @@ def test_four_kills_leave_no_trace(data, tmp_path):
     survive(data, tmp_path, kills=4, rounds=250, settings={"scheme": "tsa_ga"} | SETTINGS)
 
 
+def test_kills_with_error_memories_in_files_leave_no_trace(data, tmp_path):
+    mapped = {"scheme": "common_k", "run__memory_map_above": 0}
+    survive(data, tmp_path, kills=3, rounds=150, settings=SETTINGS | mapped)
+    assert not list(tmp_path.glob("*/runs/*/memory*"))
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("above", [0, 10**9])
 @pytest.mark.parametrize("scheme", ["tsa_ga", "a_dsgd", "common_k"])
-def test_twenty_five_kills_leave_no_trace(data, tmp_path, scheme):
-    survive(data, tmp_path, kills=25, rounds=1500, settings={"scheme": scheme} | SETTINGS)
+def test_twenty_five_kills_leave_no_trace(data, tmp_path, scheme, above):
+    settings = {"scheme": scheme, "run__memory_map_above": above} | SETTINGS
+    survive(data, tmp_path, kills=25, rounds=1500, settings=settings)

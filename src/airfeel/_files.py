@@ -249,16 +249,16 @@ def memory() -> int:
 # --- writing -----------------------------------------------------------------------------------------------
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace ``path`` by ``data``: after a crash the old or the new content is there, whole.
+def write_atomically(path: Path, data: bytes, *more: bytes) -> None:
+    """Replace ``path`` by ``data`` (and ``more``): after a crash the old or the new content is there, whole.
 
     A link in the place of ``path`` is itself replaced, and nobody can guess the name that is written first.
     """
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(_TOKEN_BYTES)}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        with os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:
-            file.write(data)
+        with created(temporary) as file:
+            for part in (data, *more):
+                file.write(part)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -268,9 +268,10 @@ def write_atomically(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
-def created(path: Path) -> AbstractContextManager[io.FileIO]:
-    """Make a file that was not there, and open it for writing, unbuffered."""
-    return _own(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+def created(path: Path, access: int = os.O_WRONLY, mode: int = 0o666) -> io.BufferedWriter:
+    """Open a file that was not there before, neither as a link."""
+    flags = access | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags, mode), "wb")
 
 
 def append_line(path: Path, line: str) -> None:

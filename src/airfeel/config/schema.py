@@ -34,8 +34,8 @@ from airfeel.config.sections import (
 from airfeel.ranges import LARGEST, Count
 from airfeel.registry import Part
 
-# What cannot change a result does not belong to a run's identity.
-_INCIDENTAL = ("name", "run.checkpoint_every", "run.threads", "model.preset")  # a preset's values are hashed
+# What cannot change a result does not belong to a run's identity; the values of a preset do.
+_INCIDENTAL = ("name", "run.checkpoint_every", "run.threads", "run.memory_map_above", "model.preset")
 # What a scheme that sends nothing through the air does not read.
 _RADIO = ("uplink.ratio", "uplink.power", "uplink.policy", "channel")
 

@@ -133,5 +133,7 @@ class RunKeys(Section):
     """rounds between checkpoints"""
     threads: Annotated[int, Field(ge=1, le=4096)] | None = None
     """unset: one for each core"""
+    memory_map_above: Annotated[int, Field(ge=0, le=10**15)] = 2**28
+    """bytes of all error memories above which they are kept in files, not in memory"""
     record_aggregates: bool = False
     """keep the true aggregates for airfeel inspect"""

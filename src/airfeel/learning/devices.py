@@ -1,7 +1,8 @@
 """Local training on the devices (3)(4), who takes part in a round, and evaluation.
 
-The gradients of a round are one array (M, N), row m belonging to device m. Every device computes with one
-BLAS thread and writes its own row, so the bytes do not depend on the number of threads.
+The gradients of a round are rows of an array (M, N), row m belonging to device m, computed for all devices
+or for a few at a time. Every device computes with one BLAS thread and writes its own row, so the bytes do not
+depend on the number of threads.
 """
 
 from collections.abc import Iterator, Sequence
@@ -136,23 +137,26 @@ def local_gradients(
     seed: int,
     round: int,
     selected: Mask | None = None,
+    rows: slice = slice(None),
     workers: Workers,
 ) -> Array:
-    """Return the accumulated gradients g_m of all devices as (M, N), zero for a device not selected.
+    """Return the accumulated gradients g_m of the devices in ``rows`` (all) as (rows, N).
 
-    ``rate`` is eta in this round. The result has the precision in which the task computes.
+    Those of a device not selected are zero. ``rate`` is eta in this round. The result has the precision in
+    which the task computes; where nobody computes it is single, which added to a memory changes nothing.
     """
-    devices = [m for m in range(len(data)) if selected is None or selected[m]]
+    wanted = range(len(data))[rows]
+    devices = [m for m in wanted if selected is None or selected[m]]
 
     def train(device: int) -> Array:
         samples = data[device]
         with np.errstate(all="ignore"):  # a training that diverges is told by what comes of it
             return training.accumulated_gradient(task, theta, samples, rate, seed, round, device)
 
-    rows = workers.map(train, devices)
-    gradients = np.zeros((len(data), task.size), dtype=rows[0].dtype if rows else np.float64)
-    for device, row in zip(devices, rows, strict=True):
-        gradients[device] = row
+    found = workers.map(train, devices)
+    gradients = np.zeros((len(wanted), task.size), dtype=found[0].dtype if found else np.float32)
+    for device in reversed(devices):
+        gradients[wanted.index(device)] = found.pop()  # so that no row is there twice for long
     return gradients
 
 

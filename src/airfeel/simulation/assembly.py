@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel import _checks
+from airfeel import _checks, _maps
 from airfeel.config import Config
 from airfeel.config.sections import DeviceKeys, ServerKeys
 from airfeel.learning import partitions
@@ -21,7 +21,8 @@ from airfeel.radio.air import Air
 from airfeel.radio.link import Channel
 from airfeel.radio.power import EqualPower, LongTermPower, PowerPolicy
 from airfeel.schemes.base import Scheme, Setting, Shapes
-from airfeel.simulation.memory import require_memory
+from airfeel.schemes.blocks import Room
+from airfeel.simulation.memory import Estimate, mapped, require_memory
 from airfeel.units import count
 
 Array = NDArray[np.floating[Any]]
@@ -54,7 +55,12 @@ class Parts:
     air: Air
     optimizer: Optimizer
     server_rate: Schedule
-    about: tuple[str, ...] = ()  # sentences about the data and who holds it
+    about: tuple[str, ...] = ()
+    """Sentences about the data and who holds it."""
+    room: Room | None = None
+    """Where the error memories of the next round go; None: into memory."""
+    needs: Estimate | None = None
+    """How much memory and disk the run takes."""
 
     @property
     def shapes(self) -> Shapes:
@@ -78,7 +84,8 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
     """Build the parts that ``config`` names; those of ``own`` replace them."""
     source = find_data(config, own.dataset)
     task = make_task(config, source, own.task)
-    require_memory(config, task, source)
+    scheme = make_scheme(config) if own.scheme is None else own.scheme
+    needs = require_memory(config, task, source, scheme)
     held = make_partition(config, source)
     data = [task.prepare(source.train_inputs[part], source.train_labels[part]) for part in held]
     return Parts(
@@ -90,11 +97,13 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
         training=_training(config),
         participation=Participation(config.devices.participation, config.devices.dropout),
         local_rate=_local_rate(config),
-        scheme=make_scheme(config) if own.scheme is None else own.scheme,
+        scheme=scheme,
         air=Air(make_channel(config) if own.channel is None else own.channel, _policy(config)),
         optimizer=make_optimizer(config),
         server_rate=_schedule(config.server, config.server.learning_rate),
         about=(source.describe(), partitions.overlap(held)),
+        room=_maps.temporary if mapped(config, task) else None,
+        needs=needs,
     )
 
 

@@ -104,17 +104,21 @@ def advance(parts: Parts, state: RunState, workers: Workers) -> Step:
     """Carry out one round: local training, uplink, update, evaluation."""
     round, seed = state.round + 1, parts.config.seed
     computing, sending = parts.participation.draw(len(parts.data), seed, round)
-    updates = local_gradients(
-        parts.task,
-        state.theta,
-        parts.data,
-        parts.training,
-        rate=parts.local_rate(round),
-        seed=seed,
-        round=round,
-        selected=computing,
-        workers=workers,
-    )
+
+    def updates(rows: slice) -> Array:
+        return local_gradients(
+            parts.task,
+            state.theta,
+            parts.data,
+            parts.training,
+            rate=parts.local_rate(round),
+            seed=seed,
+            round=round,
+            selected=computing,
+            rows=rows,
+            workers=workers,
+        )
+
     with fft.set_workers(workers.threads):  # every device transforms its own gradient
         aggregate, uplink = carry(
             parts.scheme,
@@ -126,6 +130,7 @@ def advance(parts: Parts, state: RunState, workers: Workers) -> Step:
             round=round,
             computing=computing,
             sending=sending,
+            room=parts.room,
         )
     rate = parts.server_rate(round)
     with np.errstate(all="ignore"):
