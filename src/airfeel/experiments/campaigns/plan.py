@@ -48,7 +48,7 @@ class FigureSpec(Section):
     """curves of a metric, or one of the special figures"""
     variant: str = ""
     """show this variant only (special figures)"""
-    metric: Literal["accuracy", "loss", "nmse_db"] = "accuracy"
+    metric: Literal["accuracy", "loss", "nmse_db", "cumulative_nmse_db"] = "accuracy"
     x: Literal["round", "symbols"] = "round"
     caption: str = ""
 

@@ -12,6 +12,7 @@ from airfeel.experiments.report.costs import curve_cost_table
 from airfeel.experiments.report.curves import CurveDrawing, draw_curves, make_curve
 from airfeel.experiments.report.finals import accuracy_table, gap_table, mean_gap_table
 from airfeel.experiments.report.groups import Group
+from airfeel.experiments.report.receptions import CUMULATIVE, NOTE, reception_table
 from airfeel.experiments.report.special_figures import FACTS, SPECIAL
 
 Rows = list[list[str]]
@@ -23,11 +24,13 @@ METRICS = {
         "",
         "Squared error of the recovered aggregate relative to its own energy; lower is better.",
     ),
+    "cumulative_nmse_db": ("cumulative NMSE (dB)", "", CUMULATIVE),
     "loss": ("test loss", "", "Cross-entropy on the test images after each round."),
 }
 LOOSE = (
     ("accuracy", "Test accuracy", "accuracy"),
     ("nmse", "Recovery error", "nmse_db"),
+    ("cumulative-nmse", "Recovery error of all rounds together", "cumulative_nmse_db"),
     ("loss", "Test loss", "loss"),
 )
 
@@ -72,6 +75,7 @@ def show_experiment(collected: Collected, taken: Collection[str] = ()) -> Exhibi
             "Percent, mean over the last tenth of the rounds, ± 95 %.",
         ),
         Table("Gap to error-free", gap_table(collected), gap),
+        Table("Recovery", _receptions(collected), NOTE),
     )
     return Exhibit(
         name=experiment.name,
@@ -97,7 +101,7 @@ def show_loose(groups: Sequence[Group], table: Rows) -> Exhibit:
         curves = [make_curve(group.label, "", [run.rows for run in group.runs], metric) for group in groups]
         drawn = draw_curves(_figure(name, title, metric), curves, names)
         drawings += [drawn] if drawn is not None else []
-    return Exhibit("runs", "Single runs", headlines=[Table("Last round", table)], drawings=drawings)
+    return Exhibit("runs", "Single runs", headlines=[Table("Last round", table, CUMULATIVE)], drawings=drawings)
 
 
 def _draw(
@@ -117,6 +121,11 @@ def _facts(collected: Collected) -> list[Table]:
     """Return the tables that belong to figures of a special kind, each kind once."""
     kinds = dict.fromkeys(spec.kind for spec in collected.experiment.figures)
     return [Table("In numbers", FACTS[kind](collected)) for kind in kinds if kind in FACTS]
+
+
+def _receptions(collected: Collected) -> Rows:
+    """Return how recovery went in training; studies of the theory have tables of their own."""
+    return reception_table(collected) if collected.experiment.kind == "training" else []
 
 
 def _figure(name: str, title: str, metric: str, caption: str = "") -> Figure:

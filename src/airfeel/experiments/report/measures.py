@@ -74,6 +74,12 @@ def nmse_db(line: Line, seed: int) -> float:
     return _late_db(_column(line, seed, "nmse_db"))
 
 
+def cumulative_nmse_db(line: Line, seed: int) -> float:
+    """Return the NMSE in dB of the sums over all rounds."""
+    values = _column(line, seed, "cumulative_nmse_db")
+    return float(values[-1]) if values.size else math.nan
+
+
 def unpredicted_db(line: Line, seed: int) -> float:
     """Return by how many dB the NMSE is above what state evolution predicts, both as in :func:`nmse_db`."""
     return nmse_db(line, seed) - _late_db(_column(line, seed, "predicted_nmse_db"))

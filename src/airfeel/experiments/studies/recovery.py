@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import identity, mistakes, toml
 from airfeel.config.sections import Section
+from airfeel.experiments.runs.endings import count_endings
 from airfeel.experiments.runs.work import Work
 from airfeel.experiments.studies import study
 from airfeel.experiments.studies.methods import METHODS, is_dense
@@ -225,10 +226,11 @@ def _row(round: int, estimate: Estimate, x: Array, predicted: float, symbols: in
 
 
 def _summarise(rows: list[dict[str, Any]]) -> study.Row:
-    """Return NMSE in steady state, found and predicted."""
+    """Return NMSE in steady state, found and predicted, and how iterations ended."""
     return {
         "steady_nmse_db": steady([row["nmse_db"] for row in rows]),
         "predicted_steady_nmse_db": steady([row["predicted_nmse_db"] for row in rows]),
         "iterations": float(np.mean([row["iterations"] for row in rows])),
+        **count_endings(row["status"] for row in rows).facts(),
         "symbols": rows[-1]["symbols"],
     }
