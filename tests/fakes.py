@@ -51,7 +51,7 @@ def rows(config):
 
 
 def status(scheme, round_):
-    """Return how an iteration ended: every fifth round at the limit, every tenth diverged, at A-DSGD alone."""
+    """Return how an iteration ended: at A-DSGD alone, every fifth at the limit and every tenth diverged."""
     if scheme in ("error_free", "common_k"):
         return None
     ended = "diverged" if round_ % 10 == 0 else "iteration limit" if round_ % 5 == 0 else "converged"

@@ -10,8 +10,8 @@ from cyclopts import Parameter
 
 from airfeel.experiments.campaigns import overview
 from airfeel.experiments.campaigns.campaign import FailedRuns, carry_out, without_repeats
-from airfeel.experiments.campaigns.engines import check_engine
 from airfeel.experiments.campaigns.collect import collect
+from airfeel.experiments.campaigns.engines import check_engine
 from airfeel.experiments.campaigns.folder import Begun, ResultsFolder, remember_experiment
 from airfeel.experiments.campaigns.plan import (
     QUICK_ROUNDS,

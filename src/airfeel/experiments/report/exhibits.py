@@ -6,7 +6,7 @@ from typing import Any
 
 from airfeel.config import mistakes, toml
 from airfeel.experiments.campaigns.collect import Collected
-from airfeel.experiments.campaigns.plan import Experiment, FigureSpec
+from airfeel.experiments.campaigns.plan import COURSES, Experiment, FigureSpec
 from airfeel.experiments.report.charts import Drawing, Figure
 from airfeel.experiments.report.costs import curve_cost_table
 from airfeel.experiments.report.curves import CurveDrawing, draw_curves, make_curve
@@ -14,6 +14,7 @@ from airfeel.experiments.report.finals import accuracy_table, gap_table, mean_ga
 from airfeel.experiments.report.groups import Group
 from airfeel.experiments.report.receptions import CUMULATIVE, NOTE, reception_table
 from airfeel.experiments.report.special_figures import FACTS, SPECIAL
+from airfeel.experiments.report.swept_figures import HOW, draw_swept
 
 Rows = list[list[str]]
 AnyDrawing = Drawing | CurveDrawing
@@ -101,7 +102,8 @@ def show_loose(groups: Sequence[Group], table: Rows) -> Exhibit:
         curves = [make_curve(group.label, "", [run.rows for run in group.runs], metric) for group in groups]
         drawn = draw_curves(_figure(name, title, metric), curves, names)
         drawings += [drawn] if drawn is not None else []
-    return Exhibit("runs", "Single runs", headlines=[Table("Last round", table, CUMULATIVE)], drawings=drawings)
+    last = Table("Last round", table, CUMULATIVE)
+    return Exhibit("runs", "Single runs", headlines=[last], drawings=drawings)
 
 
 def _draw(
@@ -111,7 +113,11 @@ def _draw(
         spec = spec.model_copy(update={"name": f"{collected.experiment.name}-{spec.name}"})
     if spec.kind in SPECIAL:
         return SPECIAL[spec.kind](spec, collected)
-    figure = replace(_figure(spec.name, spec.title, spec.metric, spec.caption), x=spec.x)
+    figure = _figure(spec.name, spec.title, spec.metric, spec.caption)
+    if spec.x not in COURSES:
+        figure = replace(figure, caption=spec.caption or HOW[spec.metric])
+        return draw_swept(figure, spec.x, collected, names)
+    figure = replace(figure, x=spec.x)
     lines = collected.lines
     curves = [make_curve(line.curve, line.variant, list(line.rows.values()), spec.metric) for line in lines]
     return draw_curves(figure, curves, names)

@@ -41,8 +41,13 @@ class Measure:
 
 def final(line: Line, seed: int) -> float:
     """Return the mean accuracy of the last tenth of the rounds."""
-    values = _column(line, seed, "accuracy")
-    return 100 * _mean(values[len(values) - _share(values, 10) :])
+    return 100 * late(line, seed, "accuracy")
+
+
+def late(line: Line, seed: int, key: str) -> float:
+    """Return the mean of a column over the last tenth of the rounds."""
+    values = _column(line, seed, key)
+    return _mean(values[len(values) - _share(values, 10) :])
 
 
 def rate(line: Line, seed: int) -> float:

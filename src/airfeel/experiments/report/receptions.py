@@ -1,4 +1,4 @@
-"""How recovery went, line by line: errors of a round and of all rounds together, and rounds that did not settle."""
+"""How recovery went: errors of a round and of all rounds together, and rounds that did not settle."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
