@@ -52,8 +52,9 @@ def score(verdicts: Sequence[Verdict]) -> str:
     counts = ", ".join(
         f"{outcomes[kind]} {kind}" for kind in (*_SHORT.values(), "undecided") if outcomes[kind]
     )
-    stands = sum(bool(v.stands) for v in verdicts)
-    return f"Of {len(verdicts)} claims: {counts}. With Holm's correction {stands} of these verdicts stand."
+    decided = [v.stands for v in verdicts if v.stands is not None]
+    stand = f" With Holm's correction {sum(decided)} of the {len(decided)} decided verdicts stand."
+    return f"Of {len(verdicts)} claims: {counts}.{stand if decided else ''}"
 
 
 def _rows(verdict: Verdict) -> str:
