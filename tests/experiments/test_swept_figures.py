@@ -6,11 +6,13 @@ import pytest
 
 import fakes
 from airfeel.experiments.campaigns.plan import Experiment, shipped
+from browser import opened
 
 pytest.importorskip("altair")
 
 from airfeel.experiments.report.exhibits import show_experiment  # noqa: E402
 from airfeel.experiments.report.means import interval  # noqa: E402
+from airfeel.experiments.report.report import write_report  # noqa: E402
 from airfeel.experiments.report.swept_figures import Place, arrange  # noqa: E402
 
 RATES, ROUNDS = (0.01, 0.1, 0.3), 20
@@ -132,3 +134,20 @@ def test_the_study_of_learning_rates_is_drawn_over_them():
     places = arrange(shipped("rates").settings_by_variant(), "devices.learning_rate")
     plots = {place.plot for place in places.values()}
     assert plots == {"s/N = 0.1, IID", "s/N = 0.04, IID", "s/N = 0.1, χ = 2", "s/N = 0.04, χ = 2"}
+
+
+@pytest.mark.browser
+def test_the_page_draws_it(tmp_path, chromium, tmp_path_factory):
+    fakes.write_experiment(experiment(), tmp_path)
+    report = write_report(tmp_path)
+    count = "document.querySelectorAll('#figure-swept .{} path').length"
+    with opened(chromium, report.page.as_uri(), tmp_path_factory.mktemp("profile")) as shown:
+        assert shown.see(count.format("mark-line")) == 6
+        assert shown.see(count.format("mark-symbol")) == 6 * len(RATES)
+        labels = shown.see(
+            "[...document.querySelectorAll('#figure-swept .role-axis-label text')].map(t => t.textContent)"
+        )
+        assert all(labels.count(f"{rate:g}") == 2 for rate in RATES)
+        shown.see("document.querySelector('#figure-swept .legend button').click()")
+        shown.until(f"{count.format('mark-line')} === 4")
+        assert shown.said == []
