@@ -10,10 +10,10 @@ from browser import opened
 
 pytest.importorskip("altair")
 
-from airfeel.experiments.report.exhibits import show_experiment  # noqa: E402
-from airfeel.experiments.report.means import interval  # noqa: E402
-from airfeel.experiments.report.report import write_report  # noqa: E402
-from airfeel.experiments.report.swept_figures import Place, arrange  # noqa: E402
+from airfeel.experiments.report.exhibits import show_experiment
+from airfeel.experiments.report.means import interval
+from airfeel.experiments.report.report import write_report
+from airfeel.experiments.report.swept_figures import Place, arrange
 
 RATES, ROUNDS = (0.01, 0.1, 0.3), 20
 
