@@ -74,7 +74,7 @@ def test_brackets_within_reason_are_read():
 @pytest.mark.parametrize(
     "setting", [{"channel.noise_var": 1e30, "uplink.power": 1e-30}, {"uplink.power": 1e30}]
 )
-@pytest.mark.parametrize("scheme", ["tsa_ga", "a_dsgd", "common_k"])
+@pytest.mark.parametrize("scheme", ["tsa_ga", "a_dsgd", "common_k", "low_rank", "sign_vote"])
 def test_the_ends_of_the_radio_still_give_records(scheme, setting):
     config = load_config(
         None, small.SETTINGS | {"scheme": scheme, "rounds": 2, "devices.learning_rate": 1e-30} | setting
@@ -134,7 +134,7 @@ def test_what_is_said_to_fit_does_fit(monkeypatch):
         assemble(load_config(None, small.SETTINGS), own)
 
 
-@pytest.mark.parametrize("scheme", ["tsa_ga", "a_dsgd", "common_k", "error_free", "dense"])
+@pytest.mark.parametrize("scheme", ["tsa_ga", "a_dsgd", "common_k", "sign_vote", "error_free", "dense"])
 def test_the_estimate_is_near_what_a_run_takes(scheme):
     rng = np.random.default_rng(0)
     data = [rng.integers(0, 255, (n, 28, 28)).astype(np.uint8) for n in (100, 20)]

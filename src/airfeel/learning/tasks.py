@@ -126,6 +126,11 @@ class SoftmaxRegression:
         """N = (features + 1) classes."""
         return (self.features + 1) * self.classes
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The weights as a matrix, then the biases."""
+        return {"weights": (self.features, self.classes), "biases": (self.classes,)}
+
     def init(self, seed: int) -> Array:
         """Return zeros, whatever the seed."""
         return np.zeros(self.size)

@@ -10,7 +10,7 @@ from airfeel.radio.air import Air, Arrival
 from airfeel.radio.link import weighted_sum
 from airfeel.radio.power import Ledger
 from airfeel.receivers.base import Info
-from airfeel.schemes.base import Array, Heard, Mask, Plan, Scheme, Sent, Setting, Shapes, size_of
+from airfeel.schemes.base import Array, Heard, Mask, Plan, Scheme, Sent, Setting, Shapes, Spending, size_of
 from airfeel.schemes.sparsification import accumulate
 
 
@@ -107,7 +107,10 @@ def carry(
     computing = _mask("computing", computing, np.ones(len(weights), dtype=np.bool_))
     sending = _mask("sending", sending, computing)
     whole = float(weights[computing].sum())
-    arrival, active = _send(scheme, air, state.ledger, sent.signal, weights, whole, sending, seed, round)
+    spends = _spending(scheme, plan)
+    arrival, active = _send(
+        scheme, air, state.ledger, sent.signal, weights, whole, sending, seed, round, spends
+    )
     ledger = state.ledger.charge(
         np.zeros(len(weights)) if arrival is None else arrival.energy, air.policy.power
     )
@@ -122,7 +125,7 @@ def carry(
         truth=_weighted_mean(accumulated - memory, weights, whole),
         active=active,
         energy=arrival.energy,
-        channel_uses=sent.signal.shape[1] if radio else 0,
+        channel_uses=(spends.channel_uses if spends else sent.signal.shape[1]) if radio else 0,
         alpha=arrival.alpha if radio else None,
         noise_var=arrival.noise_var if radio else None,
         info=estimate.info,
@@ -143,6 +146,12 @@ def uses_radio(scheme: Scheme[Any]) -> bool:
     return bool(getattr(scheme, "uses_radio", True))
 
 
+def _spending(scheme: Scheme[Any], plan: Plan) -> Spending | None:
+    """Return what a round costs a scheme that says so itself; None for signals that superpose."""
+    own = getattr(scheme, "spends", None)
+    return None if own is None else own(plan)
+
+
 def _send(
     scheme: Scheme[Any],
     air: Air,
@@ -153,12 +162,18 @@ def _send(
     sending: Mask,
     seed: int,
     round: int,
+    spends: Spending | None,
 ) -> tuple[Arrival | None, Mask]:
     """Carry the signals through the air, or without one; return what arrived and who was heard."""
     if not uses_radio(scheme):
         free = np.where(sending, weights, 0.0)
         return Arrival(_weighted_mean(signals, free, whole), 0.0, 1.0, np.zeros(len(weights))), sending
-    link = air.channel.link(len(weights), signals.shape[1], seed, round)
+    symbols = signals.shape[1] if spends is None else spends.channel_uses
+    link = air.channel.link(len(weights), symbols, seed, round)
+    if spends is not None:
+        active, energy = air.afford(spends.energy, link, sending, ledger)
+        heard = _weighted_mean(signals, np.where(active, weights, 0.0), whole)
+        return (Arrival(heard, 0.0, 1.0, energy) if active.any() else None), active
     active = sending & link.active
     return air.carry(signals, weights, whole, link, active, ledger, seed, round), active
 

@@ -50,19 +50,19 @@ def top_k(accumulated: Array, keep: int) -> tuple[Array, Array]:
     if keep == size:
         return accumulated.copy(), np.zeros_like(accumulated)
     # Times 0 or 1, and minus itself or zero, are exact, and several times as fast as np.where.
-    kept = accumulated * _largest(np.abs(accumulated), keep)
+    kept = accumulated * largest(np.abs(accumulated), keep)
     return kept, accumulated - kept
 
 
-def _largest(magnitude: Array, keep: int) -> Mask:
-    """Mark the ``keep`` largest entries of each row, the lower index first among equals."""
-    split = magnitude.shape[1] - keep
-    threshold = np.partition(magnitude, split, axis=1)[:, split, None]
-    chosen = magnitude >= threshold
+def largest(values: Array, keep: int) -> Mask:
+    """Mark the ``keep`` >= 1 largest entries of each row, the lower index first among equals."""
+    split = values.shape[1] - keep
+    threshold = np.partition(values, split, axis=1)[:, split, None]
+    chosen = values >= threshold
     if np.count_nonzero(chosen) == keep * len(chosen):  # no ties, and counting all is faster than each row
         return chosen
     surplus = np.count_nonzero(chosen, axis=1) - keep
     for row in np.flatnonzero(surplus):
-        ties = np.flatnonzero(magnitude[row] == threshold[row])
+        ties = np.flatnonzero(values[row] == threshold[row])
         chosen[row, ties[len(ties) - surplus[row] :]] = False
     return chosen
