@@ -19,6 +19,8 @@ from airfeel.experiments.runs.runner import Outcome, execute
 
 _log = logging.getLogger("airfeel")
 
+_SAID = ("accuracy", "mean_nmse_db", "cumulative_nmse_db", "rounds_diverged", "rounds_at_limit")
+
 Settings = Annotated[list[str] | None, Parameter(name="--set", negative=())]
 
 
@@ -71,12 +73,17 @@ def load(config: str, settings: list[str] | None) -> Config:
 def _report(config: Config, outcome: Outcome, table: Path) -> None:
     """Say in one line how the run ended."""
     summary = outcome.summary or {}
-    accuracy, nmse = (summary.get(name) for name in ("accuracy", "mean_nmse_db"))  # lost in a damaged one
+    # Lost in a damaged one; one of version 0.1 counts no rounds.
+    accuracy, nmse, total, diverged, limited = map(summary.get, _SAID)
     words = [f"{config.scheme}: {config.rounds} rounds"]
     if accuracy is not None:
         words.append(f"accuracy {accuracy:.4f}")
     if nmse is not None:
         words.append(f"mean NMSE {nmse:.1f} dB")
+    if total is not None:
+        words.append(f"cumulative NMSE {total:.1f} dB")
+    if diverged is not None and limited is not None:
+        words.append(f"rounds that diverged {diverged}, at the iteration limit {limited}")
     if not outcome.computed:
         words.append("finished before, not repeated (--force computes it again)")
     _log.info(", ".join(words))

@@ -18,8 +18,8 @@ from airfeel.experiments.campaigns.folder import Begun, ResultsFolder
 from airfeel.experiments.runs import files
 from airfeel.experiments.runs.reading import FinishedRun, left_out, not_verified
 
-COLUMNS = ("experiment", "scheme", "seed", "round", "accuracy", "loss", "nmse_db", "symbols", "energy")
-_FROM_ROW = COLUMNS[3:]
+_FROM_ROW = ("round", "accuracy", "loss", "nmse_db", "symbols", "energy", "cumulative_nmse_db", "status")
+COLUMNS = ("experiment", "scheme", "seed", *_FROM_ROW)
 
 _log = logging.getLogger("airfeel")
 

@@ -11,6 +11,7 @@ import numpy as np
 
 import airfeel
 from airfeel.config import Config
+from airfeel.experiments.runs.endings import count_endings
 from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.generations import Apart, Generations
 from airfeel.experiments.runs.progress import Progress, Silent
@@ -187,6 +188,7 @@ def summarise(config: Config, records: list[Record]) -> dict[str, Any]:
         "mean_nmse_db": decibel(float(np.mean(errors))) if errors else None,
         "rounds_above_zero_db": sum(bool(record.above_zero_db) for record in records),
         "cumulative_nmse_db": last.cumulative_nmse_db,
+        **count_endings(record.status for record in records).facts(),
         "symbols": last.symbols,
         "energy": last.energy,
     }
