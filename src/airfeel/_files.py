@@ -17,7 +17,7 @@ import stat
 import tomllib
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -225,19 +225,40 @@ def write_atomically(path: Path, data: bytes) -> None:
     """Replace ``path`` by ``data``: after a crash the old or the new content is there, whole.
 
     A link in the place of ``path`` is itself replaced, and nobody can guess the name that is written first.
+    That file is locked until it has its final name, so that :func:`remove_abandoned` leaves it alone.
     """
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(_TOKEN_BYTES)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:
+            if not _alone(file):  # somebody took it for abandoned in the moment before it was locked
+                return write_atomically(path, data)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+            os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove what killed processes left of the files they were writing in ``folder``.
+
+    Whoever is still writing holds a lock, which the system drops when the process ends, however it ends.
+    """
+    for path in folder.glob(f"*.{'[0-9a-f]' * 2 * _TOKEN_BYTES}.tmp"):
+        with suppress(OSError), _own(path, os.O_RDWR) as file:  # in use, removed meanwhile, or no file of ours
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
+
+
+def _alone(file: io.BufferedWriter) -> bool:
+    """Lock a file that was just made; False where it was removed before."""
+    with suppress(OSError):  # some network file systems know no locks
+        fcntl.flock(file, fcntl.LOCK_EX)
+    return os.fstat(file.fileno()).st_nlink > 0
 
 
 def append_line(path: Path, line: str) -> None:

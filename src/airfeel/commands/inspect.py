@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from airfeel.experiments.runs.files import write_atomically
+from airfeel.experiments.runs.files import remove_abandoned, write_atomically
 from airfeel.experiments.studies.inspection import (
     AggregateStatistics,
     Recorded,
@@ -49,6 +49,7 @@ def inspect(
     facts["verdict"] = verdict(facts)
     folder = run / "inspection" if out is None else out
     folder.mkdir(parents=True, exist_ok=True)
+    remove_abandoned(folder)
     text = encoding.dumps(facts, indent=2)
     write_atomically(folder / "inspection.json", f"{text}\n".encode())
     print(text if json else f"{table(facts)}\n\n{facts['verdict']}")
