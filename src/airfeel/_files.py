@@ -249,7 +249,7 @@ def remove_abandoned(folder: Path) -> None:
     Whoever is still writing holds a lock, which the system drops when the process ends, however it ends.
     """
     for path in folder.glob(f"*.{'[0-9a-f]' * 2 * _TOKEN_BYTES}.tmp"):
-        with suppress(OSError), _own(path, os.O_RDWR) as file:  # in use, removed meanwhile, or no file of ours
+        with suppress(OSError), _own(path, os.O_RDWR) as file:  # in use, gone meanwhile, or not our file
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             path.unlink()
 

@@ -3,6 +3,7 @@
 import json as encoding
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -52,7 +53,8 @@ def inspect(
     remove_abandoned(folder)
     text = encoding.dumps(facts, indent=2)
     write_atomically(folder / "inspection.json", f"{text}\n".encode())
-    print(text if json else f"{table(facts)}\n\n{facts['verdict']}")
+    with suppress(BrokenPipeError):  # a reader that leaves early may still want the figures
+        print(text if json else f"{table(facts)}\n\n{facts['verdict']}", flush=True)
     _draw(folder, recorded, found, recovery)
 
 
