@@ -4,6 +4,7 @@ The seed is fixed and printed with the counts; ``SEED=7 make test-slow`` chooses
 """
 
 import contextlib
+import itertools
 import json
 import random
 import re
@@ -17,6 +18,7 @@ import small
 from fuzzing import SEED, count_cases
 
 pytest.importorskip("altair")
+from airfeel.experiments.report import curve_charts  # noqa: E402
 
 SCHEMES = ("tsa_ga", "common_k")
 FILES = (
@@ -48,8 +50,19 @@ def place(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _without_pictures(monkeypatch):
-    for module in ("charts", "curves"):  # they take most of the time, and read nothing
-        monkeypatch.setattr(f"airfeel.experiments.report.{module}.save_images", lambda spec, stem: [])
+    """Pictures take most of the time, and read nothing: none are drawn, and few are described."""
+    report = "airfeel.experiments.report"
+    for module in ("charts", "curves"):
+        monkeypatch.setattr(f"{report}.{module}.save_images", lambda spec, stem: [])
+    monkeypatch.setattr(f"{report}.page.javascript", lambda: "")
+    for name in ("page_spec", "paper_spec"):
+        monkeypatch.setattr(f"{report}.curves.{name}", seldom(getattr(curve_charts, name)))
+
+
+def seldom(function):
+    """Call a function every twentieth time only."""
+    calls = itertools.count()
+    return lambda *arguments: {} if next(calls) % 20 else function(*arguments)
 
 
 # --- damage ------------------------------------------------------------------------------------------------
@@ -195,7 +208,7 @@ def check(place, truth, out, rng, name, kind, state):
     label = run.name
     report = call(["report", str(out)], notes)
     table = lines_of(out)
-    call(["predict", str(run), "--samples", "100", "--rounds", "2"], notes)
+    call(["predict", str(run), "--samples", "800", "--rounds", "2"], notes)
     inspected = call(["inspect", str(run)], notes) if rng.random() < 0.2 or name.startswith("aggr") else None
     if state == "finished" and name != "checkpoint.npz":
         # Either the run is left out and named with the file, or nobody could miss that it is not verified.

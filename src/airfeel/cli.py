@@ -74,7 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _call(app.meta, sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader, such as head, has seen enough
+    except (BrokenPipeError, SystemExit) as end:  # the reader, such as head, has seen enough
+        if isinstance(end, SystemExit) and not isinstance(end.__context__, BrokenPipeError):  # or rich says so
+            raise
         return 0
     except KeyboardInterrupt as interrupt:
         _say(interrupt if interrupt.args else "interrupted")
