@@ -8,14 +8,17 @@ import pytest
 SEED = int(os.environ.get("SEED", "20"))
 
 
-def cases(check, count, record_property, what):
-    """Call ``check(rng)`` for ``count`` cases, each with a generator of its own; say which one fails."""
+def cases(check, count, record_property, what, each=1):
+    """Call ``check(rng)`` for ``count`` cases, each with a generator of its own; say which one fails.
+
+    ``each`` is how many trials one case has.
+    """
     for number in range(count):
         try:
             check(np.random.default_rng([SEED, number]))
         except Exception as error:
             pytest.fail(f"SEED={SEED}, case {number} of {what}: {type(error).__name__}: {error}")
-    count_cases(record_property, count, what)
+    count_cases(record_property, count * each, what)
 
 
 def count_cases(record_property, count, what):

@@ -18,7 +18,7 @@ import small
 from fuzzing import SEED, count_cases
 
 pytest.importorskip("altair")
-from airfeel.experiments.report import curve_charts  # noqa: E402
+from airfeel.experiments.report import curve_charts
 
 SCHEMES = ("tsa_ga", "common_k")
 FILES = (
