@@ -74,8 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _call(app.meta, sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
-    except (BrokenPipeError, SystemExit) as end:  # the reader, such as head, has seen enough
-        if isinstance(end, SystemExit) and not isinstance(end.__context__, BrokenPipeError):  # or rich says so
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        return 0
+    except SystemExit as end:
+        if not isinstance(end.__context__, BrokenPipeError):  # rich's answer to the same
             raise
         return 0
     except KeyboardInterrupt as interrupt:
