@@ -73,7 +73,7 @@ def press_control_c(process):
     os.killpg(process.pid, signal.SIGINT)
 
 
-def until(condition, process, seconds=60):
+def until(condition, process, seconds=300):
     """Wait until something is so while a process goes on."""
     limit = time.monotonic() + seconds
     while not condition():
@@ -93,7 +93,7 @@ def workers_of(process):
     return found
 
 
-def until_gone(pids, seconds=60):
+def until_gone(pids, seconds=300):
     """Wait until processes have ended by themselves."""
     limit = time.monotonic() + seconds
     while not all(map(_gone, pids)):

@@ -30,7 +30,7 @@ def end(words, stdout, **options):
     """Run a command with the given standard output and return its exit code and what it said."""
     process = begin(words, stdout=stdout, **options)
     os.close(stdout)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=300)
     return process.returncode, errors or ""
 
 
@@ -80,7 +80,7 @@ def test_closed_streams_are_no_place_for_files(results, tmp_path, streams):
     """The first file opened would become standard output, and everything printed would go there."""
     words = small.command(results / "data", tmp_path, rounds=2)
     process = begin(closed(words, streams))
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=300)
     assert (process.returncode, output) == (0, ""), errors
     require_quiet(errors)
     small.call(small.command(results / "data", tmp_path / "open", rounds=2))
@@ -92,13 +92,13 @@ def test_closed_streams_are_no_place_for_files(results, tmp_path, streams):
 @pytest.mark.parametrize("streams", ["> /dev/full", ">&- 2> /dev/full", "> /dev/full 2>&-"])
 def test_a_mistake_has_its_exit_code_whoever_listens(streams):
     process = begin(closed(airfeel("data", "minst"), streams))
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=300)
     assert (process.returncode, output) == (2, "")
     require_quiet(errors)
 
 
 def test_output_that_cannot_be_written_is_one_sentence():
     process = begin(closed(airfeel("list"), "> /dev/full"))
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 2
     assert errors == "airfeel: [Errno 28] No space left on device\n"

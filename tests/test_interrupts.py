@@ -44,7 +44,7 @@ def sweep_file(tmp_path_factory):
 def test_while_modules_are_imported(tmp_path, module):
     process = hold(tmp_path, airfeel("reproduce", "all", "--out", tmp_path / "out"), "import", module)
     press_control_c(process)
-    assert process.communicate(timeout=60) == ("", "airfeel: interrupted\n")
+    assert process.communicate(timeout=300) == ("", "airfeel: interrupted\n")
     assert process.returncode == 130
     assert not (tmp_path / "out").exists()
 
@@ -80,7 +80,7 @@ def test_while_something_is_read_or_begun(results, tmp_path, command, event, wha
     process = hold(tmp_path, words, event, what)
     press_control_c(process)
     go_on(tmp_path)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=300)
     require_quiet(errors)
     assert (process.returncode, output) == (130, ""), errors
     assert errors.splitlines()[-1].startswith("airfeel: interrupted")
@@ -95,7 +95,7 @@ def test_while_a_data_set_is_fetched(tmp_path, monkeypatch):
     monkeypatch.setenv("AIRFEEL_MIRROR", (tmp_path / "nothing").as_uri())
     process = hold(tmp_path, airfeel("data", "mnist"), "urllib.Request", ".gz")
     press_control_c(process)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=300)
     require_quiet(errors)
     assert (process.returncode, output) == (130, "")
     assert errors.endswith("airfeel: interrupted\n")
@@ -109,7 +109,7 @@ def test_while_workers_are_imported(sweep_file, tmp_path):
     press_control_c(process)
     said = read_until(process, "stopping after the rounds under way")
     go_on(tmp_path)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     require_quiet(said + errors)
     assert process.returncode == 130
     assert errors.endswith(f"{STOPPED}\n")
@@ -123,7 +123,7 @@ def test_a_second_control_c_waits_for_nobody(sweep_file, tmp_path):
     press_control_c(process)
     said = read_until(process, "stopping after the rounds under way")
     press_control_c(process)
-    _, errors = process.communicate(timeout=60)  # nobody lets the workers go on
+    _, errors = process.communicate(timeout=300)  # nobody lets the workers go on
     require_quiet(said + errors)
     assert process.returncode == 130
     assert errors.endswith("airfeel: interrupted; the same command goes on from what is saved\n")
@@ -137,7 +137,7 @@ def test_a_campaign_that_is_asked_to_terminate(sweep_file, tmp_path, everybody):
     until(lambda: finished(tmp_path / "out"), process)
     workers = workers_of(process)
     (os.killpg if everybody else os.kill)(process.pid, signal.SIGTERM)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     require_quiet(errors)
     assert process.returncode == 130
     assert errors.endswith(f"{STOPPED}\n")
@@ -153,7 +153,7 @@ def test_a_killed_campaign_takes_its_workers_with_it(sweep_file, tmp_path, momen
     assert len(workers) == 2
     os.kill(process.pid, signal.SIGKILL)
     go_on(tmp_path)
-    _, errors = process.communicate(timeout=60)  # ends when nobody is left to write to it
+    _, errors = process.communicate(timeout=300)  # ends when nobody is left to write to it
     require_quiet(errors)
     until_gone(workers)
     assert not finished(tmp_path / "out")

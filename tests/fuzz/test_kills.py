@@ -64,7 +64,7 @@ def kill(process):
     """Kill the process; return whether it was still there. Its workers end by themselves, without a word."""
     workers = workers_of(process)
     process.kill()
-    _, errors = process.communicate(timeout=120)  # returns when no worker is left to write to it
+    _, errors = process.communicate(timeout=300)  # returns when no worker is left to write to it
     require_quiet(errors)
     until_gone(workers)
     return process.returncode == -signal.SIGKILL
@@ -84,7 +84,7 @@ def survive(words, out, whole, total, kills, name):
             assert (process.returncode, kept(out)) == (0, whole), f"SEED={SEED}, after {done} kills"
             shutil.rmtree(out)
     process = begin(words)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     assert kept(out) == whole, f"SEED={SEED}, after {done} kills"
     assert not [path for ending in ("tmp", "new") for path in out.rglob(f"*.{ending}")]
