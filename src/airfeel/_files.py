@@ -17,7 +17,7 @@ import stat
 import tomllib
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 from typing import IO, Any
@@ -253,15 +253,18 @@ def write_atomically(path: Path, data: bytes, *more: bytes) -> None:
     """Replace ``path`` by ``data`` (and ``more``): after a crash the old or the new content is there, whole.
 
     A link in the place of ``path`` is itself replaced, and nobody can guess the name that is written first.
+    That file is locked until it has its final name, so that :func:`remove_abandoned` leaves it alone.
     """
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(_TOKEN_BYTES)}.tmp")
     try:
         with created(temporary) as file:
+            if not _alone(file):  # somebody took it for abandoned in the moment before it was locked
+                return write_atomically(path, data, *more)
             for part in (data, *more):
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+            os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -272,6 +275,24 @@ def created(path: Path, access: int = os.O_WRONLY, mode: int = 0o666) -> io.Buff
     """Open a file that was not there before, neither as a link."""
     flags = access | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.fdopen(os.open(path, flags, mode), "wb")
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove what killed processes left of the files they were writing in ``folder``.
+
+    Whoever is still writing holds a lock, which the system drops when the process ends, however it ends.
+    """
+    for path in folder.glob(f"*.{'[0-9a-f]' * 2 * _TOKEN_BYTES}.tmp"):
+        with suppress(OSError), _own(path, os.O_RDWR) as file:  # in use, gone meanwhile, or not our file
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
+
+
+def _alone(file: io.BufferedWriter) -> bool:
+    """Lock a file that was just made; False where it was removed before."""
+    with suppress(OSError):  # some network file systems know no locks
+        fcntl.flock(file, fcntl.LOCK_EX)
+    return os.fstat(file.fileno()).st_nlink > 0
 
 
 def append_line(path: Path, line: str) -> None:

@@ -1,19 +1,17 @@
 """Many runs at once: skipped when complete, resumed when not, and the others go on when one fails."""
 
-import contextlib
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 
 import small
 from experiments.sweeps import finished, interrupt, sweep, write_sweep
+from processes import until, until_gone, workers_of
 
 
 @pytest.fixture(scope="module")
@@ -100,29 +98,6 @@ def start(path, out):
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def until(condition, process, seconds=60):
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < limit
-        time.sleep(0.005)
-
-
-def workers_of(process):
-    """Return the process ids of a campaign's workers."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # ended meanwhile
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == process.pid and b"spawn_main" in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-    return found
-
-
-def gone(pid):
-    return not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes()
-
-
 def test_a_killed_sweep_runs_only_what_is_missing(done, tmp_path):
     path, _, results = done
     process = start(path, tmp_path)
@@ -131,10 +106,7 @@ def test_a_killed_sweep_runs_only_what_is_missing(done, tmp_path):
     assert len(workers) == 2
     process.kill()
     process.wait()
-    limit = time.monotonic() + 60
-    while not all(gone(pid) for pid in workers):  # no orphan that holds the lock of a run
-        assert time.monotonic() < limit
-        time.sleep(0.02)
+    until_gone(workers)  # no orphan that holds the lock of a run
     before = finished(tmp_path)
     assert 3 <= len(before) < 12
     assert sweep(path, tmp_path).returncode == 0

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -96,7 +97,9 @@ def predict(
     elif target_nmse is not None:
         link = solve_power(plan, link, target_nmse, told=_log.info)
     prediction = plan.predict(link)
-    print(_as_json(plan, link, prediction, hold) if json else _as_text(plan, link, prediction, hold))
+    with suppress(BrokenPipeError):  # a reader that leaves early may still want the figure
+        shown = _as_json if json else _as_text
+        print(shown(plan, link, prediction, hold), flush=True)
     if figure is not None:
         _draw(plan, link, figure)
 

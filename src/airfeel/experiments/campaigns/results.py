@@ -99,6 +99,8 @@ def write_results(results: ResultsFolder, told: Callable[[str], None] = _log.war
         table = heading + b"".join(block.content for block in blocks.values())
         for name in (path.name, index.name):
             files.remove_leftovers(out, f"{name}*")
+        for place in (out, out / "experiments", out / "figures"):
+            files.remove_abandoned(place)
         files.write_atomically(path, table)
         files.write_atomically(index, _index(blocks, table))
     for note in _notes(blocks):
