@@ -118,7 +118,7 @@ class Experiment(Section):
         return [key for key in dict.fromkeys(keys) if key != "scheme"]
 
     def shortened(self, rounds: int | None = None, seeds: int | None = None) -> "Experiment":
-        """Return the same experiment with another number of rounds, or with so many seeds, counted on from its first.
+        """Return the same experiment with other rounds, or with so many seeds, counted on from its first.
 
         A study that is no training has the rounds it needs: it becomes shorter, never longer.
         """
