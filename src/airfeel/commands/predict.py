@@ -14,7 +14,7 @@ from airfeel.config import parse_override
 from airfeel.experiments.studies.lending import Lent, from_run
 from airfeel.experiments.studies.planning import budget, contour, from_config
 from airfeel.experiments.studies.promise import ByTheory, Promise, Promising
-from airfeel.theory.planner import LinkBudget, LinkPlan, solve_power, solve_rows
+from airfeel.theory.planner import LinkBudget, LinkPlan, OutOfReachError, solve_power, solve_rows
 from airfeel.units import count, decibel, from_decibel
 
 _log = logging.getLogger("airfeel")
@@ -99,12 +99,10 @@ def predict(
     if lent is not None and (link.devices, link.size) == (lent.own.devices, lent.own.size):
         forecast = lent.promising(plan)
     hold = "energy" if snr_db is None else "snr"
-    if target_nmse is not None and solve == "rows":
-        link = solve_rows(forecast, link, target_nmse, hold, told=_log.info)
-    elif target_nmse is not None:
-        link = solve_power(forecast, link, target_nmse, told=_log.info)
-    promise, margin = forecast.promise(link), forecast.sentence(link)
-    print((_as_json if json else _as_text)(plan, link, promise, margin, hold))
+    if target_nmse is not None:
+        link = _solve(forecast, link, target_nmse, solve, hold)
+    promise = forecast.promise(link)
+    print((_as_json if json else _as_text)(plan, link, promise, hold))
     if figure is not None:
         _draw(forecast, link, figure)
 
@@ -117,6 +115,16 @@ def _read(source: str, settings: list[str] | None) -> tuple[Lent | None, LinkPla
         lent = from_run(Path(source), dict(parse_override(setting) for setting in settings or []))
         return lent, lent.plan, lent.link
     return None, *from_config(load(source, settings))
+
+
+def _solve(forecast: Promising, link: LinkBudget, target: float, solve: str, hold: str) -> LinkBudget:
+    """Return the smallest link that reaches the target; that there is none rests on the forecast too."""
+    try:
+        if solve == "rows":
+            return solve_rows(forecast, link, target, hold, told=_log.info)
+        return solve_power(forecast, link, target, told=_log.info)
+    except OutOfReachError as error:
+        raise ValueError(f"{error} ({forecast.basis})") from None
 
 
 def _link(
@@ -138,7 +146,7 @@ def _link(
     return link if snr_db is None else link.with_snr(from_decibel(snr_db))
 
 
-def _as_json(plan: LinkPlan, link: LinkBudget, promise: Promise, margin: str, hold: str) -> str:
+def _as_json(plan: LinkPlan, link: LinkBudget, promise: Promise, hold: str) -> str:
     chain, method = plan.chain, plan.method
     return json.dumps(
         {
@@ -152,13 +160,13 @@ def _as_json(plan: LinkPlan, link: LinkBudget, promise: Promise, margin: str, ho
             "believed_nmse_db": _rounded(promise.believed_db),
             "steady_nmse_db": round(promise.steady_db, 4),
             "steady_nmse_db_limits": _rounded([promise.best_db, promise.worst_db]),
-            "margin": margin,
+            "margin": promise.margin,
         },
         indent=2,
     )
 
 
-def _as_text(plan: LinkPlan, link: LinkBudget, promise: Promise, margin: str, hold: str) -> str:
+def _as_text(plan: LinkPlan, link: LinkBudget, promise: Promise, hold: str) -> str:
     chain = plan.chain
     lines = [f"lambda = {chain.activity:.4g}, p01 = {chain.p01:.4g}, beta = {chain.beta:.4g}", ""]
     columns = {"NMSE (dB)": promise.nmse_db}
@@ -174,7 +182,9 @@ def _as_text(plan: LinkPlan, link: LinkBudget, promise: Promise, margin: str, ho
     for name, value in budget(link, promise, hold):
         shown_value = value if isinstance(value, str | int) else f"{value:.5g}"
         lines.append(f"{name:<38} {shown_value}")
-    return "\n".join([*lines, "", textwrap.fill(margin, 100, break_on_hyphens=False, break_long_words=False)])
+    return "\n".join(
+        [*lines, "", textwrap.fill(promise.margin, 100, break_on_hyphens=False, break_long_words=False)]
+    )
 
 
 def _draw(forecast: Promising, link: LinkBudget, stem: Path) -> None:

@@ -124,6 +124,10 @@ class LinkPlan:
         return decibel(self.predict(link).steady_nmse)
 
 
+class OutOfReachError(ValueError):
+    """No bandwidth, or no power, reaches the target."""
+
+
 class Forecast(Protocol):
     """Whatever foresees the error of a link: a :class:`LinkPlan`, or one that a run has corrected."""
 
@@ -160,7 +164,7 @@ def solve_rows(
         if high <= link.size / 8:
             best = min(found, key=lambda count: found[count])
             if _misses(found[best], target_db):
-                raise ValueError(_too_few(link, target_db, hold, best, found[best]))
+                raise OutOfReachError(_too_few(link, target_db, hold, best, found[best]))
             return link.with_rows(best, hold)
         high = max(1.0, high // 2)
     while high > 1 and reaches(high // 2):
@@ -189,7 +193,7 @@ def solve_power(
     _check_target(target_db)
     best = plan.steady_db(link.with_snr(LOUDEST))
     if _misses(best, target_db):
-        raise ValueError(
+        raise OutOfReachError(
             f"target_nmse = {target_db:g} dB: out of reach at s/N = {link.ratio:.3g}; "
             f"even without noise the error stays at {best:.1f} dB, so use more rows"
         )

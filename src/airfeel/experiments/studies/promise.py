@@ -27,7 +27,8 @@ class Promise:
 
     ``rounds`` are numbered as in training; ``nmse_db``, ``believed_db`` (what the receiver thinks) and, where
     it is known, the standard error ``error_db`` belong to them. ``steady_db`` is the mean over their last
-    quarter, ``best_db`` and ``worst_db`` the limits between which it should be found.
+    quarter, ``best_db`` and ``worst_db`` the limits between which it should be found, and ``margin`` says in
+    a plain sentence what was added to which prediction.
     """
 
     rounds: range | list[int]
@@ -36,6 +37,7 @@ class Promise:
     steady_db: float
     best_db: float
     worst_db: float
+    margin: str
     error_db: Array | None = None
 
 
@@ -55,14 +57,15 @@ class Margin:
 
 
 class Promising(Forecast, Protocol):
-    """A forecast that can be printed, with a plain sentence about its margin."""
+    """A forecast that can be printed."""
+
+    @property
+    def basis(self) -> str:
+        """Say on what the forecast rests."""
+        ...
 
     def promise(self, link: LinkBudget) -> Promise:
         """Return what to expect of a link."""
-        ...
-
-    def sentence(self, link: LinkBudget) -> str:
-        """Say which margin the promise contains."""
         ...
 
     def for_map(self) -> Forecast:
@@ -76,6 +79,11 @@ class ByTheory:
 
     plan: LinkPlan
 
+    @property
+    def basis(self) -> str:
+        """Say on what the forecast rests."""
+        return "by state evolution alone"
+
     def steady_db(self, link: LinkBudget) -> float:
         """Return the NMSE in steady state, in dB."""
         return self.plan.steady_db(link)
@@ -84,16 +92,16 @@ class ByTheory:
         """Return what the theory says."""
         found = self.plan.predict(link)
         steady = decibel(found.steady_nmse)
-        error = 10 / np.log(10) * found.nmse_error / found.nmse
-        believed = decibel(found.variance / found.power)
-        rounds = range(1, self.plan.rounds + 1)
-        return Promise(rounds, found.nmse_db, believed, steady, steady, steady, error)
-
-    def sentence(self, link: LinkBudget) -> str:
-        """Say that there is none."""
-        return (
-            "No margin: this holds for gradients that follow these chains, as real ones do only roughly. "
-            "A margin comes from the folder of a run, with nothing but its link changed."
+        return Promise(
+            rounds=range(1, self.plan.rounds + 1),
+            nmse_db=found.nmse_db,
+            believed_db=decibel(found.variance / found.power),
+            steady_db=steady,
+            best_db=steady,
+            worst_db=steady,
+            margin="No margin: this holds for gradients that follow these chains, as real ones do only "
+            "roughly. A margin comes from the folder of a run, with nothing but its link changed.",
+            error_db=10 / np.log(10) * found.nmse_error / found.nmse,
         )
 
     def for_map(self) -> LinkPlan:
@@ -106,22 +114,29 @@ class ByTheory:
 class ByRecords:
     """State evolution, moved to the error that a run had at its own link.
 
-    What the theory says about another link is then a change from there. Some of the error is such that no
+    What the theory says about another link is then a change from there. Part of the error is such that no
     link changes it, and the records do not tell how much: the promise takes half of the change, and its
-    limits are all of it and nothing.
+    limits are all of it and nothing. ``file`` is the run's configuration.
     """
 
     plan: LinkPlan
-    own: LinkBudget
     measured_db: float
     margin: Margin
-    name: str
+    file: str
 
     @classmethod
-    def learn(cls, plan: LinkPlan, own: LinkBudget, measured_db: Array, name: str) -> "ByRecords":
+    def learn(cls, plan: LinkPlan, own: LinkBudget, measured_db: Array, file: str) -> "ByRecords":
         """Predict the run's own link and compare; ``measured_db`` belongs to as many rounds as the plan."""
-        steady = decibel(float(np.mean(from_decibel(late(measured_db)))))
-        return cls(plan, own, steady, Margin.learn(measured_db, plan.predict(own).nmse), name)
+        margin = Margin.learn(measured_db, plan.predict(own).nmse)
+        return cls(plan, decibel(float(np.mean(from_decibel(late(measured_db))))), margin, file)
+
+    @property
+    def basis(self) -> str:
+        """Say on what the forecast rests."""
+        return (
+            f"this takes half of what state evolution says beyond the run's own {self.measured_db:.1f} dB; "
+            f"airfeel run {self.file} --set run.record_aggregates=true gives a run that tells more"
+        )
 
     def steady_db(self, link: LinkBudget) -> float:
         """Return the NMSE in steady state, in dB."""
@@ -131,21 +146,15 @@ class ByRecords:
         """Return what the theory says, with the margin."""
         said = ByTheory(self.plan).promise(link)
         steady, best, worst = self._limits(said.steady_db)
-        shift = steady - said.steady_db
-        return Promise(
-            said.rounds, said.nmse_db + shift, said.believed_db, steady, best, worst, said.error_db
+        added = steady - said.steady_db
+        margin = (
+            f"Margin {added:+.1f} dB, limits {best:.1f} to {worst:.1f} dB: at its own link the run was "
+            f"{self.margin.db:.1f} dB above state evolution (spread {self.margin.spread:.1f} dB from round "
+            f"to round), and of the change to this link half is promised. For limits of 0.5 dB, let the run "
+            f"keep its aggregates: airfeel run {self.file} --set run.record_aggregates=true"
         )
-
-    def sentence(self, link: LinkBudget) -> str:
-        """Name margin and limits, and how to come to closer ones."""
-        said = self.plan.steady_db(link)
-        steady, best, worst = self._limits(said)
-        return (
-            f"Margin {steady - said:+.1f} dB over state evolution, limits {best:.1f} to {worst:.1f} dB: at "
-            f"its own link the run was {self.margin.db:.1f} dB above (spread {self.margin.spread:.1f} dB), and "
-            f"of the change to this link half is promised. For limits of 0.5 dB, repeat the run with its "
-            f"aggregates: airfeel run {self.name} --set run.record_aggregates=true"
-        )
+        moved = said.nmse_db + added
+        return replace(said, nmse_db=moved, steady_db=steady, best_db=best, worst_db=worst, margin=margin)
 
     def for_map(self) -> "ByRecords":
         """Follow fewer chains, but all rounds, as the margin belongs to these."""
@@ -153,8 +162,7 @@ class ByRecords:
 
     def _limits(self, said_db: float) -> tuple[float, float, float]:
         """Return promise, best and worst for what state evolution says."""
-        all_of_it = said_db + self.margin.db
-        change = all_of_it - self.measured_db
-        ends = all_of_it, self.measured_db
+        all_of_it, nothing = said_db + self.margin.db, self.measured_db
         spread = self.margin.spread
-        return self.measured_db + BELIEVED * change, min(ends) - spread, max(ends) + spread
+        promised = nothing + BELIEVED * (all_of_it - nothing)
+        return promised, min(all_of_it, nothing) - spread, max(all_of_it, nothing) + spread

@@ -44,6 +44,11 @@ class ByReplay:
     scheme: Compressed
     margin: Margin = field(default_factory=lambda: Margin(0.0, 0.0))
 
+    @property
+    def basis(self) -> str:
+        """Say on what the forecast rests."""
+        return "by a replay of the run's recorded aggregates"
+
     def steady_db(self, link: LinkBudget) -> float:
         """Return the NMSE in steady state, in dB."""
         return self._steady(self.replay(link)[0])
@@ -59,14 +64,9 @@ class ByReplay:
             steady_db=steady,
             best_db=steady - LIMIT_DB,
             worst_db=steady + LIMIT_DB,
-        )
-
-    def sentence(self, link: LinkBudget) -> str:
-        """Name the margin, and what it cannot contain."""
-        return (
-            f"Margin {self.margin.db:+.1f} dB over a replay of the run's recorded aggregates (spread "
+            margin=f"Margin {self.margin.db:+.1f} dB over a replay of the run's recorded aggregates (spread "
             f"{self.margin.spread:.1f} dB from round to round), measured at the run's own link; training "
-            f"itself changes with the link, so expect the error within {LIMIT_DB} dB of this."
+            f"itself changes with the link, so expect the error within {LIMIT_DB} dB of this.",
         )
 
     def for_map(self) -> "ByReplay":
