@@ -150,7 +150,7 @@ class ByRecords:
         margin = (
             f"Margin {added:+.1f} dB, limits {best:.1f} to {worst:.1f} dB: at its own link the run was "
             f"{self.margin.db:.1f} dB above state evolution (spread {self.margin.spread:.1f} dB from round "
-            f"to round), and of the change to this link half is promised. For limits of 0.5 dB, let the run "
+            f"to round), and of the change to this link half is promised. For closer limits, let the run "
             f"keep its aggregates: airfeel run {self.file} --set run.record_aggregates=true"
         )
         moved = said.nmse_db + added
