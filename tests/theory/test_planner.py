@@ -105,6 +105,25 @@ def test_impossible_targets_and_bad_links_are_named(solve, words):
     assert all(word in str(caught.value) for word in words)
 
 
+class Flat:
+    """A forecast of the same error for every link."""
+
+    def __init__(self, level):
+        self.level = level
+
+    def steady_db(self, link):
+        return self.level
+
+
+@pytest.mark.parametrize("solve", [solve_rows, solve_power])
+def test_a_target_counts_in_the_decimals_that_are_told(solve):
+    """Nobody is told that -15 dB are out of reach at -15.0 dB."""
+    solve(Flat(-14.96), LINK, -15.0)
+    solve(Flat(-14.96), LINK, -15.04)
+    with pytest.raises(ValueError, match=r"target_nmse = -15 dB: out of reach.* -14\.9 dB"):
+        solve(Flat(-14.94), LINK, -15.0)
+
+
 def simulated_db(chain, link, rounds, seeds):
     """Return the real receiver's steady-state NMSE over the link, in dB."""
     model = Model(

@@ -2,19 +2,20 @@
 
 import json
 import logging
+import textwrap
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from cyclopts import Parameter
 
 from airfeel.commands.run import Settings, load
 from airfeel.config import parse_override
-from airfeel.experiments.studies.planning import budget, contour, from_config, from_run
-from airfeel.theory.planner import LinkBudget, LinkPlan, solve_power, solve_rows
-from airfeel.theory.prediction import Prediction
+from airfeel.experiments.studies.lending import Lent, from_run
+from airfeel.experiments.studies.planning import budget, contour, from_config
+from airfeel.experiments.studies.promise import ByTheory, Promise, Promising
+from airfeel.theory.planner import LinkBudget, LinkPlan, OutOfReachError, solve_power, solve_rows
 from airfeel.units import count, decibel, from_decibel
 
 _log = logging.getLogger("airfeel")
@@ -35,7 +36,7 @@ def predict(
     snr_db: float | None = None,
     devices: int | None = None,
     size: int | None = None,
-    rounds: int = 60,
+    rounds: int | None = None,
     target_nmse: float | None = None,
     solve: Literal["rows", "power"] = "rows",
     figure: Path | None = None,
@@ -50,7 +51,8 @@ def predict(
     Parameters
     ----------
     source
-        A TOML file, or the folder of a run: then with its learned chain and the noise it had.
+        A TOML file, or the folder of a run: then with its learned chain, the noise it had, and a margin
+        learned from its rounds; the closest one from a run with run.record_aggregates=true.
     settings
         key=value of the configuration, such as scheme=turbo_cs; may be given several times.
     activity
@@ -70,13 +72,15 @@ def predict(
     size
         N, the number of parameters; 7850 where no run says otherwise.
     rounds
-        How many rounds to follow; steady state is the mean over the last quarter, so slow chains need more.
+        How many rounds to follow, 60 by default; steady state is the mean over the last quarter, so slow
+        chains need more. Of a run, its last ones: 150 by default, or as many as it has.
     target_nmse
         In dB: find the smallest link that reaches it in steady state.
     solve
         What to find: the number of rows s, or the power P.
     figure
-        Write a map of steady-state NMSE over s/N and P as this name with .png and .svg (144 predictions).
+        Write a map of steady-state NMSE over s/N and P as this name with .png and .svg (144 predictions,
+        or replays).
     json
         Print one JSON object.
     samples
@@ -86,31 +90,43 @@ def predict(
     """
     if power is not None and snr_db is not None:
         raise ValueError("--power and --snr-db: must not be given together, as one follows from the other")
-    plan, link = _read(source, settings)
+    lent, plan, link = _read(source, settings)
     given = {"activity": activity, "p01": p01, "beta": beta}
     chain = replace(plan.chain, **{key: value for key, value in given.items() if value is not None})
-    plan = replace(plan, chain=chain, rounds=rounds, samples=samples, seed=seed)
+    plan = replace(plan, chain=chain, rounds=plan.rounds if rounds is None else rounds)
+    plan = replace(plan, samples=samples, seed=seed)
     link = _link(link, ratio, power, snr_db, devices, size)
+    forecast: Promising = ByTheory(plan)
+    if lent is not None and (link.devices, link.size) == (lent.own.devices, lent.own.size):
+        forecast = lent.promising(plan)
     hold = "energy" if snr_db is None else "snr"
-    if target_nmse is not None and solve == "rows":
-        link = solve_rows(plan, link, target_nmse, hold, told=_log.info)
-    elif target_nmse is not None:
-        link = solve_power(plan, link, target_nmse, told=_log.info)
-    prediction = plan.predict(link)
+    if target_nmse is not None:
+        link = _solve(forecast, link, target_nmse, solve, hold)
+    promise = forecast.promise(link)
     with suppress(BrokenPipeError):  # a reader that leaves early may still want the figure
-        shown = _as_json if json else _as_text
-        print(shown(plan, link, prediction, hold), flush=True)
+        print((_as_json if json else _as_text)(plan, link, promise, hold), flush=True)
     if figure is not None:
-        _draw(plan, link, figure)
+        _draw(forecast, link, figure)
 
 
-def _read(source: str, settings: list[str] | None) -> tuple[LinkPlan, LinkBudget]:
-    """Return plan and link of a configuration file, of a run's folder, or of the defaults."""
+def _read(source: str, settings: list[str] | None) -> tuple[Lent | None, LinkPlan, LinkBudget]:
+    """Return plan and link of a configuration file or of the defaults, or of a run's folder and that run."""
     if source and Path(source).is_dir():
         if not (Path(source) / "rounds.jsonl").exists():
             raise ValueError(f"{source}: must be a configuration file or the folder of a run")
-        return from_run(Path(source), dict(parse_override(setting) for setting in settings or []))
-    return from_config(load(source, settings))
+        lent = from_run(Path(source), dict(parse_override(setting) for setting in settings or []))
+        return lent, lent.plan, lent.link
+    return None, *from_config(load(source, settings))
+
+
+def _solve(forecast: Promising, link: LinkBudget, target: float, solve: str, hold: str) -> LinkBudget:
+    """Return the smallest link that reaches the target; that there is none rests on the forecast too."""
+    try:
+        if solve == "rows":
+            return solve_rows(forecast, link, target, hold, told=_log.info)
+        return solve_power(forecast, link, target, told=_log.info)
+    except OutOfReachError as error:
+        raise ValueError(f"{error} ({forecast.basis})") from None
 
 
 def _link(
@@ -132,7 +148,7 @@ def _link(
     return link if snr_db is None else link.with_snr(from_decibel(snr_db))
 
 
-def _as_json(plan: LinkPlan, link: LinkBudget, prediction: Prediction, hold: str) -> str:
+def _as_json(plan: LinkPlan, link: LinkBudget, promise: Promise, hold: str) -> str:
     chain, method = plan.chain, plan.method
     return json.dumps(
         {
@@ -140,32 +156,40 @@ def _as_json(plan: LinkPlan, link: LinkBudget, prediction: Prediction, hold: str
             "method": {name: getattr(method, name) for name in method.__slots__},
             "link": {name: getattr(link, name) for name in link.__slots__}
             | {"ratio": link.ratio, "snr_db": decibel(link.snr), "held": hold},
-            "rounds": list(range(1, plan.rounds + 1)),
-            "nmse_db": _rounded(prediction.nmse_db),
-            "nmse_db_error": _rounded(_error_db(prediction)),
-            "believed_nmse_db": _rounded(_believed_db(prediction)),
-            "steady_nmse_db": round(decibel(prediction.steady_nmse), 4),
+            "rounds": list(promise.rounds),
+            "nmse_db": _rounded(promise.nmse_db),
+            "nmse_db_error": None if promise.error_db is None else _rounded(promise.error_db),
+            "believed_nmse_db": _rounded(promise.believed_db),
+            "steady_nmse_db": round(promise.steady_db, 4),
+            "steady_nmse_db_limits": _rounded([promise.best_db, promise.worst_db]),
+            "margin": promise.margin,
         },
         indent=2,
     )
 
 
-def _as_text(plan: LinkPlan, link: LinkBudget, prediction: Prediction, hold: str) -> str:
+def _as_text(plan: LinkPlan, link: LinkBudget, promise: Promise, hold: str) -> str:
     chain = plan.chain
     lines = [f"lambda = {chain.activity:.4g}, p01 = {chain.p01:.4g}, beta = {chain.beta:.4g}", ""]
-    lines.append("round   NMSE (dB)   standard error   what the receiver believes (dB)")
-    columns = zip(prediction.nmse_db, _error_db(prediction), _believed_db(prediction), strict=True)
-    for round, (nmse, error, believed) in enumerate(columns, start=1):
-        if round <= 10 or round % 5 == 0 or round == plan.rounds:
-            lines.append(f"{round:5d}   {nmse:9.2f}   {error:14.2f}   {believed:31.2f}")
+    columns = {"NMSE (dB)": promise.nmse_db}
+    if promise.error_db is not None:
+        columns["standard error"] = promise.error_db
+    columns["what the receiver believes (dB)"] = promise.believed_db
+    lines.append("   ".join(["round", *columns]))
+    for place, (round, *values) in enumerate(zip(promise.rounds, *columns.values(), strict=True), start=1):
+        if place <= 10 or round % 5 == 0 or place == len(promise.rounds):
+            shown = (f"{value:{len(name)}.2f}" for name, value in zip(columns, values, strict=True))
+            lines.append("   ".join([f"{round:5d}", *shown]))
     lines.append("")
-    for name, value in budget(plan, link, prediction, hold):
-        shown = value if isinstance(value, str | int) else f"{value:.5g}"
-        lines.append(f"{name:<38} {shown}")
-    return "\n".join(lines)
+    for name, value in budget(link, promise, hold):
+        shown_value = value if isinstance(value, str | int) else f"{value:.5g}"
+        lines.append(f"{name:<38} {shown_value}")
+    return "\n".join(
+        [*lines, "", textwrap.fill(promise.margin, 100, break_on_hyphens=False, break_long_words=False)]
+    )
 
 
-def _draw(plan: LinkPlan, link: LinkBudget, stem: Path) -> None:
+def _draw(forecast: Promising, link: LinkBudget, stem: Path) -> None:
     """Compute and write the map."""
     from airfeel.experiments.report.theory_charts import draw_map
 
@@ -173,16 +197,8 @@ def _draw(plan: LinkPlan, link: LinkBudget, stem: Path) -> None:
         if done % max(1, of // 12) == 0:
             _log.info(f"map: {done} of {of} predictions")
 
-    for path in draw_map(contour(plan, link, told=told), link).save(stem):
+    for path in draw_map(contour(forecast.for_map(), link, told=told), link).save(stem):
         _log.info(f"wrote {path}")
-
-
-def _error_db(prediction: Prediction) -> Any:
-    return 10 / np.log(10) * prediction.nmse_error / prediction.nmse
-
-
-def _believed_db(prediction: Prediction) -> Any:
-    return decibel(prediction.variance / prediction.power)
 
 
 def _rounded(values: Any) -> list[float]:

@@ -7,6 +7,7 @@ sparse gradients, so that alpha = P / ||A g||^2.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from airfeel import _checks
 from airfeel.beliefs.chains import ChainParams
@@ -123,8 +124,20 @@ class LinkPlan:
         return decibel(self.predict(link).steady_nmse)
 
 
+class OutOfReachError(ValueError):
+    """No bandwidth, or no power, reaches the target."""
+
+
+class Forecast(Protocol):
+    """Whatever foresees the error of a link: a :class:`LinkPlan`, or one that a run has corrected."""
+
+    def steady_db(self, link: LinkBudget) -> float:
+        """Return the NMSE in steady state, in dB."""
+        ...
+
+
 def solve_rows(
-    plan: LinkPlan,
+    plan: Forecast,
     link: LinkBudget,
     target_db: float,
     hold: str = "energy",
@@ -133,7 +146,8 @@ def solve_rows(
     """Return the link with the fewest channel uses per round whose steady-state NMSE reaches the target.
 
     ``hold`` says what stays when the bandwidth changes: the ``"energy"`` of a device per round, or the
-    receive ``"snr"`` per channel use. ``told`` hears about every step.
+    receive ``"snr"`` per channel use. ``told`` hears about every step. A target that is only just missed
+    counts as reached: errors are known, and told, to 0.1 dB.
     """
     _check_target(target_db)
     found: dict[int, float] = {}
@@ -148,31 +162,38 @@ def solve_rows(
     high = float(link.size)
     while not reaches(high):
         if high <= link.size / 8:
-            raise ValueError(_too_few(link, target_db, hold, found))
+            best = min(found, key=lambda count: found[count])
+            if _misses(found[best], target_db):
+                raise OutOfReachError(_too_few(link, target_db, hold, best, found[best]))
+            return link.with_rows(best, hold)
         high = max(1.0, high // 2)
     while high > 1 and reaches(high // 2):
         high //= 2
     return link.with_rows(round(_smallest(reaches, high // 2, high, whole=True)), hold)
 
 
-def _too_few(link: LinkBudget, target_db: float, hold: str, found: dict[int, float]) -> str:
+def _too_few(link: LinkBudget, target_db: float, hold: str, rows: int, best_db: float) -> str:
     """Say that no bandwidth reaches the target."""
     kept = f"power = {link.power:g}" if hold == "energy" else f"an SNR of {decibel(link.snr):.1f} dB"
-    rows = min(found, key=lambda count: found[count])
     return (
         f"target_nmse = {target_db:g} dB: out of reach at {kept}; the best of all bandwidths, "
-        f"s = {rows} of N = {link.size}, reaches only {found[rows]:.1f} dB, so raise the power"
+        f"s = {rows} of N = {link.size}, reaches only {best_db:.1f} dB, so raise the power"
     )
 
 
+def _misses(found_db: float, target_db: float) -> bool:
+    """Whether an error misses the target in the 0.1 dB to which both are told."""
+    return round(found_db, 1) > round(target_db, 1)
+
+
 def solve_power(
-    plan: LinkPlan, link: LinkBudget, target_db: float, told: Callable[[str], None] = lambda _: None
+    plan: Forecast, link: LinkBudget, target_db: float, told: Callable[[str], None] = lambda _: None
 ) -> LinkBudget:
-    """Return the link with the least power whose steady-state NMSE reaches the target."""
+    """Return the link with the least power whose steady-state NMSE reaches the target, to 0.1 dB."""
     _check_target(target_db)
     best = plan.steady_db(link.with_snr(LOUDEST))
-    if best > target_db:
-        raise ValueError(
+    if _misses(best, target_db):
+        raise OutOfReachError(
             f"target_nmse = {target_db:g} dB: out of reach at s/N = {link.ratio:.3g}; "
             f"even without noise the error stays at {best:.1f} dB, so use more rows"
         )
@@ -181,7 +202,7 @@ def solve_power(
         trial = link.with_snr(snr)
         found = plan.steady_db(trial)
         told(f"P = {trial.power:.4g}: {found:.2f} dB")
-        return found <= target_db
+        return found <= max(target_db, best)
 
     return link.with_snr(_smallest(reaches, QUIETEST, LOUDEST))
 

@@ -71,4 +71,13 @@ class Prediction:
     @property
     def steady_nmse(self) -> float:
         """Mean NMSE over the last quarter of the rounds."""
-        return float(np.mean(self.nmse[-max(1, len(self.mse) // 4) :]))
+        return float(np.mean(late(self.nmse)))
+
+
+def late(values: Array) -> Array:
+    """Return the last quarter of the rounds, which stands for steady state.
+
+    >>> late(np.arange(8))
+    array([6, 7])
+    """
+    return values[-max(1, len(values) // 4) :]

@@ -128,7 +128,7 @@ def read_aggregates(run: Path | FinishedRun) -> tuple[Array, list[Record]]:
         raise RunError(f"{folder} holds no aggregates: repeat the run with --set run.record_aggregates=true")
     if len(records) < FEWEST:
         raise RunError(f"{folder} holds {len(records)} aggregates: must be at least {FEWEST}")
-    aggregates = _read_all(folder, [record.round for record in records])
+    aggregates = stack_aggregates(folder, [record.round for record in records])
     if not aggregates.any(axis=1).all():
         silent = records[int(np.argmin(aggregates.any(axis=1)))].round
         raise RunError(f"{folder} has nothing but zeros in round {silent}: the model cannot be judged")
@@ -150,7 +150,7 @@ def read_recorded(folder: Path) -> Recorded:
     return Recorded(config, records[0].round, aggregates, np.maximum(noise, QUIET))
 
 
-def _read_all(folder: Path, rounds: Sequence[int]) -> Array:
+def stack_aggregates(folder: Path, rounds: Sequence[int]) -> Array:
     """Return the aggregates of the given rounds as rows, all as long as the first."""
     first = _read(folder, rounds[0])
     if len(rounds) * first.nbytes > memory():

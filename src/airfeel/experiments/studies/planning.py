@@ -1,31 +1,25 @@
-"""From a configuration or a finished run to a plan of its link, the link budget, and maps over many links."""
+"""From a configuration to a plan of its link, the link budget, and maps over many links."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airfeel.beliefs.chains import ChainParams
-from airfeel.config import Config, read_config
-from airfeel.experiments.runs.files import RunError
-from airfeel.experiments.runs.reading import checked_records
+from airfeel.config import Config
 from airfeel.experiments.studies.methods import METHODS
+from airfeel.experiments.studies.promise import Promise
 from airfeel.learning.datasets import shape_of
-from airfeel.simulation import Record
 from airfeel.simulation.assembly import make_task
-from airfeel.theory.planner import LinkBudget, LinkPlan, Method
-from airfeel.theory.prediction import Prediction
+from airfeel.theory.planner import Forecast, LinkBudget, LinkPlan, Method
 from airfeel.units import count, decibel
 from airfeel.workers import available_cores
 
 Array = NDArray[np.floating[Any]]
-
-MAP_SAMPLES, MAP_ROUNDS = 16_000, 40  # at most, per cell of a map: 144 cells should take about a minute
 
 
 def from_config(config: Config) -> tuple[LinkPlan, LinkBudget]:
@@ -33,35 +27,17 @@ def from_config(config: Config) -> tuple[LinkPlan, LinkBudget]:
     if config.channel.kind != "gaussian":
         rule = "what it costs is only known from a run: give the folder of one"
         raise ValueError(f"channel.kind = {config.channel.kind!r}: {rule}")
-    return _plan(config)
+    return plan_of(config)
 
 
-def _plan(config: Config) -> tuple[LinkPlan, LinkBudget]:
+def plan_of(config: Config) -> tuple[LinkPlan, LinkBudget]:
+    """Return the same for any channel, as a beginning."""
     scheme, uplink = config.scheme_as("tsa_ga"), config.uplink
     plan = LinkPlan(ChainParams(scheme.activity, scheme.p01, scheme.beta), method_of(config))
     noise_var = getattr(config.channel, "noise_var", None) or 1.0
     size = make_task(config, shape_of(config.dataset)).size
     rows, devices = count(uplink.ratio, size), config.devices.count
     return plan, LinkBudget(size, rows, devices, uplink.power, noise_var)
-
-
-def from_run(folder: Path, settings: dict[str, Any]) -> tuple[LinkPlan, LinkBudget]:
-    """Return plan and link of a run: its learned chain, and the noise it really had (the link's excess).
-
-    Chain and noise are medians over the second half of the rounds.
-    """
-    records = checked_records(folder)
-    config = read_config(folder / "config.toml", settings)
-    plan, reference = _plan(config)
-    rounds = [r for r in records if r.noise_var]
-    late = [r for r in rounds[len(rounds) // 2 :] if r.activity and r.variance]
-    if not late:
-        raise RunError(f"{folder} has no round in which chain parameters were in force: give them as options")
-    chain = ChainParams(*(_median(late, name) for name in ("activity", "p01", "beta", "variance")))
-    rows = rounds[0].symbols
-    link = replace(reference, size=round(rows / config.uplink.ratio), rows=rows)
-    noise = _median(late, "noise_var") / (chain.activity * chain.variance)
-    return replace(plan, chain=replace(chain, variance=1.0)), replace(link, excess=noise * link.snr)
 
 
 def method_of(config: Config) -> Method:
@@ -75,10 +51,9 @@ def method_of(config: Config) -> Method:
     return replace(method, amplitude_message=message) if known else method
 
 
-def budget(
-    plan: LinkPlan, link: LinkBudget, prediction: Prediction, hold: str
-) -> list[tuple[str, float | int | str]]:
+def budget(link: LinkBudget, promise: Promise, hold: str) -> list[tuple[str, float | int | str]]:
     """Return the link budget as names and values."""
+    rounds = len(promise.rounds)
     kept = "energy per device and round" if hold == "energy" else "receive SNR per channel use"
     rows: list[tuple[str, float | int | str]] = [
         ("parameters N", link.size),
@@ -87,14 +62,15 @@ def budget(
         ("devices M", link.devices),
         ("energy per device and round P", link.power),
         ("energy per device and channel use", link.power / link.rows),
-        (f"energy per device in {plan.rounds} rounds", link.power * plan.rounds),
+        (f"energy per device in {rounds} rounds", link.power * rounds),
         ("noise variance per channel use", link.channel_noise),
         ("excess noise over equal devices (dB)", decibel(link.excess)),
         ("receive SNR per channel use (dB)", decibel(link.snr)),
-        ("steady-state NMSE (dB)", decibel(prediction.steady_nmse)),
+        ("steady-state NMSE (dB)", promise.steady_db),
+        ("and its limits (dB)", f"{promise.best_db:.1f} to {promise.worst_db:.1f}"),
         ("held fixed when s changes", kept),
     ]
-    return rows
+    return [row for row in rows if promise.best_db < promise.worst_db or "limits" not in row[0]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +83,7 @@ class Map:
 
 
 def contour(
-    plan: LinkPlan,
+    forecast: Forecast,
     link: LinkBudget,
     cells: int = 12,
     told: Callable[[int, int], None] = lambda done, of: None,
@@ -119,26 +95,21 @@ def contour(
     """
     ratios = np.geomspace(max(link.ratio / 5, 1 / link.size), min(1.0, 5 * link.ratio), cells)
     powers = np.geomspace(link.power / 100, link.power * 100, cells)
-    plan = replace(plan, samples=min(plan.samples, MAP_SAMPLES), rounds=min(plan.rounds, MAP_ROUNDS))
     links = [
         replace(link, rows=count(ratio, link.size), power=float(power))
         for ratio in ratios
         for power in powers
     ]
-    values = list(_in_processes(plan, links, told))
+    values = _in_processes(forecast, links, told)
     return Map(ratios, powers, np.array(values).reshape(cells, cells))
 
 
 def _in_processes(
-    plan: LinkPlan, links: Sequence[LinkBudget], told: Callable[[int, int], None]
+    forecast: Forecast, links: Sequence[LinkBudget], told: Callable[[int, int], None]
 ) -> list[float]:
     values = []
     with ProcessPoolExecutor(min(available_cores(), len(links)), mp_context=get_context("spawn")) as pool:
-        for value in pool.map(plan.steady_db, links):
+        for value in pool.map(forecast.steady_db, links):
             values.append(value)
             told(len(values), len(links))
     return values
-
-
-def _median(records: Sequence[Record], name: str) -> float:
-    return float(np.median([getattr(record, name) for record in records]))
