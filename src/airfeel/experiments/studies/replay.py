@@ -17,8 +17,8 @@ from airfeel.units import decibel
 
 Array = NDArray[np.floating[Any]]
 
-# How much worse or better than promised a training at the link may be. On MNIST it was up to 0.4 dB worse at a
-# worse link than the run's, and up to 0.5 dB better at a better one, which makes training calmer.
+# How much worse or better than promised a training at the link may be. On MNIST it was up to 0.4 dB worse at
+# a worse link than the run's, and up to 0.5 dB better at a better one, which makes training calmer.
 WORSE_DB, BETTER_DB = 0.5, 0.7
 
 
@@ -66,8 +66,8 @@ class ByReplay:
             steady_db=steady,
             best_db=steady - BETTER_DB,
             worst_db=steady + WORSE_DB,
-            margin=f"Margin {self.margin.db:+.1f} dB over a replay of the run's recorded aggregates (spread "
-            f"{self.margin.spread:.1f} dB from round to round), measured at the run's own link; training "
+            margin=f"Margin {round(self.margin.db, 1) + 0.0:+.1f} dB over a replay of the run's recorded "
+            f"aggregates (spread {self.margin.spread:.1f} dB from round to round), measured at the run's own link; training "
             f"itself changes with the link, so expect at most {WORSE_DB} dB more and {BETTER_DB} dB less.",
         )
 
