@@ -260,9 +260,11 @@ def test_what_a_killed_writer_left_is_removed_and_what_a_living_one_writes_is_no
         temporary = Path(writer.stdout.readline().strip())
         other = tmp_path / "notes.tmp"  # of somebody else's
         other.write_bytes(b"kept")
-        _files.remove_abandoned(tmp_path)
-        assert set(tmp_path.iterdir()) == {temporary, other}
-        writer.kill()
+        try:
+            _files.remove_abandoned(tmp_path)
+            assert set(tmp_path.iterdir()) == {temporary, other}
+        finally:
+            writer.kill()
     _files.remove_abandoned(tmp_path)
     assert set(tmp_path.iterdir()) == {other}
 

@@ -85,6 +85,13 @@ def test_a_configuration_and_its_hash_together_are_not_that_of_the_folder(out):
     assert found.file == "config.toml" and "the folder's name does not end with it" in found.rule
 
 
+@pytest.mark.parametrize("other", ["true", "1.0", '"1"', "0", "null"])
+def test_a_format_that_only_python_takes_for_one_is_damage(out, other):
+    path = run_of(out) / "manifest.json"
+    path.write_text(path.read_text().replace('"format": 1', f'"format": {other}'))
+    assert examine(run_of(out)).file == "manifest.json"
+
+
 def test_files_of_another_run_are_noticed(out):
     for name in ("summary.json", "config.toml", "rounds.jsonl", "manifest.json"):
         copy = shutil.copytree(out, out.parent / name)

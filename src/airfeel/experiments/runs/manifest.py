@@ -50,8 +50,10 @@ def parse(content: bytes) -> dict[str, str] | Damage:
     match tree:
         case {"format": int(version)} if version > _FORMAT:
             return Damage(NAME, f"has format {version}: this version of airfeel reads {_FORMAT}")
-        case {"format": 1, "sha256": dict(digests)} if all(
-            isinstance(digest, str) and _is_ours(name) for name, digest in digests.items()
+        case {"format": version, "sha256": dict(digests)} if (
+            type(version) is int  # for Python, true and 1.0 are 1
+            and version == _FORMAT
+            and all(isinstance(digest, str) and _is_ours(name) for name, digest in digests.items())
         ):
             return digests
     return Damage(NAME, _NO_HASHES)
