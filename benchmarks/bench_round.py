@@ -79,10 +79,12 @@ class Setting:
     def __init__(self, workers, num_devices=25, samples=1000, fast=False):
         self.data = load_dataset("mnist")
         self.task, self.workers = SoftmaxRegression(), workers
-        self.parts = partitions.iid(self.data.train_labels, [samples] * num_devices, seed=0)
-        images, labels = self.data.train_images, self.data.train_labels
+        self.parts = partitions.iid(
+            self.data.train_labels, [samples] * num_devices, seed=0, pool=self.data.pool
+        )
+        images, labels = self.data.train_inputs, self.data.train_labels
         self.samples = [self.task.prepare(images[part], labels[part]) for part in self.parts]
-        self.test = split(self.task, self.data.test_images, self.data.test_labels)
+        self.test = split(self.task, self.data.test_inputs, self.data.test_labels)
         self.weights = shares(self.samples)
         self.scheme = tsa_ga(fast)
         self.air = Air(GaussianMAC(), EqualPower(POWER))
@@ -116,7 +118,7 @@ class Setting:
 def bare_products(setting, steps):
     """Return the two matrix products of a gradient in several layouts, over the same threads."""
     rng = np.random.default_rng(0)
-    images = setting.data.train_images.reshape(-1, 784)
+    images = setting.data.train_inputs.reshape(-1, 784)
     wide = [np.vstack([images[p].T / 255, np.ones((1, len(p)))]).astype(np.float32) for p in setting.parts]
     tall = [np.ascontiguousarray(x.T) for x in wide]
     weights = rng.standard_normal((785, 10)).astype(np.float32)
@@ -188,8 +190,8 @@ class ResearchScript:
         train, self.test = (
             (torch.from_numpy(images.reshape(-1, 784) / 255.0).float(), torch.from_numpy(np.array(labels)))
             for images, labels in (
-                (data.train_images, data.train_labels),
-                (data.test_images, data.test_labels),
+                (data.train_inputs, data.train_labels),
+                (data.test_inputs, data.test_labels),
             )
         )
         self.devices = [(train[0][part], train[1][part]) for part in setting.parts]
@@ -276,8 +278,8 @@ def large_model():
 
     data, task = load_dataset("mnist"), TorchTask(build, flatten=True)
     samples = [
-        task.prepare(data.train_images[part], data.train_labels[part])
-        for part in partitions.iid(data.train_labels, [200] * 10, seed=0)
+        task.prepare(data.train_inputs[part], data.train_labels[part])
+        for part in partitions.iid(data.train_labels, [200] * 10, seed=0, pool=data.pool)
     ]
     scheme, air = tsa_ga(fast=True), Air(GaussianMAC(), EqualPower(POWER))
     state = begin(scheme, task.shapes, SchemeSetting(10, count(RATIO, task.size)))

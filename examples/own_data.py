@@ -3,6 +3,7 @@
     airfeel run --set dataset=own_data:stripes --set devices.samples=100 --set rounds=20
 
 A data set is a function that returns ``af.Dataset``; ``af.Dataset.from_arrays`` checks what you give it.
+Samples may have any shape, and labels may be floating targets of a regression.
 """
 
 import numpy as np

@@ -5,6 +5,7 @@ import importlib.util
 import os
 import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 # Before NumPy is loaded: xdist workers share the cores, so each keeps to one BLAS thread.
@@ -36,11 +37,15 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Print what tests recorded as "counted", which with several processes nothing else would show."""
+    """Print how much was tried, summed over tests, which with several processes nothing else would show."""
+    sums = Counter()
     for report in terminalreporter.getreports("passed"):
         for name, value in report.user_properties:
             if name == "counted" and report.when == "call":
-                terminalreporter.write_line(value)
+                count, what = value
+                sums[what] += count
+    for what, count in sums.items():
+        terminalreporter.write_line(f"{count} {what}")
 
 
 @pytest.fixture(scope="session")

@@ -45,7 +45,17 @@ def rows(config):
         facts |= {"round": round_, "accuracy": round(accuracy, 4), "loss": 2.3 * (1 - accuracy) + 0.05}
         facts |= {"symbols": uses * round_, "energy": config.uplink.power * round_ if radio else 0.0}
         facts["nmse_db"] = -20 * final + 8 * np.exp(-round_ / 30) + rng.normal(0, 0.7) if radio else None
+        facts["cumulative_nmse_db"] = -30 * final if radio else None
+        facts["status"] = status(config.scheme, round_)
         yield facts
+
+
+def status(scheme, round_):
+    """Return how an iteration ended: at A-DSGD alone, every fifth at the limit and every tenth diverged."""
+    if scheme in ("error_free", "common_k"):
+        return None
+    ended = "diverged" if round_ % 10 == 0 else "iteration limit" if round_ % 5 == 0 else "converged"
+    return ended if scheme == "a_dsgd" else "converged"
 
 
 def write_run(config, out, finish=True):

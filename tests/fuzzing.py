@@ -8,17 +8,22 @@ import pytest
 SEED = int(os.environ.get("SEED", "20"))
 
 
-def cases(check, count, record_property, what):
+def cases(check, count, record_property, what, each=1):
     """Call ``check(rng)`` for ``count`` cases, each with a generator of its own; say which one fails.
 
-    How many there were is printed at the end of the session, see ``conftest.py``.
+    ``each`` is how many trials one case has.
     """
     for number in range(count):
         try:
             check(np.random.default_rng([SEED, number]))
         except Exception as error:
             pytest.fail(f"SEED={SEED}, case {number} of {what}: {type(error).__name__}: {error}")
-    record_property("counted", f"{count} {what}, SEED={SEED}")
+    count_cases(record_property, count * each, what)
+
+
+def count_cases(record_property, count, what):
+    """Take note of what was tried: conftest.py prints the sums over all tests at the end of the session."""
+    record_property("counted", [count, f"{what}, SEED={SEED}"])
 
 
 def magnitude(rng, low=-320.0, high=308.0):

@@ -6,6 +6,8 @@ import inspect
 import io
 import os
 import pickle
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -241,6 +243,43 @@ def test_temporary_names_differ(tmp_path, monkeypatch):
     for _ in range(20):
         _files.write_atomically(tmp_path / "file", b"new")
     assert len(set(names)) == 20
+
+
+WRITING = """
+import os, sys, time
+from pathlib import Path
+from airfeel import _files
+os.replace = lambda old, new: (print(old, flush=True), time.sleep(600))
+_files.write_atomically(Path(sys.argv[1]), b"new")
+"""
+
+
+def test_what_a_killed_writer_left_is_removed_and_what_a_living_one_writes_is_not(tmp_path):
+    words = [sys.executable, "-c", WRITING, str(tmp_path / "file")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as writer:
+        temporary = Path(writer.stdout.readline().strip())
+        other = tmp_path / "notes.tmp"  # of somebody else's
+        other.write_bytes(b"kept")
+        _files.remove_abandoned(tmp_path)
+        assert set(tmp_path.iterdir()) == {temporary, other}
+        writer.kill()
+    _files.remove_abandoned(tmp_path)
+    assert set(tmp_path.iterdir()) == {other}
+
+
+def test_a_writer_whose_file_was_taken_for_abandoned_writes_another(tmp_path, monkeypatch):
+    alone, moments = _files._alone, []
+
+    def taken_once(file):
+        if not moments:
+            _files.remove_abandoned(tmp_path)
+        moments.append(len(list(tmp_path.iterdir())))
+        return alone(file)
+
+    monkeypatch.setattr(_files, "_alone", taken_once)
+    _files.write_atomically(tmp_path / "file", b"new")
+    assert moments == [0, 1]
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"file": b"new"}
 
 
 # --- nobody else opens files -------------------------------------------------------------------------------

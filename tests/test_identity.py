@@ -147,3 +147,19 @@ def test_reading_the_file_of_a_run_imports_nothing_it_names(tmp_path, monkeypatc
     (tmp_path / "config.toml").write_text(text)
     config = af.config.read_config(tmp_path / "config.toml")
     assert (config.uplink.ratio, config.scheme) == (0.25, "tsa_ga")
+
+
+def test_the_pool_is_hashed_where_it_can_change_a_result():
+    """Version 0.1 drew from the first 50,000 samples of all data; unset, that is still so for its own two."""
+
+    def found(**settings):
+        return af.load_config(None, {"scheme": "dense"} | settings).identity()
+
+    for name in ("mnist", "fashion-mnist"):
+        assert not any("pool" in key for key in found(dataset=name))
+    for name in ("cifar-10", "./mnist", "mine.npz", "my.module:load"):
+        assert found(dataset=name)["revision.partition.pool"] == 2
+        given = found(dataset=name, **{"partition.pool": 50_000})
+        assert given["partition.pool"] == 50_000 and "revision.partition.pool" not in given
+    config = af.load_config(None, {"dataset": "mine.npz"})
+    assert identity.recorded_digest(flat(config)) == config.digest()

@@ -21,8 +21,8 @@ from airfeel.experiments.runs import progress, runner
 from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.runner import execute
 from airfeel.learning import partitions
-from airfeel.learning.datasets import Dataset
 from airfeel.radio.power import EqualPower
+from airfeel.schemes import blocks
 from airfeel.simulation import memory, train
 from airfeel.simulation.assembly import Own, assemble
 
@@ -74,7 +74,7 @@ def test_brackets_within_reason_are_read():
 @pytest.mark.parametrize(
     "setting", [{"channel.noise_var": 1e30, "uplink.power": 1e-30}, {"uplink.power": 1e30}]
 )
-@pytest.mark.parametrize("scheme", ["tsa_ga", "a_dsgd", "common_k"])
+@pytest.mark.parametrize("scheme", ["tsa_ga", "a_dsgd", "common_k", "low_rank", "sign_vote"])
 def test_the_ends_of_the_radio_still_give_records(scheme, setting):
     config = load_config(
         None, small.SETTINGS | {"scheme": scheme, "rounds": 2, "devices.learning_rate": 1e-30} | setting
@@ -134,7 +134,7 @@ def test_what_is_said_to_fit_does_fit(monkeypatch):
         assemble(load_config(None, small.SETTINGS), own)
 
 
-@pytest.mark.parametrize("scheme", ["tsa_ga", "a_dsgd", "common_k", "error_free", "dense"])
+@pytest.mark.parametrize("scheme", ["tsa_ga", "a_dsgd", "common_k", "sign_vote", "error_free", "dense"])
 def test_the_estimate_is_near_what_a_run_takes(scheme):
     rng = np.random.default_rng(0)
     data = [rng.integers(0, 255, (n, 28, 28)).astype(np.uint8) for n in (100, 20)]
@@ -147,8 +147,26 @@ def test_the_estimate_is_near_what_a_run_takes(scheme):
         pass
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    estimate = memory.device_bytes(config, parts.task, Dataset.from_arrays(*arrays)) * 150
-    assert 0.7 * peak < estimate < 1.5 * peak
+    assert 0.7 * peak < parts.needs.memory < 1.5 * peak and parts.needs.disk == 0
+
+
+@pytest.mark.parametrize("scheme", ["tsa_ga", "common_k", "dense"])
+def test_the_estimate_of_blocks_and_files_is_near_what_a_run_takes(scheme, monkeypatch):
+    rng = np.random.default_rng(0)
+    arrays = (rng.integers(0, 255, (100, 40, 40)).astype(np.uint8), np.arange(100) % 10) * 2
+    monkeypatch.setattr(blocks, "BLOCK", 8 * 16_010)
+    flat = {"scheme": scheme, "devices.count": 100, "devices.samples": 1, "rounds": 7, "run.threads": 1}
+    flat |= {"run.memory_map_above": 10**6} | ({"receiver.learn_from": 2} if scheme == "tsa_ga" else {})
+    config = load_config(None, flat)
+    tracemalloc.start()  # which does not see what is in files
+    parts = assemble(config, Own(dataset=arrays))
+    for _ in runner.steps(parts, runner.start(parts)):
+        pass
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak / 1.6 < parts.needs.memory < 1.6 * peak
+    assert parts.needs.disk == 4 * 4 * 100 * 16_010
+    assert "on disk for error memories" in str(parts.needs)
 
 
 def test_memory_that_runs_out_is_a_sentence_and_the_run_goes_on_later(folder, tmp_path, monkeypatch):

@@ -29,6 +29,8 @@ altair = pytest.importorskip("altair")
 from airfeel.experiments.report import page  # noqa: E402
 from airfeel.experiments.report.exhibits import Exhibit, Table, show_experiment  # noqa: E402
 from airfeel.experiments.report.finals import accuracy_table, gap_table, mean_gap_table  # noqa: E402
+from airfeel.experiments.report.measures import nmse_db  # noqa: E402
+from airfeel.experiments.report.receptions import overview_table, reception_table  # noqa: E402
 from airfeel.experiments.report.report import summary_table, write_report  # noqa: E402
 from airfeel.experiments.report.tables import text_table  # noqa: E402
 
@@ -46,7 +48,10 @@ def add_run(out, scheme, seed, finish=True, **settings):
             facts = dict.fromkeys(field.name for field in dataclasses.fields(Record))
             facts |= {"round": round, "loss": 1 / round, "symbols": 785 * round}
             facts["accuracy"] = accuracy(seed, round) if round % 2 == 0 else None
-            facts["nmse_db"] = None if scheme == "error_free" else -float(round)
+            if scheme != "error_free":
+                ended = {3: "diverged", 5: "iteration limit", 6: "iteration limit"}
+                facts |= {"nmse_db": -float(round), "cumulative_nmse_db": -2.0 * round}
+                facts["status"] = ended.get(round, "converged")
             folder.append(Record(**facts).to_json(), round, 0.0)
         if finish:
             folder.finish({})
@@ -188,8 +193,10 @@ def test_a_folder_without_runs_is_one_sentence(tmp_path):
 def test_table_shows_the_last_round(results):
     rows = summary_table(group_runs(read_runs(ResultsFolder(results))[0]))
     half = stats.t.ppf(0.975, 2) * 0.01 / 3**0.5
-    assert rows[1] == ["error_free", "3", "12", f"0.7500 ± {half:.4f}", "0.0833 ± 0.0000", "-", "9,420"]
-    assert rows[2][5] == "-12.0 ± 0.0"
+    assert rows[0][5:9] == ["NMSE (dB)", "cumulative NMSE (dB)", "diverged", "at the limit"]
+    none = ["-"] * 4
+    assert rows[1] == ["error_free", "3", "12", f"0.7500 ± {half:.4f}", "0.0833 ± 0.0000", *none, "9,420"]
+    assert rows[2][5:9] == ["-12.0 ± 0.0", "-24.0 ± 0.0", "3", "6"]
     lines = text_table(rows).splitlines()
     assert len({len(line) for line in lines}) == 1
 
@@ -197,7 +204,8 @@ def test_table_shows_the_last_round(results):
 def test_files_are_written_and_are_what_they_claim(results):
     report = write_report(results)
     assert sorted(p.name for p in report.images) == [
-        "accuracy.png", "accuracy.svg", "loss.png", "loss.svg", "nmse.png", "nmse.svg",
+        "accuracy.png", "accuracy.svg", "cumulative-nmse.png", "cumulative-nmse.svg",
+        "loss.png", "loss.svg", "nmse.png", "nmse.svg",
     ]  # fmt: skip
     for path in report.images:
         if path.suffix == ".png":
@@ -205,7 +213,7 @@ def test_files_are_written_and_are_what_they_claim(results):
         else:
             text = " ".join(ElementTree.parse(path).getroot().itertext())
             assert "tsa_ga" in text
-            assert ("error_free" in text) == (path.stem != "nmse")
+            assert ("error_free" in text) == (not path.stem.endswith("nmse"))
     again = write_report(results)
     assert again.page.read_bytes() == report.page.read_bytes()
 
@@ -292,6 +300,35 @@ def test_the_mean_gap_is_taken_over_the_variants_all_curves_share(tmp_path):
     assert mean_gap_table(fakes.collected(sweep(), tmp_path)) == []  # one curve has a single variant
 
 
+def test_errors_of_rounds_and_of_their_sum_and_rounds_that_did_not_settle(tmp_path):
+    experiment = sweep(("error_free", "common_k", "tsa_ga", "a_dsgd")).shortened(rounds=30)
+    fakes.write_experiment(experiment, tmp_path)
+    collected = fakes.collected(experiment, tmp_path)
+    heading, *rows = reception_table(collected)
+    counted = ["diverged", "at the limit", "of rounds"]
+    assert heading == ["curve", "variant", "NMSE (dB)", "cumulative NMSE (dB)", *counted]
+    found = {row[0]: row[2:] for row in rows if row[1] == "s/N = 0.1"}
+    assert found["error-free"] == ["-"] * 5
+    assert found["common-k"][1:] == ["-26.9 ± 0.0", "-", "-", "-"]  # a radio, but no receiver
+    assert found["tsa-ga"][1:] == ["-26.6 ± 0.0", "0", "0", "90"]
+    assert found["a-dsgd"][2:] == ["9", "9", "90"]
+    line = collected.line("tsa-ga", "s/N = 0.1")
+    assert found["tsa-ga"][0] == interval(0, [nmse_db(line, seed) for seed in range(3)]).words(".1f")
+    exhibit = show_experiment(collected)
+    (shown,) = [table for table in exhibit.tables if table.title == "Recovery"]
+    assert shown.rows == [heading, *rows] and "errors that cancel from round to round" in shown.note
+    finals = [cell for row in accuracy_table(collected)[1:] for cell in row[1:]]
+    assert [row[2] for row in overview_table(collected)[1:]] == finals
+
+
+def test_what_nobody_recovered_has_no_table(tmp_path):
+    experiment = sweep(("error_free",))
+    fakes.write_experiment(experiment, tmp_path)
+    collected = fakes.collected(experiment, tmp_path)
+    assert reception_table(collected) == []
+    assert overview_table(collected)[0] == ["curve", "variant", "accuracy (%)"]
+
+
 def test_many_variants_become_rows(tmp_path):
     experiment = sweep(ratios=(0.05, 0.1, 0.2, 0.3, 0.4, 0.5))
     fakes.write_experiment(experiment, tmp_path)
@@ -338,7 +375,8 @@ def test_the_page_has_everything_about_the_experiments(campaign):
         assert (text in html) == (text != "0.5 × uplink.ratio")
     assert str(campaign) not in html
     assert {path.name for path in report.images if path.suffix == ".png"} == {
-        "fig5a.png", "sweep.png", "error.png", "accuracy.png", "nmse.png", "loss.png",
+        "fig5a.png", "sweep.png", "error.png",
+        "accuracy.png", "nmse.png", "cumulative-nmse.png", "loss.png",
     }  # fmt: skip
     assert report.page.stat().st_size < 2e6
 

@@ -13,6 +13,7 @@ import tomllib
 
 import pytest
 
+import fakes
 import small
 from airfeel.cli import main
 from airfeel.config import load_config
@@ -71,13 +72,39 @@ def test_a_run_leaves_a_complete_folder_and_prints_it(finished):
     assert "rounds/s" in process.stderr
 
 
+def test_rounds_that_did_not_settle_are_counted(data, tmp_path):
+    """With one iteration allowed every round ends at the limit; summing coordinates has no iterations."""
+    ended = small.call(small.command(data, tmp_path, rounds=4, receiver__max_iterations=1))
+    (folder,) = (tmp_path / "runs").iterdir()
+    summary = json.loads((folder / "summary.json").read_text())
+    statuses = [json.loads(line)["status"] for line in records(folder).splitlines()]
+    assert statuses == ["iteration limit"] * 4
+    assert (summary["rounds_diverged"], summary["rounds_at_limit"]) == (0, 4)
+    total = f"cumulative NMSE {summary['cumulative_nmse_db']:.1f} dB"
+    assert f"{total}, rounds that diverged 0, at the iteration limit 4" in ended.stderr
+    plain = small.call(small.command(data, tmp_path, rounds=4, scheme="common_k"))
+    assert "cumulative NMSE" in plain.stderr and "limit" not in plain.stderr
+
+
+def test_a_run_that_counted_nothing_is_still_read(data, tmp_path):
+    words = small.command(data, tmp_path, rounds=3)
+    assert small.call(words).returncode == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    summary = json.loads((folder / "summary.json").read_text())
+    kept = {key: value for key, value in summary.items() if key not in ("rounds_diverged", "rounds_at_limit")}
+    (folder / "summary.json").write_text(json.dumps(kept))
+    fakes.seal(folder)
+    again = small.call(words)
+    assert again.returncode == 0 and "not repeated" in again.stderr and "limit" not in again.stderr
+
+
 def test_the_table_over_all_runs(finished):
     out, _ = finished
     with (out / "results.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 20
     expected = ["experiment", "scheme", "seed", "round", "accuracy", "loss", "nmse_db", "symbols", "energy"]
-    assert list(rows[0])[:9] == expected
+    assert list(rows[0])[:11] == [*expected, "cumulative_nmse_db", "status"]
     assert [int(row["round"]) for row in rows] == list(range(1, 21))
     assert all(row["scheme"] == "tsa_ga" and float(row["nmse_db"]) < 10 for row in rows)
 
@@ -263,8 +290,10 @@ def test_config_prints_toml_on_stdout_and_the_classes_on_stderr(data, tmp_path):
     path.write_text(process.stdout)
     assert load_config(path).template() == process.stdout
     table = process.stderr.splitlines()
-    assert table[-4].split()[:2] == ["device", "K_m"]
-    assert [line.count(".") for line in table[-3:]] == [small.CLASSES - 2] * 3
+    assert "600 training and 200 test samples of shape (8, 8), uint8; 4 classes" in process.stderr
+    assert table[-5].split()[:2] == ["device", "K_m"]
+    assert [line.count(".") for line in table[-4:-1]] == [small.CLASSES - 2] * 3
+    assert table[-1].startswith("devices share ")
     quiet = small.call([*words, "--quiet"])
     assert (quiet.stdout, quiet.stderr) == (process.stdout, "")
 

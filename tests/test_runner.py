@@ -1,5 +1,6 @@
 """A run that is stopped, damaged and continued ends with the same bytes as one nobody touched."""
 
+import re
 from dataclasses import dataclass, replace
 
 import pytest
@@ -113,7 +114,10 @@ def test_a_run_with_a_part_of_one_s_own_goes_on_from_its_state(config, tmp_path,
     execute(config, tmp_path / "parts", stop=stop_after(7))
     heard = Heard()
     ended = execute(config, tmp_path / "parts", progress=heard)
-    assert (heard.done, heard.notes) == (7, ["continuing after round 7"])
+    assert (heard.done, heard.notes[0]) == (7, "continuing after round 7")
+    assert "600 training and 200 test samples of shape (8, 8), uint8; 4 classes" in heard.notes[1]
+    assert heard.notes[2].startswith("devices share samples: ")
+    assert re.fullmatch(r"the run takes about [\d.]+ MB of memory", heard.notes[3])
     assert (ended.folder / "rounds.jsonl").read_bytes() == (whole.folder / "rounds.jsonl").read_bytes()
     # Without that part, nobody vouches for the class that the checkpoint names.
     monkeypatch.undo()

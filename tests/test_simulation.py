@@ -22,6 +22,7 @@ from airfeel.simulation.records import make_record
 
 DATA = small.arrays()
 SIZE = (small.SIDE**2 + 1) * small.CLASSES
+NEEDED = {"d_dsgd": {"channel__noise_var": 0.1}}  # what a scheme cannot do without on so small a model
 
 
 def configure(**settings):
@@ -35,7 +36,7 @@ def records_of(**settings):
 
 @pytest.mark.parametrize("scheme", SCHEMES.names())
 def test_every_scheme_runs_and_records_what_it_used(scheme):
-    records = records_of(scheme=scheme, receiver__learn_from=3)
+    records = records_of(scheme=scheme, receiver__learn_from=3, **NEEDED.get(scheme, {}))
     assert [record.round for record in records] == [1, 2, 3, 4, 5, 6]
     part = SCHEMES.get(scheme).target
     radio = part.uses_radio
@@ -72,7 +73,7 @@ def test_every_scheme_runs_and_records_what_it_used(scheme):
     ids=["fading", "participation", "adam", "spread", "classes", "dirichlet"],
 )
 def test_every_scheme_works_with_every_part(scheme, setting):
-    records = records_of(scheme=scheme, rounds=4, **setting)
+    records = records_of(scheme=scheme, rounds=4, **NEEDED.get(scheme, {}), **setting)
     assert [record.round for record in records] == [1, 2, 3, 4]
     assert all(record.energy <= 500.0 * record.round * (1 + 1e-9) for record in records)
     assert all(math.isfinite(record.loss) for record in records)
@@ -185,9 +186,8 @@ def test_schemes_of_the_paper_have_the_paper_s_receiver_unless_told_otherwise(sc
 
 @pytest.mark.parametrize("scheme", SCHEMES.names())
 def test_a_run_continued_from_a_saved_state_gives_the_same_records(scheme, tmp_path):
-    parts = assemble(
-        configure(scheme=scheme, receiver__learn_from=3, server__momentum=0.5), Own(dataset=DATA)
-    )
+    settings = {"receiver__learn_from": 3, "server__momentum": 0.5} | NEEDED.get(scheme, {})
+    parts = assemble(configure(scheme=scheme, **settings), Own(dataset=DATA))
     whole = list(steps(parts, start(parts)))
     for step in whole[:-1]:
         checkpoint.save(tmp_path / "state.npz", step.state, {})
@@ -196,7 +196,7 @@ def test_a_run_continued_from_a_saved_state_gives_the_same_records(scheme, tmp_p
         assert rest == [later.record.to_json() for later in whole[step.record.round :]]
 
 
-@pytest.mark.parametrize("scheme", ["tsa_ga", "a_dsgd", "common_k", "error_free"])
+@pytest.mark.parametrize("scheme", ["tsa_ga", "a_dsgd", "common_k", "low_rank", "error_free"])
 def test_the_number_of_threads_changes_no_byte(scheme):
     one, four = (
         [record.to_json() for record in records_of(scheme=scheme, run__threads=threads)] for threads in (1, 4)
@@ -304,7 +304,7 @@ def test_the_network_trains_and_continues_from_a_saved_state(tmp_path):
 
 
 def test_arrays_that_do_not_belong_together_are_refused_at_once():
-    with pytest.raises(ValueError, match=r"dataset has parts of lengths \[600, 600, 200, 199\]"):
+    with pytest.raises(ValueError, match=r"len\(test_labels\) = 199: must be the number of test_inputs, 200"):
         train(configure(), dataset=(*DATA[:3], DATA[3][:-1]))
     with pytest.raises(ValueError, match="devices.samples = 5000: must be at most 600"):
         train(configure(devices__samples=5000), dataset=DATA)

@@ -17,10 +17,10 @@ import stat
 import tomllib
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -183,12 +183,20 @@ def read_arrays(
     most
         Bytes of all arrays together; None: those of the file, which is right where nothing is compressed.
     """
-    content = source if isinstance(source, bytes) else read_bytes(source)
-    path = name or ("archive" if isinstance(source, bytes) else os.fspath(source))
+    if not isinstance(source, bytes):
+        with opened(source) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > memory():
+                raise refuse(source, f"is larger than {memory()} bytes, which it cannot be")
+            return _read_archive(file, size, most, name or os.fspath(source))
+    return _read_archive(io.BytesIO(source), len(source), most, name or "archive")
+
+
+def _read_archive(file: io.BufferedIOBase, size: int, most: int | None, path: str) -> dict[str, NDArray[Any]]:
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
-            if sum(member.file_size for member in members) > (len(content) if most is None else most):
+            if sum(member.file_size for member in members) > (size if most is None else most):
                 raise refuse(path, "promises more bytes than it can hold")
             return {member.filename.removesuffix(".npy"): _array(archive, member) for member in members}
     except Unreadable:
@@ -197,20 +205,40 @@ def read_arrays(
         raise refuse(path, f"is no whole archive of arrays ({str(error) or type(error).__name__})") from None
 
 
+def map_array(path: str | os.PathLike[str]) -> NDArray[Any]:
+    """Return the array of an ``.npy`` file as a read-only memory map, if its header tells what is there."""
+    with opened(path) as file:
+        try:
+            shape, fortran, dtype = _header(file, os.fstat(file.fileno()).st_size, "it")
+            if dtype.hasobject:
+                raise ValueError("it holds objects")
+            order: Any = "F" if fortran else "C"
+            return np.memmap(file, dtype, "r", file.tell(), shape, order)
+        except Exception as error:  # the reader of headers has many ways to stumble
+            reason = str(error) or type(error).__name__
+            raise refuse(path, f"is no whole array ({reason})") from None
+
+
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
     """Return one array of an archive if its header promises what is there."""
     with archive.open(member) as stream:
-        version = npy.read_magic(stream)
-        if version not in ((1, 0), (2, 0)):
-            raise ValueError(f"{member.filename} has an unknown version")
-        read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, _, dtype = read_header(stream)
-        entries, there = math.prod(map(int, shape)), member.file_size - stream.tell()
-    promised = entries * dtype.itemsize
-    if promised != there or min(shape, default=0) < 0 or (entries and not dtype.itemsize):
-        raise ValueError(f"{member.filename} promises {promised} bytes and has {there}")
+        _header(stream, member.file_size, member.filename)
     with archive.open(member) as stream:
         return np.asarray(npy.read_array(stream, allow_pickle=False))
+
+
+def _header(stream: IO[bytes], size: int, name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, order and type of the array in a stream of ``size`` bytes, which must be all of it."""
+    version = npy.read_magic(stream)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"{name} has an unknown version")
+    read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, fortran, dtype = read_header(stream)
+    entries, there = math.prod(map(int, shape)), size - stream.tell()
+    promised = entries * dtype.itemsize
+    if promised != there or min(shape, default=0) < 0 or (entries and not dtype.itemsize):
+        raise ValueError(f"{name} promises {promised} bytes and has {there}")
+    return shape, fortran, dtype
 
 
 def memory() -> int:
@@ -221,23 +249,50 @@ def memory() -> int:
 # --- writing -----------------------------------------------------------------------------------------------
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace ``path`` by ``data``: after a crash the old or the new content is there, whole.
+def write_atomically(path: Path, data: bytes, *more: bytes) -> None:
+    """Replace ``path`` by ``data`` (and ``more``): after a crash the old or the new content is there, whole.
 
     A link in the place of ``path`` is itself replaced, and nobody can guess the name that is written first.
+    That file is locked until it has its final name, so that :func:`remove_abandoned` leaves it alone.
     """
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(_TOKEN_BYTES)}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        with os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:
-            file.write(data)
+        with created(temporary) as file:
+            if not _alone(file):  # somebody took it for abandoned in the moment before it was locked
+                return write_atomically(path, data, *more)
+            for part in (data, *more):
+                file.write(part)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+            os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def created(path: Path, access: int = os.O_WRONLY, mode: int = 0o666) -> io.BufferedWriter:
+    """Open a file that was not there before, neither as a link."""
+    flags = access | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags, mode), "wb")
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove what killed processes left of the files they were writing in ``folder``.
+
+    Whoever is still writing holds a lock, which the system drops when the process ends, however it ends.
+    """
+    for path in folder.glob(f"*.{'[0-9a-f]' * 2 * _TOKEN_BYTES}.tmp"):
+        with suppress(OSError), _own(path, os.O_RDWR) as file:  # in use, gone meanwhile, or not our file
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
+
+
+def _alone(file: io.BufferedWriter) -> bool:
+    """Lock a file that was just made; False where it was removed before."""
+    with suppress(OSError):  # some network file systems know no locks
+        fcntl.flock(file, fcntl.LOCK_EX)
+    return os.fstat(file.fileno()).st_nlink > 0
 
 
 def append_line(path: Path, line: str) -> None:

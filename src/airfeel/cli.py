@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
@@ -74,20 +75,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _call(app.meta, sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except SystemExit as end:
+        if not isinstance(end.__context__, BrokenPipeError):  # rich's answer to the same
+            raise
         return 0
     except KeyboardInterrupt as interrupt:
-        print(f"airfeel: {interrupt}" if interrupt.args else "airfeel: interrupted", file=sys.stderr)
+        _say(interrupt if interrupt.args else "interrupted")
         return 130
     except FailedRuns as error:
-        print(f"airfeel: {error}", file=sys.stderr)
+        _say(error)
         return 1
     except MemoryError as error:
-        print(f"airfeel: not enough memory: {error or 'nothing is left'}", file=sys.stderr)
+        _say(f"not enough memory: {error or 'nothing is left'}")
         return 2
     except (CycloptsError, ValueError, OSError, ImportError, DataError, RunError) as error:
         if os.environ.get("AIRFEEL_DEBUG"):
             raise
-        print(f"airfeel: {error}", file=sys.stderr)
+        _say(error)
         return 2
     return 0
+
+
+def _say(what: object) -> None:
+    """Print the last words to stderr; where nobody reads them, the exit code still tells."""
+    with suppress(OSError):
+        print(f"airfeel: {what}", file=sys.stderr)

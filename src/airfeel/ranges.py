@@ -3,9 +3,9 @@
 Quantities with a unit keep inside sixty orders of magnitude: products of a few of them stay finite.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 SMALLEST, LARGEST = 1e-30, 1e30
 MOST = 10**15
@@ -15,3 +15,18 @@ NonNegative = Annotated[float, Field(ge=0, le=LARGEST)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1, le=MOST)]
+
+
+def _sizes(value: Any) -> tuple[int, ...]:
+    """Accept a list of whole numbers >= 1; anything else is refused by the rule of its field."""
+    whole = isinstance(value, list | tuple) and all(type(n) is int and 1 <= n <= MOST for n in value)
+    if not whole:
+        raise ValueError("not a list of sizes")
+    return tuple(value)
+
+
+Sizes = Annotated[
+    tuple[int, ...],
+    BeforeValidator(_sizes),
+    Field(json_schema_extra={"rule": "must be a list of whole numbers >= 1, such as [100, 50]"}),
+]

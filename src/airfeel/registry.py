@@ -1,7 +1,7 @@
 """Parts by name: one registry for each seam, open to other packages and to ``package.module:Name``.
 
-A part is a class (best a frozen dataclass, whose fields are its options) or a function (whose keyword
-arguments are). Built-in parts register themselves where they are defined; another package names its own in an
+A part is a class (best a frozen dataclass, whose fields are its options) or a function (whose arguments with
+a default are). Built-in parts register themselves where they are defined; another package names its own in an
 entry point of the registry's group; and any importable object can be named as ``package.module:Name``.
 
 >>> registry = Registry("scheme", "airfeel.schemes", ("airfeel.schemes",))
@@ -68,6 +68,11 @@ class Part:
         """Raised by the part whenever unchanged options give other results; enters a run's hash from 2 on."""
         return int(getattr(self.target, "revision", 1))
 
+    @property
+    def tuned(self) -> Mapping[str, Any]:
+        """The part's preset: values by dotted key, for a configuration that does not give others."""
+        return getattr(self.target, "tuned", {})
+
     @cached_property
     def options(self) -> tuple[Option, ...]:
         """What the part reads, in its own order."""
@@ -78,8 +83,12 @@ class Part:
         return {option.name: option.default for option in self.options if option.default is not REQUIRED}
 
     def build(self, options: Mapping[str, Any]) -> Any:
-        """Return the part with these options: an instance of its class, or its function with them bound."""
-        return self.target(**options) if isinstance(self.target, type) else partial(self.target, **options)
+        """Return the part with these options: an instance of its class, or its function with them bound.
+
+        The class of a ``torch.nn.Module`` is taken for a function: modules are built again and again.
+        """
+        instance = isinstance(self.target, type) and not _is_module_class(self.target)
+        return self.target(**options) if instance else partial(self.target, **options)
 
     def complete(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the defaults that follow from other options, where the part has a method ``complete``."""
@@ -248,9 +257,17 @@ def _options(target: Any) -> Iterator[Option]:
                 yield Option(field.name, hints[field.name], default, text, facts.get("section", ""))
         return
     for name, parameter in inspect.signature(target).parameters.items():
-        if parameter.kind is parameter.KEYWORD_ONLY:
+        optional = (
+            parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.default is not parameter.empty
+        )
+        if optional or parameter.kind is parameter.KEYWORD_ONLY:
             default = REQUIRED if parameter.default is parameter.empty else parameter.default
             yield Option(name, hints.get(name, Any), default, _help(hints.get(name)))
+
+
+def _is_module_class(target: type) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and issubclass(target, torch.nn.Module)
 
 
 def _annotated(target: Any) -> Any:

@@ -1,17 +1,17 @@
 """Many runs at once: skipped when complete, resumed when not, and the others go on when one fails."""
 
-import contextlib
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 
 import small
 from experiments.sweeps import finished, interrupt, sweep, write_sweep
+from processes import until, until_gone, workers_of
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +54,21 @@ def test_a_finished_sweep_is_not_repeated(done):
     assert finished(out) == before
     assert "12 of 12 runs are finished already" in ended.stderr
     assert "0 runs computed, 12 were finished before" in ended.stderr
+    the_terminal_shows_what_came_out(ended.stderr, out)
+
+
+def the_terminal_shows_what_came_out(text, out):
+    """One line per scheme and variant: accuracy, both errors, and the rounds that did not settle."""
+    lines = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
+    names = ["accuracy (%)", "NMSE (dB)", "cumulative NMSE (dB)", "diverged", "at the limit", "of rounds"]
+    start = lines.index(["curve", "variant", *names])
+    found = {(line[0], line[1]): line[2:] for line in lines[start + 1 : start + 7]}
+    assert len(found) == 6 and found["common_k", "uplink.ratio = 0.3"][3:] == ["-"] * 3
+    runs = [path.parent for path in out.glob("runs/a_dsgd-*/summary.json")]
+    runs = [run for run in runs if "ratio = 0.3" in (run / "config.toml").read_text()]
+    ended = [json.loads(line)["status"] for run in runs for line in (run / "rounds.jsonl").open()]
+    counts = [ended.count("diverged"), ended.count("iteration limit"), 120 - ended.count("silent")]
+    assert found["a_dsgd", "uplink.ratio = 0.3"][3:] == list(map(str, counts))
 
 
 def test_a_single_run_in_the_same_folder_keeps_the_table(done):
@@ -83,29 +98,6 @@ def start(path, out):
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def until(condition, process, seconds=60):
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < limit
-        time.sleep(0.005)
-
-
-def workers_of(process):
-    """Return the process ids of a campaign's workers."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # ended meanwhile
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == process.pid and b"spawn_main" in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-    return found
-
-
-def gone(pid):
-    return not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes()
-
-
 def test_a_killed_sweep_runs_only_what_is_missing(done, tmp_path):
     path, _, results = done
     process = start(path, tmp_path)
@@ -114,10 +106,7 @@ def test_a_killed_sweep_runs_only_what_is_missing(done, tmp_path):
     assert len(workers) == 2
     process.kill()
     process.wait()
-    limit = time.monotonic() + 60
-    while not all(gone(pid) for pid in workers):  # no orphan that holds the lock of a run
-        assert time.monotonic() < limit
-        time.sleep(0.02)
+    until_gone(workers)  # no orphan that holds the lock of a run
     before = finished(tmp_path)
     assert 3 <= len(before) < 12
     assert sweep(path, tmp_path).returncode == 0

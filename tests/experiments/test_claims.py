@@ -1,5 +1,6 @@
 """The paper's claims: they refer to what is shipped, and clear results get the right verdict."""
 
+import html
 import json
 import math
 from types import SimpleNamespace
@@ -10,7 +11,8 @@ from scipy import stats
 import fakes
 from airfeel.experiments.campaigns.collect import Collected, Line
 from airfeel.experiments.campaigns.plan import Experiment, shipped
-from airfeel.experiments.report import claims, measures
+from airfeel.experiments.report import claim_rules, measures
+from airfeel.experiments.report.claim_rules import Claim, comparisons, in_words, shipped_claims
 from airfeel.experiments.report.claims import (
     INCOMPLETE,
     NOT_REPRODUCED,
@@ -18,15 +20,15 @@ from airfeel.experiments.report.claims import (
     REPRODUCED,
     SINGLE_SEED,
     UNDECIDED,
-    Claim,
     claims_table,
-    comparisons,
-    in_words,
+    corrected,
     judge,
     judge_claim,
-    shipped_claims,
     to_json,
 )
+from airfeel.experiments.report.claims_html import claims_section, score
+from airfeel.experiments.report.evidence import chance_inside, chance_outside, holm
+from airfeel.experiments.report.means import interval
 
 ROUNDS = 30
 CLAIMS = {claim.number: claim for claim in shipped_claims()}
@@ -49,13 +51,17 @@ def line_of(curve, rows):
     return Line(curve, "", {seed: fakes.finished(of_seed) for seed, of_seed in rows.items()})
 
 
-def results(experiment, levels, folder=None):
-    """Return an experiment with a list of accuracies, one per seed, by curve and variant."""
+def results(experiment, levels, folder=None, planned=0):
+    """Return an experiment with a list of accuracies, one per seed, by curve and variant.
+
+    It plans as many seeds as the longest list has, or more.
+    """
     lines = [
         Line(curve, variant, {seed: fakes.finished(course(of), folder) for seed, of in enumerate(of_seeds)})
         for (curve, variant), of_seeds in levels.items()
     ]
-    return {experiment: Collected(Experiment(name=experiment, title="made up"), lines, 0)}
+    seeds = range(max(planned, *map(len, levels.values())))
+    return {experiment: Collected(Experiment(name=experiment, title="made up", seeds=[*seeds]), lines, 0)}
 
 
 def one_claim(**rule):
@@ -78,7 +84,7 @@ def test_numbers_are_unique_and_the_texts_complete():
 
 def all_places():
     for claim in CLAIMS.values():
-        for rule in (*claim.rules, *map(claims.against_strong_rival, claim.rules)):
+        for rule in (*claim.rules, *map(claim_rules.against_strong_rival, claim.rules)):
             yield from (place for c in comparisons(rule) for _, place in c.terms)
 
 
@@ -91,7 +97,7 @@ def test_every_curve_and_variant_exists_in_its_experiment(name):
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: str(claim.number))
 def test_every_rule_says_what_it_computes(claim):
     for rule in claim.rules:
-        found, (low, high) = comparisons(rule), claims.claimed_range(rule)
+        found, (low, high) = comparisons(rule), claim_rules.claimed_range(rule)
         assert found and low < high and (math.isfinite(low) or math.isfinite(high))
         text = in_words(rule)
         for limit in (low, high):
@@ -153,24 +159,50 @@ def test_losing_less(lost_a, lost_b, expected):
 )
 def test_exponent_of_the_time(tmp_path, powers, expected):
     sizes = {"N = 1000": 1000.0, "N = 10000": 10000.0, "N = 100000": 100000.0}
-    lines = []
-    for variant, size in sizes.items():
-        folders = {seed: tmp_path / f"{variant}-{seed}" for seed in range(3)}
-        for seed, folder in folders.items():
-            folder.mkdir()
-            seconds = 1e-6 * size ** powers[seed]
-            rows = [{"round": t, "seconds": seconds * (400 if t == 1 else 4)} for t in (1, 2, 3)]
-            (folder / "timings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        iterations = [{"round": t, "iterations": 4} for t in (1, 2, 3)]
-        lines.append(
-            Line("A", variant, {seed: fakes.finished(iterations, path) for seed, path in folders.items()})
-        )
-    collected = {"e": Collected(Experiment(name="e", title="e"), lines, 0)}
+    collected = timed(tmp_path, sizes, [lambda n, power=power: n**power for power in powers])
     rule = {"kind": "exponent", "measure": "log_seconds", "low": 0.9, "high": 1.3, "sizes": sizes}
     verdict = judge_claim(one_claim(each={"experiment": "e"}, a={"curve": "A"}, **rule), collected)
     assert verdict.outcome == expected
     assert verdict.parts[0].value == pytest.approx(sum(powers) / 3)
-    assert "exponent between 0.9 and 1.3" in verdict.rule
+    assert "from N = 1000 on, A grows as a power of N with an exponent between 0.9 and 1.3" in verdict.rule
+
+
+@pytest.mark.parametrize(
+    ("seconds", "exponent", "expected"),
+    [
+        (lambda n: 4e-9 * n * math.log(n), 1.0, REPRODUCED),
+        (lambda n: 2e-4 + 4e-9 * n * math.log(n), None, REPRODUCED),  # calling it costs something as well
+        (lambda n: 1e-9 * n, None, REPRODUCED),  # less than the bound
+        (lambda n: 1e-9 * n**1.5, None, NOT_REPRODUCED),
+        (lambda n: 1e-9 * n**2, None, NOT_REPRODUCED),
+        (lambda n: 1e-9 * n**1.5 if n > 5e3 else 1.0, None, NOT_REPRODUCED),  # small N decides nothing
+    ],
+)
+def test_the_order_of_the_cost_is_an_upper_bound_for_large_n(tmp_path, seconds, exponent, expected):
+    sizes = {"N = 1,000": 1e3, "N = 10,000": 1e4, "N = 100,000": 1e5, "N = 1,000,000": 1e6}
+    courses = [lambda n, noise=noise: seconds(n) * noise for noise in (0.98, 1.0, 1.03)]
+    collected = timed(tmp_path, sizes, courses, "cost", "TSA-GA")
+    verdict = judge_claim(CLAIMS[20], collected)
+    assert verdict.outcome == expected and len(verdict.parts) == 1
+    assert exponent is None or verdict.parts[0].value == pytest.approx(exponent)
+    assert "from N = 10,000 on, grows as a power of N log N with an exponent below 1.1" in verdict.rule
+
+
+def timed(tmp_path, sizes, courses, name="e", curve="A"):
+    """Return an experiment whose iterations take the seconds that ``courses``, one per seed, make of N."""
+    lines = []
+    for variant, size in sizes.items():
+        folders = {seed: tmp_path / f"{variant}-{seed}" for seed in range(len(courses))}
+        for seed, folder in folders.items():
+            folder.mkdir()
+            seconds = courses[seed](size)
+            rows = [{"round": t, "seconds": seconds * (400 if t == 1 else 4)} for t in (1, 2, 3)]
+            (folder / "timings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        iterations = [{"round": t, "iterations": 4} for t in (1, 2, 3)]
+        lines.append(
+            Line(curve, variant, {seed: fakes.finished(iterations, path) for seed, path in folders.items()})
+        )
+    return {name: Collected(Experiment(name=name, title=name), lines, 0)}
 
 
 def test_numbers_by_hand():
@@ -214,6 +246,7 @@ def test_a_single_seed_decides_nothing():
         ({"B": [10, 80], "C": [20, 99]}, UNDECIDED),
         ({"B": [99, 99], "C": [20, 99]}, NOT_REPRODUCED),
         ({"B": [10, 11]}, INCOMPLETE),
+        ({"B": [10, 99]}, INCOMPLETE),  # B alone would be undecided, but that is not the reason
         ({"B": [99, 99]}, NOT_REPRODUCED),
     ],
 )
@@ -222,6 +255,93 @@ def test_all_parts_must_hold(others, expected):
     levels = {("A", ""): [90, 91]} | {(curve, ""): values for curve, values in others.items()}
     verdict = judge_claim(claim, results("e", levels))
     assert verdict.outcome == expected and len(verdict.parts) == 2
+
+
+@pytest.mark.parametrize(
+    ("levels", "planned", "expected"),
+    [
+        (([80, 90], [81, 80]), 2, UNDECIDED),
+        (([80, 90], [81, 80]), 3, INCOMPLETE),
+        (([80, 90, 85], [81, 80]), 3, INCOMPLETE),
+        (([90], [10]), 1, SINGLE_SEED),
+        (([90], [10]), 3, INCOMPLETE),
+        (([90, 91], [10, 11]), 10, REPRODUCED),  # two seeds are enough
+    ],
+)
+def test_a_verdict_says_when_seeds_are_missing(levels, planned, expected):
+    collected = results("e", {("A", ""): levels[0], ("B", ""): levels[1]}, planned=planned)
+    assert judge_claim(one_claim(**ABOVE), collected).outcome == expected
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, math.inf), (-math.inf, 2.5), (-0.5, 2.5)])
+def test_chances_are_those_of_students_test(low, high):
+    values = [0.4, 1.1, 0.7, 1.9]
+    mean = interval(0, values)
+
+    def beyond(limit, side):
+        return stats.ttest_1samp(values, limit, alternative=side).pvalue if math.isfinite(limit) else 0.0
+
+    expected = max(beyond(low, "greater"), beyond(high, "less"))
+    assert chance_inside(mean, low, high) == pytest.approx(expected)
+    away = [value + 9 for value in values]
+    limits = math.isfinite(low) + math.isfinite(high)
+    if math.isfinite(high):
+        p = stats.ttest_1samp(away, high, alternative="greater").pvalue
+        assert chance_outside(interval(0, away), low, high) == pytest.approx(limits * p)
+    # An interval that just touches a limit has the chance of the interval.
+    assert chance_inside(mean, mean.low, math.inf) == pytest.approx(0.025)
+    assert chance_outside(mean, mean.high, math.inf) == pytest.approx(0.025)
+
+
+def test_holm_by_adjusted_values():
+    """Adjusted values are running maxima of p times the number of those not smaller."""
+    for p in ([0.001, 0.02, 0.04, 0.3], [0.013, 0.013, 0.013], [0.5], [0.06, 0.012, 0.03, 0.0249, 0.0001]):
+        ranked, adjusted = sorted(p), []
+        for place, value in enumerate(ranked):
+            adjusted.append(max([(len(p) - place) * value, *adjusted]))
+        assert holm(p) == [adjusted[ranked.index(value)] <= 0.05 for value in p]
+
+
+def test_verdicts_are_corrected_for_their_number():
+    """Differences of 1, 1.5 and 2 points are clear for one claim (p = 0.035), and not for one of three."""
+
+    def verdict(a, b):
+        return judge_claim(one_claim(**ABOVE), results("e", {("A", ""): a, ("B", ""): b}))
+
+    clear, weak = verdict([90, 91, 92], [10, 11.5, 12]), verdict([81, 82, 83], [80, 80.5, 81])
+    undecided = verdict([80, 90], [81, 80])
+    assert [v.outcome for v in (clear, weak, undecided)] == [REPRODUCED, REPRODUCED, UNDECIDED]
+    assert weak.chance == pytest.approx(stats.ttest_1samp([1, 1.5, 2], 0).pvalue)
+    assert [v.stands for v in corrected([weak])] == [True]
+    assert [v.stands for v in corrected([weak, clear])] == [True, True]
+    assert [v.stands for v in corrected([weak, undecided, clear])] == [False, None, True]
+
+
+def test_chance_of_several_parts():
+    """All parts must hold, so the worst counts; any part may fail, so the best counts, for each part."""
+    claim = one_claim(**ABOVE | {"b": {"curve": ["B", "C"]}})
+    levels = {("A", ""): [90, 91, 92], ("B", ""): [80, 81.2, 82], ("C", ""): [70, 74, 71]}
+    held = judge_claim(claim, results("e", levels))
+    p = [stats.ttest_rel(levels["A", ""], levels[other, ""]).pvalue for other in "BC"]
+    assert held.outcome == REPRODUCED and held.chance == pytest.approx(max(p))
+    levels["B", ""] = [99, 101.5, 102]
+    failed = judge_claim(claim, results("e", levels))
+    p = stats.ttest_rel(levels["A", ""], levels["B", ""]).pvalue
+    assert failed.outcome == NOT_REPRODUCED and failed.chance == pytest.approx(2 * p)
+
+
+def test_the_page_says_how_many_verdicts_stand():
+    levels = {("A-DSGD", "s/N = 0.5"): [80, 81], ("A-DSGD", "s/N = 0.04"): [40, 41]}
+    levels |= {("TSA-GA", "s/N = 0.04"): [80, 85], ("TSA-GA", "s/N = 0.1"): [82, 83.1]}
+    verdicts = judge(results("fig6", levels))
+    text = html.unescape(claims_section(verdicts))
+    stands = [verdict.stands for verdict in verdicts if verdict.stands is not None]
+    said = f"With Holm's correction {sum(stands)} of the {len(stands)} decided verdicts stand."
+    assert sum(stands) and said in text
+    assert "Holm" not in score([verdict for verdict in verdicts if verdict.stands is None])
+    assert "at most 2.5 %" in text and "stands with Holm's correction" in text
+    missing = sum(verdict.outcome == INCOMPLETE for verdict in verdicts)
+    assert f"{missing} not run in full" in score(verdicts)
 
 
 def test_the_stronger_rival_stands_beside():
@@ -247,9 +367,11 @@ def test_table_and_json():
     levels = {("A-DSGD", "s/N = 0.5"): [80, 81], ("A-DSGD", "s/N = 0.04"): [40, 41]}
     verdicts = judge(results("fig6", levels))
     heading, row = claims_table(verdicts)
-    assert len(heading) == len(row) and row[0] == "10" and row[1:3] == [REPRODUCED, INCOMPLETE]
+    assert len(heading) == len(row) and row[0] == "10"
+    assert row[1:4] == [REPRODUCED, "stands", INCOMPLETE]
     (entry,) = json.loads(to_json(verdicts))
     assert entry["outcome"] == REPRODUCED and entry["parts"][0]["value"] == pytest.approx(40)
+    assert entry["parts"][0]["seeds"] == 2 and entry["stands"] is True
     assert entry["mmse_parts"][0]["low"] is None and "nan" not in to_json(verdicts).lower()
 
 

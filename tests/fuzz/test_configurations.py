@@ -13,7 +13,10 @@ from fuzzing import cases, magnitude, share
 DATA = small.arrays(train=60, test=20)
 BASE = {"rounds": 2, "devices.count": 3, "devices.samples": 8, "run.threads": 1, "dataset": "unused"}
 CHOICES = {
-    "scheme": ["tsa_ga", "turbo_cs", "a_dsgd", "common_k", "error_free", "dense", "tsa_ga_tuned"],
+    "scheme": [
+        *("tsa_ga", "turbo_cs", "a_dsgd", "common_k", "error_free", "dense", "tsa_ga_tuned"),
+        *("low_rank", "sign_vote", "d_dsgd"),
+    ],
     "partition.kind": ["iid", "classes", "dirichlet"],
     "channel.kind": ["gaussian", "fading"],
     "uplink.policy": ["equal", "long_term"],

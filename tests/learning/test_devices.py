@@ -179,3 +179,75 @@ def test_workers_hold_blas_to_one_thread_while_they_are_open():
 def test_bad_parameters_are_named(make, name):
     with pytest.raises(ValueError, match=f"{name} = "):
         make()
+
+
+def by_hand(start, batches, rate, momentum, decay):
+    """Return where SGD with momentum and weight decay ends, as PyTorch defines it."""
+    theta, velocity = start, np.zeros_like(start)
+    for batch in batches:
+        velocity = momentum * velocity + EXACT.gradient(theta, batch) + decay * theta
+        theta = theta - rate * velocity
+    return theta
+
+
+@pytest.mark.parametrize(("momentum", "decay"), [(0.9, 0.0), (0.0, 0.1), (0.5, 0.02)])
+@pytest.mark.parametrize("steps", [1, 4])
+def test_momentum_and_weight_decay_send_the_way_gone_over_the_rate(momentum, decay, steps):
+    start = np.random.default_rng(3).standard_normal(EXACT.size)
+    data = devices(EXACT)
+    training = LocalTraining(steps, momentum=momentum, weight_decay=decay)
+    for samples, gradient in zip(data, gradients(EXACT, data, training, theta=start), strict=True):
+        end = by_hand(start, [samples] * steps, 0.3, momentum, decay)
+        np.testing.assert_allclose(start - 0.3 * gradient, end, rtol=0, atol=1e-12)
+
+
+def test_weight_decay_keeps_the_precision_of_the_task():
+    got = gradients(TASK, devices(TASK), LocalTraining(2, momentum=0.5, weight_decay=0.1))
+    assert got.dtype == np.float32
+
+
+@pytest.mark.parametrize(("size", "epochs"), [(3, 1), (4, 3), (5, 2), (10, 2), (None, 3)])
+def test_an_epoch_uses_every_sample_once(size, epochs):
+    samples = [Samples(np.arange(10), np.arange(10))] * 8
+    used = gradients(Counting(), samples, LocalTraining(batch_size=size, epochs=epochs))
+    assert (used == epochs).all()
+
+
+class Recording:
+    """A task that notes the batches it is given."""
+
+    size = 1
+
+    def __init__(self):
+        self.batches = []
+
+    def gradient(self, theta, samples):
+        self.batches.append(tuple(samples.labels))
+        return np.zeros(1)
+
+
+def test_epochs_have_an_order_of_their_own_by_round_and_device():
+    def batches(round, device):
+        task, samples = Recording(), Samples(np.arange(10), np.arange(10))
+        training = LocalTraining(batch_size=4, epochs=2)
+        training.accumulated_gradient(task, np.zeros(1), samples, 0.1, 0, round, device)
+        return task.batches
+
+    first = batches(1, 0)
+    assert [len(batch) for batch in first] == [4, 4, 2, 4, 4, 2]
+    assert first == batches(1, 0)
+    assert len({tuple(first[:3]), tuple(first[3:]), tuple(batches(2, 0)[:3]), tuple(batches(1, 1)[:3])}) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"epochs": 0}, "epochs"),
+        ({"epochs": 2, "steps": 3}, "steps"),
+        ({"momentum": 1.0}, "momentum"),
+        ({"weight_decay": -0.1}, "weight_decay"),
+    ],
+)
+def test_bad_local_training_is_named(options, name):
+    with pytest.raises(ValueError, match=f"{name} = "):
+        LocalTraining(**options)

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -8,6 +10,7 @@ from airfeel.learning.partitions import (
     class_table,
     dirichlet,
     iid,
+    overlap,
     unequal_sizes,
 )
 
@@ -34,10 +37,40 @@ def test_what_every_partition_keeps(draw):
     assert not np.array_equal(parts[0], draw(SIZES, 4)[0])
 
 
-def test_devices_draw_from_the_first_50000_samples():
-    """Section VII; the other 10,000 training samples of MNIST belong to nobody."""
-    (part,) = iid(np.zeros(60_000, int), [50_000], seed=0)
-    np.testing.assert_array_equal(part, np.arange(50_000))
+def test_devices_draw_from_the_pool_or_from_all():
+    (part,) = iid(LABELS, [5000], seed=0, pool=5000)
+    np.testing.assert_array_equal(part, np.arange(5000))
+    (part,) = iid(LABELS, [6000], seed=0)
+    np.testing.assert_array_equal(part, np.arange(6000))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_how_many_samples_devices_share_is_told(seed):
+    """Each of M devices holds a sample with probability p, so the shared ones follow from two binomials."""
+    sentence = overlap(iid(LABELS, [1200] * 5, seed))
+    found = re.fullmatch(r"devices share samples: ([\d.]+) % of the ([\d,]+) that .* more than one", sentence)
+    share, used = float(found[1]) / 100, int(found[2].replace(",", ""))
+    in_use, once = 1 - 0.8**5, 5 * 0.2 * 0.8**4
+    assert used == pytest.approx(6000 * in_use, abs=5 * np.sqrt(6000 * in_use * (1 - in_use)))
+    assert share == pytest.approx(1 - once / in_use, abs=5 * 0.5 / np.sqrt(used))
+
+
+def test_devices_that_share_nothing_are_told_apart():
+    apart = (np.array([0, 4]), np.array([1, 2]))
+    assert overlap(apart) == "devices share no samples: each of the 4 that are in use is held by one"
+    assert "33.3 % of the 3" in overlap((np.array([0, 4]), np.array([1, 4])))
+
+
+def test_the_table_of_targets_has_sizes_and_that_of_many_classes_counts_them():
+    partition = (np.arange(5), np.arange(20, 32))
+    assert class_table(np.linspace(0, 1, 40), partition).splitlines() == [
+        "device  K_m",
+        "     0    5",
+        "     1   12",
+    ]
+    table = class_table(np.arange(1000) // 2, partition)
+    assert table.splitlines()[0].split() == ["device", "K_m", "classes"]
+    assert [line.split() for line in table.splitlines()[1:]] == [["0", "5", "3"], ["1", "12", "6"]]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

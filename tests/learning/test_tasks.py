@@ -37,6 +37,16 @@ def test_gradient_and_loss_are_those_of_the_textbook_formula(l2):
         assert gradient[n] == pytest.approx((loss[0] - loss[1]) / (2 * step), abs=1e-8)
 
 
+def test_the_tensors_are_a_matrix_of_weights_and_a_row_for_each_dark_pixel_has_no_gradient():
+    task = SoftmaxRegression(12, 4)
+    images, labels = digits()
+    assert task.shapes == {"weights": (12, 4), "biases": (4,)}
+    gradient = task.gradient(np.zeros(task.size), task.prepare(images, labels))
+    weights, biases = gradient[:48].reshape(task.shapes["weights"]), gradient[48:]
+    assert biases.shape == task.shapes["biases"] and biases.any()
+    np.testing.assert_array_equal(np.flatnonzero(~weights.any(axis=1)), [4, 5])
+
+
 def test_single_precision_agrees_with_double():
     images, labels = digits()
     theta = np.random.default_rng(1).standard_normal(52)

@@ -5,11 +5,15 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from airfeel.learning.devices import LocalTraining, local_gradients  # noqa: E402
+from airfeel.learning.modules import small_cnn  # noqa: E402
 from airfeel.learning.tasks import SoftmaxRegression  # noqa: E402
-from airfeel.learning.torch_task import TorchTask, small_cnn  # noqa: E402
+from airfeel.learning.torch_task import TorchTask  # noqa: E402
 from airfeel.workers import Workers  # noqa: E402
 
 pytestmark = pytest.mark.torch
+
+
+GREY = (1, 28, 28)
 
 
 def images(count=40, seed=0, size=28, classes=10):
@@ -30,7 +34,7 @@ class Linear(nn.Module):
 
 
 def test_the_linear_model_equals_softmax_regression():
-    task, plain = TorchTask(Linear, flatten=True, chunk=16), SoftmaxRegression(dtype="float64")
+    task, plain = TorchTask(Linear, view=(-1,), chunk=16), SoftmaxRegression(dtype="float64")
     assert task.size == plain.size == 7850
     data, labels = images()
     theta = np.random.default_rng(1).standard_normal(7850)
@@ -43,12 +47,12 @@ def test_the_linear_model_equals_softmax_regression():
 
 
 def test_float_images_are_taken_as_they_are():
-    task, (data, labels) = TorchTask(Linear, flatten=True), images()
+    task, (data, labels) = TorchTask(Linear, view=(-1,)), images()
     assert torch.equal(task.prepare(data / 255, labels).inputs, task.prepare(data, labels).inputs)
 
 
 def test_gradient_of_the_cnn_against_finite_differences():
-    task = TorchTask(lambda: small_cnn().double(), chunk=7)
+    task = TorchTask(lambda: small_cnn().double(), view=GREY, chunk=7)
     samples, theta = task.prepare(*images(20)), task.init(4)
     gradient, rng, step = task.gradient(theta, samples), np.random.default_rng(2), 1e-6
     for _ in range(12):  # directional derivatives touch all 20,466 parameters
@@ -60,14 +64,14 @@ def test_gradient_of_the_cnn_against_finite_differences():
 
 @pytest.mark.parametrize(("size", "classes"), [(28, 10), (9, 3), (32, 47)])
 def test_the_cnn_fits_other_images(size, classes):
-    task = TorchTask(lambda: small_cnn(classes, (size, size)))
+    task = TorchTask(lambda: small_cnn(classes, (size, size)), view=(1, size, size))
     samples = task.prepare(*images(12, size=size, classes=classes))
     assert task.gradient(task.init(0), samples).shape == (task.size,)
 
 
 def test_chunks_only_bound_the_memory():
     data = images(50)
-    whole, parts = TorchTask(Linear, flatten=True, chunk=50), TorchTask(Linear, flatten=True, chunk=13)
+    whole, parts = TorchTask(Linear, view=(-1,), chunk=50), TorchTask(Linear, view=(-1,), chunk=13)
     theta = np.random.default_rng(1).standard_normal(7850)
     np.testing.assert_allclose(
         whole.gradient(theta, whole.prepare(*data)), parts.gradient(theta, parts.prepare(*data)), atol=1e-14
@@ -75,7 +79,7 @@ def test_chunks_only_bound_the_memory():
 
 
 def test_bytes_do_not_depend_on_the_number_of_threads():
-    task = TorchTask(small_cnn, chunk=20)
+    task = TorchTask(small_cnn, view=GREY, chunk=20)
     data = [task.prepare(*images(30, seed=m)) for m in range(6)]
     theta, results = task.init(0), []
     for threads in (1, 3):
@@ -102,7 +106,7 @@ def test_the_cnn_learns():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 200)
     data = (rng.integers(0, 60, (200, 28, 28)) + 150 * (labels[:, None, None] * np.tri(28))).astype(np.uint8)
-    task = TorchTask(small_cnn)
+    task = TorchTask(small_cnn, view=GREY)
     samples, theta = task.prepare(data, labels), task.init(0)
     start = task.evaluate(theta, samples)
     for _ in range(30):
@@ -114,7 +118,7 @@ def test_the_cnn_learns():
 
 def test_any_loss_will_do():
     task = TorchTask(
-        lambda: nn.Linear(784, 10, dtype=torch.float64), nn.functional.multi_margin_loss, flatten=True
+        lambda: nn.Linear(784, 10, dtype=torch.float64), nn.functional.multi_margin_loss, view=(-1,)
     )
     samples, theta = task.prepare(*images()), task.init(0)
     direction = np.random.default_rng(0).standard_normal(task.size)
@@ -137,7 +141,7 @@ def test_modules_that_cannot_be_a_pure_task_are_refused(build, message):
 
 
 def test_dropout_of_zero_is_harmless():
-    assert TorchTask(lambda: nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.0)), flatten=True).size == 15
+    assert TorchTask(lambda: nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.0)), view=(-1,)).size == 15
 
 
 def test_chunk_must_be_positive():

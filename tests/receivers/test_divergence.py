@@ -101,7 +101,7 @@ def test_dense_operator_of_a_user():
 def gradients():
     """Global gradients of softmax regression along a gradient descent on MNIST, largest fifth kept."""
     data = load_dataset("mnist")
-    images, labels = data.train_images[:4000].reshape(4000, -1) / 255.0, data.train_labels[:4000]
+    images, labels = data.train_inputs[:4000].reshape(4000, -1) / 255.0, data.train_labels[:4000]
     weights, found = np.zeros((785, 10)), []
     inputs = np.hstack([images, np.ones((4000, 1))])
     for _ in range(25):

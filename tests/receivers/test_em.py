@@ -192,6 +192,20 @@ def test_passing_over_idle_coefficients_changes_next_to_nothing(monkeypatch):
             assert getattr(few, name) == pytest.approx(getattr(every, name), rel=0.02), name
 
 
+@pytest.mark.parametrize("together", [6_667, 10_000, 20_000])
+def test_a_window_in_parts_is_the_whole_window(together, monkeypatch):
+    """As for large models: what counts are sums over coefficients, so parts of any size give the same."""
+    for seed in (5, 6):
+        chain, window, _, _ = observed_window(Model(activity=0.05, p01=0.01, beta=0.01), 0.01, seed)
+        whole = learn(window, chain)
+        monkeypatch.setattr(em, "TOGETHER", together)
+        parts = learn(window, chain)
+        monkeypatch.undo()
+        monkeypatch.setattr(em, "NEGLIGIBLE", 0.0)
+        for name in ("activity", "p01", "beta", "variance"):
+            assert getattr(parts, name) == pytest.approx(getattr(whole, name), rel=1e-9), name
+
+
 def test_parameters_stay_inside_their_range():
     """Windows that say nothing, or only nonsense, must not push a parameter out of its range."""
     chain = ChainParams(0.9, 0.1, 0.5, 1.0)

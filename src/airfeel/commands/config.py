@@ -5,7 +5,7 @@ import logging
 from airfeel.commands.run import Settings, load
 from airfeel.config import Config
 from airfeel.learning.datasets import is_here
-from airfeel.learning.partitions import class_table
+from airfeel.learning.partitions import class_table, overlap
 from airfeel.simulation.assembly import find_data, make_partition
 
 _log = logging.getLogger("airfeel")
@@ -34,9 +34,10 @@ def _table(config: Config) -> str:
     """Return who holds which classes, or how to find out."""
     if not is_here(config.dataset):
         return f"classes of the devices: shown once the data is here (airfeel data {config.dataset})"
-    labels = find_data(config).train_labels
-    partition = make_partition(config, labels)
-    lines = ["samples of each class on every device", class_table(labels, partition[:_SHOWN])]
+    data = find_data(config)
+    partition = make_partition(config, data)
+    what = "samples of each class on" if data.one_class_each else "samples on"
+    lines = [data.describe(), f"{what} every device", class_table(data.train_labels, partition[:_SHOWN])]
     if len(partition) > _SHOWN:
         lines.append(f"and {len(partition) - _SHOWN} more devices")
-    return "\n".join(lines)
+    return "\n".join([*lines, overlap(partition)])

@@ -1,27 +1,39 @@
 """``airfeel data``: fetch, verify and show the data sets."""
 
-from airfeel.learning.fetch import cache_folder, ensure, is_present
+import logging
+
+from airfeel.learning.datasets import load_dataset
+from airfeel.learning.fetch import cache_folder, is_present
 from airfeel.learning.sources import CATALOGUE
 from airfeel.registry import DATASETS
 
+_log = logging.getLogger("airfeel")
+
 
 def data(name: str = "", /) -> None:
-    """Fetch a data set into the cache folder, or show which ones are there.
+    """Fetch a data set into the cache folder, say what is in one, or show which ones are there.
 
-    Without a name: every data set, whether it is present, and its folder. The cache folder is AIRFEEL_DATA,
-    else XDG_CACHE_HOME/airfeel, else ~/.cache/airfeel. Content is verified by sha256 each time.
+    With the name of a data set that can be fetched: its folder, once it is there; what it holds goes to
+    stderr. With a folder, an npz file or package.module:load: what it holds. Without a name: every data set
+    that can be fetched, whether it is present, and its folder.
+
+    The cache folder is AIRFEEL_DATA, else XDG_CACHE_HOME/airfeel, else ~/.cache/airfeel. Content is verified
+    by sha256 each time.
 
     Example: airfeel data mnist
 
     Parameters
     ----------
     name
-        mnist or fashion-mnist.
+        mnist, fashion-mnist, cifar-10, or data of your own.
     """
+    known = DATASETS.names()  # imports the catalogue
     if name:
-        print(ensure(name))
+        found = load_dataset(name).describe()
+        if name in CATALOGUE:
+            _log.info(found)
+        print(cache_folder() / name if name in CATALOGUE else found)
         return
-    DATASETS.names()  # imports the catalogue
-    for dataset in CATALOGUE.values():
-        status = "present" if is_present(dataset.name) else "absent"
-        print(f"{dataset.name:<14} {status:<8} {cache_folder() / dataset.name}")
+    for dataset in filter(CATALOGUE.get, known):
+        status = "present" if is_present(dataset) else "absent"
+        print(f"{dataset:<14} {status:<8} {cache_folder() / dataset}")

@@ -3,12 +3,13 @@
 import json as encoding
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from airfeel.experiments.runs.files import write_atomically
+from airfeel.experiments.runs.files import remove_abandoned, write_atomically
 from airfeel.experiments.studies.inspection import (
     AggregateStatistics,
     Recorded,
@@ -49,9 +50,11 @@ def inspect(
     facts["verdict"] = verdict(facts)
     folder = run / "inspection" if out is None else out
     folder.mkdir(parents=True, exist_ok=True)
+    remove_abandoned(folder)
     text = encoding.dumps(facts, indent=2)
     write_atomically(folder / "inspection.json", f"{text}\n".encode())
-    print(text if json else f"{table(facts)}\n\n{facts['verdict']}")
+    with suppress(BrokenPipeError):  # a reader that leaves early may still want the figures
+        print(text if json else f"{table(facts)}\n\n{facts['verdict']}", flush=True)
     _draw(folder, recorded, found, recovery)
 
 

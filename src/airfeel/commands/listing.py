@@ -14,7 +14,7 @@ def listing() -> None:
     _print("schemes (scheme = ...)", _summaries(SCHEMES))
     _print("figures of the paper (airfeel reproduce ...)", {name: shipped(name).title for name in PAPER})
     _print("beyond the paper (airfeel reproduce ...)", {name: shipped(name).title for name in BEYOND})
-    _print("data sets (dataset = ..., or a folder of idx files)", _summaries(DATASETS))
+    _print("data sets (dataset = ..., or files of your own)", _summaries(DATASETS))
     _print("channels (channel.kind = ...)", _summaries(CHANNELS))
     _print("models (model.kind = ...)", _summaries(MODELS))
     print("Your own, wherever a name stands: package.module:Name. Options of each: airfeel config.")

@@ -3,6 +3,7 @@
 import json
 import logging
 import textwrap
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -102,7 +103,8 @@ def predict(
     if target_nmse is not None:
         link = _solve(forecast, link, target_nmse, solve, hold)
     promise = forecast.promise(link)
-    print((_as_json if json else _as_text)(plan, link, promise, hold))
+    with suppress(BrokenPipeError):  # a reader that leaves early may still want the figure
+        print((_as_json if json else _as_text)(plan, link, promise, hold), flush=True)
     if figure is not None:
         _draw(forecast, link, figure)
 

@@ -10,8 +10,9 @@ from cyclopts import Parameter
 
 from airfeel.experiments.campaigns import overview
 from airfeel.experiments.campaigns.campaign import FailedRuns, carry_out, without_repeats
+from airfeel.experiments.campaigns.collect import collect
 from airfeel.experiments.campaigns.engines import check_engine
-from airfeel.experiments.campaigns.folder import ResultsFolder, remember_experiment
+from airfeel.experiments.campaigns.folder import Begun, ResultsFolder, remember_experiment
 from airfeel.experiments.campaigns.plan import (
     QUICK_ROUNDS,
     QUICK_SEEDS,
@@ -20,6 +21,8 @@ from airfeel.experiments.campaigns.plan import (
     select,
 )
 from airfeel.experiments.campaigns.results import write_results
+from airfeel.experiments.report.receptions import overview_table
+from airfeel.experiments.report.tables import text_table
 
 _log = logging.getLogger("airfeel")
 
@@ -111,20 +114,33 @@ def _compute(
     # Every mistake in a configuration is found here, before anything is computed.
     planned = [experiment.runs() for experiment in experiments]
     check_engine(engine)
-    for experiment, members in zip(experiments, planned, strict=True):
+    begun = [
         remember_experiment(experiment, out, members)
+        for experiment, members in zip(experiments, planned, strict=True)
+    ]
     runs = without_repeats(run for members in planned for run in members)
     _log.info(f"{', '.join(experiment.name for experiment in experiments)}: {len(runs)} runs in {out}")
     tally = carry_out(runs, out, engine=engine, workers=workers, force=force, overview=overview.choose())
-    table = write_results(ResultsFolder(out))
+    results = ResultsFolder(out)
+    table = write_results(results)
     if tally.stopped:
         raise KeyboardInterrupt("stopped; what was computed is kept, and the same command goes on from there")
+    _tell(results, begun)
     if tally.failures:
         lines = [f"{label}: {error}" for label, error in tally.failures.items()]
         raise FailedRuns("\n".join([f"{len(lines)} of {len(runs)} runs failed", *lines]))
     _log.info(f"{tally.computed} runs computed, {tally.skipped} were finished before")
     _log.info(f"as a page: {shlex.join(['airfeel', 'report', str(out)])}")
     print(table)
+
+
+def _tell(results: ResultsFolder, begun: Sequence[Begun]) -> None:
+    """Say what came out, one line per curve and variant."""
+    if not _log.isEnabledFor(logging.INFO):  # nobody listens, and all runs would be read for it
+        return
+    for one in begun:
+        if rows := overview_table(collect(one, results)):
+            _log.info(f"\n{one.experiment.title}\n{text_table(rows)}\n")
 
 
 def _at_least_one(**counts: int | None) -> None:

@@ -2,9 +2,6 @@
 
 import logging
 import shlex
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,8 +13,11 @@ from airfeel.experiments.campaigns.results import write_results
 from airfeel.experiments.runs import progress
 from airfeel.experiments.runs.rundir import run_path
 from airfeel.experiments.runs.runner import Outcome, execute
+from airfeel.experiments.runs.stopping import stop_asked
 
 _log = logging.getLogger("airfeel")
+
+_SAID = ("accuracy", "mean_nmse_db", "cumulative_nmse_db", "rounds_diverged", "rounds_at_limit")
 
 Settings = Annotated[list[str] | None, Parameter(name="--set", negative=())]
 
@@ -49,7 +49,7 @@ def run(
     """
     loaded = load(config, settings)
     _log.info(f"{loaded.scheme} on {loaded.dataset}, {loaded.rounds} rounds: {run_path(loaded, out)}")
-    with _stop_asked() as stop:
+    with stop_asked(at_once=True) as stop:
         outcome = execute(loaded, out, force=force, progress=progress.choose(), stop=stop)
     if outcome.summary is None:
         again = ["airfeel", "run", *([config] if config else [])]
@@ -71,12 +71,17 @@ def load(config: str, settings: list[str] | None) -> Config:
 def _report(config: Config, outcome: Outcome, table: Path) -> None:
     """Say in one line how the run ended."""
     summary = outcome.summary or {}
-    accuracy, nmse = (summary.get(name) for name in ("accuracy", "mean_nmse_db"))  # lost in a damaged one
+    # Lost in a damaged one; one of version 0.1 counts no rounds.
+    accuracy, nmse, total, diverged, limited = map(summary.get, _SAID)
     words = [f"{config.scheme}: {config.rounds} rounds"]
     if accuracy is not None:
         words.append(f"accuracy {accuracy:.4f}")
     if nmse is not None:
         words.append(f"mean NMSE {nmse:.1f} dB")
+    if total is not None:
+        words.append(f"cumulative NMSE {total:.1f} dB")
+    if diverged is not None and limited is not None:
+        words.append(f"rounds that diverged {diverged}, at the iteration limit {limited}")
     if not outcome.computed:
         words.append("finished before, not repeated (--force computes it again)")
     _log.info(", ".join(words))
@@ -85,21 +90,3 @@ def _report(config: Config, outcome: Outcome, table: Path) -> None:
     _log.info(
         f"table of all runs: {table}; as a page: {shlex.join(['airfeel', 'report', str(table.parent)])}"
     )
-
-
-@contextmanager
-def _stop_asked() -> Iterator[Callable[[], bool]]:
-    """Make the first Ctrl-C (or SIGTERM) a request to stop after the round; a second one interrupts."""
-    asked: list[int] = []
-
-    def ask(number: int, frame: object) -> None:
-        if asked:
-            raise KeyboardInterrupt("interrupted; the same command continues from the last checkpoint")
-        asked.append(number)
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: bool(asked)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -28,6 +28,9 @@ ALWAYS = frozenset(
         *(f"server.{key}" for key in ("schedule", "schedule_every", "schedule_factor")),
     ]
 )
+# In version 0.1 an unset partition.pool meant the first 50,000 samples. It still does for these data sets;
+# for all others it means the whole training set, which is hashed as a revision of that key.
+FIRST_POOL = frozenset(["mnist", "fashion-mnist"])
 
 
 def digest(identity: Mapping[str, Any]) -> str:

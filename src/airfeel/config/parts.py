@@ -43,6 +43,10 @@ SECTIONS: dict[str, type[Section]] = {
 SHARED = frozenset(f"{table}.{name}" for table, base in SECTIONS.items() for name in base.model_fields)
 
 
+# Of these keys a user gives one; a preset then does not give the other.
+_EITHER = {"local_steps": ("local_epochs",), "local_epochs": ("local_steps",)}
+
+
 @dataclass(frozen=True)
 class Chosen:
     """The parts of one configuration."""
@@ -143,6 +147,17 @@ def completed(tree: dict[str, Any], chosen: Chosen) -> None:
             section = tree.setdefault(table, {})
             if isinstance(section, dict):
                 section.setdefault(leaf, value)
+
+
+def preset(tree: dict[str, Any], model: Part) -> None:
+    """Add to a tree the values with which its model trains well, where other ones are not given."""
+    if not _lookup(tree, "model.preset", model.defaults().get("preset", True)):
+        return
+    for key, value in model.tuned.items():
+        table, _, leaf = key.partition(".")
+        section = tree.setdefault(table, {}) if leaf else tree
+        if isinstance(section, dict) and not any(name in section for name in _EITHER.get(leaf, ())):
+            section.setdefault(leaf or key, value)
 
 
 def unread(chosen: Chosen, flat: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:

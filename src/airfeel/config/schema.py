@@ -16,6 +16,7 @@ from airfeel.config.parts import (
     completed,
     key_of,
     part_options,
+    preset,
     section_class,
     unread,
 )
@@ -33,8 +34,8 @@ from airfeel.config.sections import (
 from airfeel.ranges import LARGEST, Count
 from airfeel.registry import Part
 
-# What cannot change a result does not belong to a run's identity.
-_INCIDENTAL = ("name", "run.checkpoint_every", "run.threads")
+# What cannot change a result does not belong to a run's identity; the values of a preset do.
+_INCIDENTAL = ("name", "run.checkpoint_every", "run.threads", "run.memory_map_above", "model.preset")
 # What a scheme that sends nothing through the air does not read.
 _RADIO = ("uplink.ratio", "uplink.power", "uplink.policy", "channel")
 
@@ -53,7 +54,7 @@ class Config(Section):
     scheme: str = "tsa_ga"
     """airfeel list names them all; or package.module:Name"""
     dataset: Annotated[str, Field(min_length=1)] = "mnist"
-    """airfeel list names them all; or a folder of idx files, or package.module:load"""
+    """airfeel list names them all; or a folder, an npz file, or package.module:load"""
     rounds: Count = 300
     """T"""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
@@ -131,7 +132,8 @@ class Config(Section):
         found = {
             key: value
             for key, value in flat.items()
-            if not _covered(key, ignored) and (key in identity.ALWAYS or value != known[key].default)
+            if not _covered(key, ignored)
+            and (key in identity.ALWAYS or value != _as_json(known[key].default))
         }
         return found | self._revisions(found)
 
@@ -195,6 +197,8 @@ class Config(Section):
                 and found[key] != field.default
             ):
                 raised[key] = int(str(extra["revision"]))
+        if self.partition.pool is None and self.dataset not in identity.FIRST_POOL:
+            raised["partition.pool"] = 2
         return {f"revision.{name}": revision for name, revision in raised.items() if revision > 1}
 
     def _other_keys(self) -> dict[str, tuple[Any, str]]:
@@ -228,7 +232,8 @@ def _rebuilt(tree: dict[str, Any]) -> Config:
 
 
 def _complete(tree: dict[str, Any], chosen: Chosen) -> None:
-    """Fill in what other keys decide: lambda = k/N, the server's rate."""
+    """Fill in what other keys decide: the model's preset, lambda = k/N, the server's rate."""
+    preset(tree, chosen.model)
     completed(tree, chosen)
     devices, server = tree.get("devices"), tree.setdefault("server", {})
     rate = devices.get("learning_rate") if isinstance(devices, dict) else None
@@ -243,6 +248,7 @@ def _contradictions(config: Config) -> Iterator[tuple[str, Any, str]]:
         yield "devices.samples", list(samples), f"must have one entry for each of the {count} devices"
     if isinstance(samples, tuple) and spread:
         yield "devices.spread", spread, "must be 0 when devices.samples lists every device's number"
+    yield from _local_training(config)
     kind = config.partition.kind
     yield from _only_with("partition.classes", config.partition.classes, "partition.kind", kind, "classes")
     yield from _only_with("partition.alpha", config.partition.alpha, "partition.kind", kind, "dirichlet")
@@ -256,12 +262,28 @@ def _contradictions(config: Config) -> Iterator[tuple[str, Any, str]]:
         yield "receiver.p01", p01, f"must be <= (1 - activity)/activity = {limit:g}, or p10 > 1"
 
 
+def _local_training(config: Config) -> Iterator[tuple[str, Any, str]]:
+    devices = config.devices
+    if devices.local_epochs is not None and devices.local_steps != 1:
+        yield "devices.local_steps", devices.local_steps, "must not be given with devices.local_epochs"
+    for key in ("schedule_every", "schedule_factor"):
+        default = DeviceKeys.model_fields[key].default
+        if devices.schedule is None and getattr(devices, key) != default:
+            rule = "is only read with devices.schedule; server.schedule has its own"
+            yield f"devices.{key}", getattr(devices, key), rule
+
+
 def _only_with(key: str, value: Any, switch: str, state: str, wanted: str) -> Iterator[tuple[str, Any, str]]:
     """Yield a contradiction if ``key`` is given although nobody reads it, or missing although it is read."""
     if value is not None and state != wanted:
         yield key, value, f"is only read with {switch} = {wanted!r}, but that is {state!r}"
     if value is None and state == wanted:
         yield key, None, f"must be given with {switch} = {wanted!r}"
+
+
+def _as_json(default: Any) -> Any:
+    """Return a default as :meth:`Config._flat` would: JSON knows no tuples."""
+    return list(default) if isinstance(default, tuple) else default
 
 
 def _covered(key: str, prefixes: tuple[str, ...]) -> bool:

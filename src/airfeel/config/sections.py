@@ -9,13 +9,15 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from airfeel.config import mistakes
-from airfeel.ranges import Count, Fraction, Positive
+from airfeel.ranges import Count, Fraction, NonNegative, Positive
 
 Counts = Annotated[
     int | tuple[int, ...],
     BeforeValidator(mistakes.counts),
     Field(json_schema_extra={"rule": "must be a whole number >= 1 or a list of them, one per device"}),
 ]
+
+Rule = Literal["constant", "step", "cosine", "inverse"]  # how a learning rate falls
 
 
 class Section(BaseModel):
@@ -35,12 +37,24 @@ class DeviceKeys(Section):
     """K_m, or a list with one number per device"""
     local_steps: Count = 1
     """E"""
+    local_epochs: Count | None = None
+    """go through all samples so often instead of local_steps"""
     learning_rate: Positive = 0.01
     """eta"""
     spread: Annotated[float, Field(ge=0, le=50)] = 0.0
     """standard deviation of log K_m around samples; 0: all alike"""
     batch_size: Count | None = None
     """samples per local step; unset: all of them"""
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """heavy ball in the local steps of a round"""
+    weight_decay: NonNegative = 0.0
+    """adds weight_decay theta to the gradients of local steps"""
+    schedule: Rule | None = None
+    """of the devices' rate alone; unset: server.schedule"""
+    schedule_every: Count = 100
+    """as server.schedule_every (with devices.schedule)"""
+    schedule_factor: Fraction = 0.1
+    """as server.schedule_factor (with devices.schedule)"""
     participation: Fraction = 1.0
     """share of the devices that is selected in a round"""
     dropout: Annotated[float, Field(ge=0, lt=1, json_schema_extra={"revision": 2})] = 0.0
@@ -56,6 +70,8 @@ class PartitionKeys(Section):
     """chi, classes per device (kind = classes)"""
     alpha: Positive | None = None
     """concentration of the class shares (kind = dirichlet)"""
+    pool: Count | None = None
+    """devices draw from the first so many training samples; unset: all, of MNIST and Fashion-MNIST 50,000"""
 
 
 class ModelKeys(Section):
@@ -65,6 +81,8 @@ class ModelKeys(Section):
     """airfeel list names them all; or package.module:Name"""
     device: Annotated[str, Field(min_length=1)] = "cpu"
     """where PyTorch computes"""
+    preset: bool = True
+    """fill keys that are not given with values that train this model well"""
 
 
 class UplinkKeys(Section):
@@ -98,7 +116,7 @@ class ServerKeys(Section):
     """eta of the update"""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """heavy ball (sgd)"""
-    schedule: Literal["constant", "step", "cosine", "inverse"] = "constant"
+    schedule: Rule = "constant"
     """of both learning rates: constant, step, cosine or inverse"""
     schedule_every: Count = 100
     """rounds per step, or of the fall"""
@@ -115,5 +133,7 @@ class RunKeys(Section):
     """rounds between checkpoints"""
     threads: Annotated[int, Field(ge=1, le=4096)] | None = None
     """unset: one for each core"""
+    memory_map_above: Annotated[int, Field(ge=0, le=10**15)] = 2**28
+    """bytes of all error memories above which they are kept in files, not in memory"""
     record_aggregates: bool = False
     """keep the true aggregates for airfeel inspect"""

@@ -12,11 +12,11 @@ from airfeel.experiments.campaigns.results import write_results
 from airfeel.experiments.runs.progress import Silent, choose
 from airfeel.experiments.runs.reading import read_records
 from airfeel.experiments.runs.runner import execute
-from airfeel.learning.tasks import Task
+from airfeel.learning.fitting import ModelLike
 from airfeel.radio.link import Channel
 from airfeel.schemes.base import Scheme
 from airfeel.simulation import Record
-from airfeel.simulation.assembly import DataLike, Own
+from airfeel.simulation.assembly import DataLike, Own, find_data
 from airfeel.simulation.own import named
 
 _log = logging.getLogger("airfeel")
@@ -39,7 +39,7 @@ def run(
     config: Config,
     *,
     scheme: Scheme[Any] | None = None,
-    task: Task | None = None,
+    task: ModelLike | None = None,
     dataset: DataLike | None = None,
     channel: Channel | None = None,
     out: str | Path = "results",
@@ -51,8 +51,8 @@ def run(
     Parameters
     ----------
     config, scheme, task, dataset, channel
-        As for :func:`airfeel.train`. Parts of your own must be dataclasses at the top of a module: the run is
-        named by their qualified names and options.
+        As for :func:`airfeel.train`. Parts of your own must be dataclasses at the top of a module, a task may
+        also be a function or class there: the run is named by their qualified names and options.
     out
         Results folder, as ``--out`` of ``airfeel run``.
     force
@@ -60,6 +60,8 @@ def run(
     progress
         Show on stderr how far it is.
     """
+    if isinstance(dataset, list | tuple):  # read once: it may be long, or augmented at random
+        dataset = find_data(config, dataset)
     own = Own(scheme, task, dataset, channel)
     config = named(config, own)
     outcome = execute(config, Path(out), own=own, force=force, progress=choose() if progress else Silent())

@@ -1,9 +1,5 @@
-"""Images with labels: the named data sets, folders of idx files, and a user's own arrays."""
+"""Samples with labels: the named data sets, files, functions, and a user's own arrays."""
 
-import gzip
-import io
-import math
-import zlib
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,106 +8,170 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from airfeel import _checks, _files
+from airfeel import _checks
 from airfeel.learning.fetch import ensure, is_present
+from airfeel.learning.readers import read_folder, read_npz
+from airfeel.learning.samples import checked_inputs, checked_labels, gathered
 from airfeel.learning.sources import CATALOGUE, DatasetFiles
 from airfeel.learning.tasks import DataShape
 from airfeel.registry import DATASETS
 
-_STEMS = (
-    "train-images-idx3-ubyte",
-    "train-labels-idx1-ubyte",
-    "t10k-images-idx3-ubyte",
-    "t10k-labels-idx1-ubyte",
-)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dataset:
-    """Training and test images with their labels; the arrays are read-only.
+    """Training and test samples with their labels; the arrays are read-only.
 
-    Images are uint8 of shape (count, height, width), labels are int64 in 0 .. ``classes`` - 1.
+    Inputs have the shape (count, ...): images with channels first or last, vectors, sequences of tokens.
+    Labels are int64 in 0 .. ``classes`` - 1, or the floating targets of a regression, with ``classes`` None;
+    of shape (count,), or (count, ...) where a sample has several.
+    The devices draw from the first ``pool`` training samples unless ``partition.pool`` says otherwise; None
+    stands for all of them.
     """
 
-    train_images: NDArray[np.uint8]
-    train_labels: NDArray[np.int64]
-    test_images: NDArray[np.uint8]
-    test_labels: NDArray[np.int64]
+    train_inputs: NDArray[Any]
+    train_labels: NDArray[Any]
+    test_inputs: NDArray[Any]
+    test_labels: NDArray[Any]
     name: str
-    classes: int
+    classes: int | None
+    pool: int | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one image."""
-        return tuple(self.train_images.shape[1:])
+        """The shape of one sample, as it is stored."""
+        return tuple(self.train_inputs.shape[1:])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the inputs' numbers."""
+        return self.train_inputs.dtype
 
     @classmethod
     def from_arrays(
         cls,
-        train_images: ArrayLike,
+        train_inputs: ArrayLike,
         train_labels: ArrayLike,
-        test_images: ArrayLike,
+        test_inputs: ArrayLike,
         test_labels: ArrayLike,
         *,
         name: str = "arrays",
         classes: int | None = None,
+        pool: int | None = None,
     ) -> "Dataset":
         """Check a user's own arrays and make a data set of them.
 
         Parameters
         ----------
-        train_images, test_images
-            uint8 arrays of shape (count, height, width), both with the same height and width.
+        train_inputs, test_inputs
+            Whole or floating numbers of shape (count, ...), both alike but for the count. Memory maps stay
+            on the disk.
         train_labels, test_labels
-            One whole number per image, from 0 to ``classes`` - 1.
+            Whole numbers from 0 to ``classes`` - 1, one per sample (or several, such as one per token); or
+            floating targets (count, ...) of a regression.
         name
             How records and messages call the data set.
         classes
             Number of classes; the largest label plus one when not given.
+        pool
+            The devices draw from the first so many training samples; from all of them when not given.
 
         >>> import numpy as np
-        >>> images, labels = np.zeros((4, 28, 28), np.uint8), np.array([0, 1, 2, 1])
-        >>> Dataset.from_arrays(images, labels, images[:2], labels[:2]).classes
-        3
+        >>> images, labels = np.zeros((4, 32, 32, 3), np.uint8), np.array([0, 1, 2, 1])
+        >>> print(Dataset.from_arrays(images, labels, images[:2], labels[:2], name="mine").describe())
+        mine: 4 training and 2 test samples of shape (32, 32, 3), uint8; 3 classes
         """
-        train = _images("train_images", train_images), _labels("train_labels", train_labels)
-        test = _images("test_images", test_images), _labels("test_labels", test_labels)
-        if train[0].shape[1:] != test[0].shape[1:]:
-            shape = train[0].shape[1:]
-            raise _checks.reject("test_images.shape", test[0].shape, f"must hold images of shape {shape}")
-        for part, (images, labels) in {"train": train, "test": test}.items():
-            if len(images) != len(labels):
-                rule = f"must be the number of {part}_images, {len(images)}"
+        train = checked_inputs("train_inputs", train_inputs), checked_labels("train_labels", train_labels)
+        test = checked_inputs("test_inputs", test_inputs), checked_labels("test_labels", test_labels)
+        for part, (inputs, labels) in {"train": train, "test": test}.items():
+            if len(inputs) != len(labels):
+                rule = f"must be the number of {part}_inputs, {len(inputs)}"
                 raise _checks.reject(f"len({part}_labels)", len(labels), rule)
-        largest = int(max(train[1].max(), test[1].max()))
-        classes = largest + 1 if classes is None else _checks.integer("classes", classes, at_least=1)
-        if largest >= classes:
-            raise _checks.reject("classes", classes, f"must be greater than the largest label, {largest}")
-        return cls(*train, *test, name=name, classes=classes)
+        for word, first, second in zip(("inputs", "labels"), train, test, strict=True):
+            if (first.dtype, first.shape[1:]) != (second.dtype, second.shape[1:]):
+                found = f"{second.dtype} of shape {second.shape}"
+                rule = f"must hold {first.dtype} of shape {first.shape[1:]} each, as train_{word} do"
+                raise _checks.reject(f"test_{word}", found, rule)
+        if pool is not None:
+            _checks.integer("pool", pool, at_least=1)
+        return cls(*train, *test, name, _classes(classes, train[1], test[1]), pool)
+
+    @classmethod
+    def from_torch(
+        cls, train: Any, test: Any, *, name: str = "torch", classes: int | None = None
+    ) -> "Dataset":
+        """Read two map-style data sets, such as ``torch.utils.data.Dataset``, to the end.
+
+        Parameters
+        ----------
+        train, test
+            Have a length and items by index; an item is a pair of sample and label, each a tensor, an array
+            or a number. All samples must have one shape and type: pad sequences, and resize images.
+        name, classes
+            As for :meth:`from_arrays`.
+        """
+        arrays = (*gathered("train", train), *gathered("test", test))
+        return cls.from_arrays(*arrays, name=name, classes=classes)
+
+    @property
+    def one_class_each(self) -> bool:
+        """Whether every sample has exactly one class, so that devices can differ in their classes."""
+        return self.classes is not None and self.train_labels.ndim == 1
+
+    def describe(self) -> str:
+        """Return a sentence about what was found: counts, shape and type, classes or targets."""
+        each = self.train_labels.shape[1:]
+        labels = f"targets of shape {each}, {self.train_labels.dtype} (regression)"
+        if self.classes is not None:
+            labels = f"{self.classes} classes" + (f", labels of shape {each}" if each else "")
+        return (
+            f"{self.name}: {len(self.train_labels):,} training and {len(self.test_labels):,} test samples "
+            f"of shape {self.shape}, {self.dtype}; {labels}"
+        )
+
+    def pool_size(self, wanted: int | None = None) -> int:
+        """Return from how many training samples the devices draw, given ``partition.pool``."""
+        count = len(self.train_labels)
+        if wanted is not None:
+            if wanted > count:
+                rule = f"must be at most {count}, the number of training samples"
+                raise _checks.reject("partition.pool", wanted, rule)
+            return wanted
+        return count if self.pool is None else min(self.pool, count)
 
 
-def load_dataset(source: str | Path | Dataset) -> Dataset:
-    """Return a data set by name (fetched once, then cached) or from a folder of idx files.
+def load_dataset(source: Any) -> Dataset:
+    """Return a data set by name (fetched once, then cached), from files, from a function or from arrays.
 
     Parameters
     ----------
     source
-        ``"mnist"``, ``"fashion-mnist"`` or another registered name; the path of a folder with the four files
-        ``{train,t10k}-{images-idx3,labels-idx1}-ubyte``, each plain or with ``.gz``; or
-        ``package.module:load``, a function that returns a :class:`Dataset`. A name goes before a folder of
-        that name: write ``./mnist`` for the folder. A :class:`Dataset` is returned as it is.
+        One of these, tried in this order:
+
+        * a :class:`Dataset`, returned as it is;
+        * four arrays (train inputs, train labels, test inputs, test labels), or a pair of map-style data sets
+          (train, test) such as ``torch.utils.data.Dataset``;
+        * ``"mnist"``, ``"fashion-mnist"``, ``"cifar-10"`` or another registered name (write ``./mnist`` for a
+          folder of that name);
+        * the path of a folder with ``train_inputs.npy``, ``train_labels.npy``, ``test_inputs.npy`` and
+          ``test_labels.npy``, which are mapped into memory, or with the four idx files
+          ``{train,t10k}-{images-idx3,labels-idx1}-ubyte``, each plain or with ``.gz``;
+        * the path of an ``.npz`` file with arrays of these names (or ``x_train``, ``y_train``, ``x_test``,
+          ``y_test``);
+        * ``package.module:load``, a function without arguments that returns any of the first two.
     """
-    if isinstance(source, Dataset):
-        return source
+    if not isinstance(source, str | Path):
+        return _assembled(source, "arrays")
     if str(source) in (*DATASETS.names(), *CATALOGUE):
         return _loaded(str(source))
-    folder = Path(source).expanduser()
-    if folder.is_dir():
-        return _from_folder(folder, folder.name)
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return Dataset.from_arrays(*read_folder(path), name=path.name)
+    if path.suffix == ".npz":
+        return Dataset.from_arrays(*read_npz(path), name=path.stem)
     if ":" in str(source):
         return _loaded(str(source))
     names = ", ".join(repr(name) for name in DATASETS.names())
-    rule = f"must be one of {names}, or a folder of idx files, or package.module:load"
+    rule = f"must be one of {names}, or a folder of idx or npy files, or an npz file, or package.module:load"
     raise _checks.reject("dataset", str(source), rule)
 
 
@@ -128,7 +188,7 @@ def shape_of(source: str) -> DataShape:
 
 
 def fetchable(files: DatasetFiles, place: int) -> None:
-    """Register a data set whose idx files can be fetched, at its place in lists."""
+    """Register a data set whose files can be fetched, at its place in lists."""
     CATALOGUE[files.name] = files
     DATASETS.register(files.name, files.description, place=place)(partial(_loaded, files.name))
 
@@ -136,85 +196,37 @@ def fetchable(files: DatasetFiles, place: int) -> None:
 def _loaded(name: str) -> Dataset:
     """Call the function that a name stands for."""
     if name in CATALOGUE:
-        return _from_folder(ensure(name), name)
+        files, folder = CATALOGUE[name], ensure(name)
+        return Dataset.from_arrays(*files.read(folder), name=name, classes=files.classes, pool=files.pool)
     try:
         found = DATASETS.get(name).target()
     except TypeError as error:  # a function that wants arguments
         raise _checks.reject("dataset", name, f"must be a function without arguments ({error})") from error
-    if not isinstance(found, Dataset):
-        raise _checks.reject("dataset", name, f"must return a Dataset, not {type(found).__name__}")
-    return found
+    return _assembled(found, name)
 
 
-def _from_folder(folder: Path, name: str) -> Dataset:
-    return Dataset.from_arrays(*(read_idx(_find(folder, stem)) for stem in _STEMS), name=name)
+def _assembled(found: Any, name: str) -> Dataset:
+    """Make a data set of what a user gave, or a user's function returned."""
+    if isinstance(found, Dataset):
+        return found
+    parts = found if isinstance(found, tuple | list) else ()
+    if len(parts) == 4:
+        return Dataset.from_arrays(*parts, name=name)
+    if len(parts) == 2:
+        return Dataset.from_torch(*parts, name=name)
+    rule = "must be a Dataset, four arrays (train inputs and labels, test inputs and labels) or (train, test)"
+    told = f"{len(parts)} parts" if parts else type(found).__name__
+    raise _checks.reject("dataset", told if name == "arrays" else name, f"{rule}, not {told}")
 
 
-def _find(folder: Path, stem: str) -> Path:
-    dotted = stem.replace("-idx", ".idx")
-    for name in (stem, f"{stem}.gz", dotted, f"{dotted}.gz"):
-        if (folder / name).is_file():
-            return folder / name
-    raise _checks.reject("dataset", str(folder), f"has no file {stem} or {stem}.gz")
-
-
-def read_idx(path: Path) -> NDArray[np.uint8]:
-    """Read one idx file of unsigned bytes, plain or gzip.
-
-    The format: two zero bytes, 8 for unsigned bytes, the number of dimensions, each dimension as a
-    big-endian 32-bit number, then the bytes of the array.
-    """
-    try:
-        with _files.opened(path) as file:
-            return _read_idx(path, gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise _checks.reject("dataset", str(path), f"is damaged: {error}") from None
-    except _files.Unreadable as error:
-        raise _checks.reject("dataset", str(path), str(error.strerror)) from None
-
-
-def _read_idx(path: Path, stream: io.BufferedIOBase) -> NDArray[np.uint8]:
-    """Read no more than the header promises, and one byte to see that nothing follows."""
-    head = stream.read(4)
-    ndim = head[3] if len(head) == 4 else 0
-    sizes = stream.read(4 * ndim)
-    if head[:3] != b"\0\0\x08" or not 1 <= ndim <= 4 or len(sizes) < 4 * ndim:
-        raise _checks.reject("dataset", str(path), "is not an idx file of unsigned bytes")
-    shape = tuple(int(n) for n in np.frombuffer(sizes, ">u4"))
-    promised = math.prod(shape)
-    if promised > _files.memory():
-        rule = f"promises {promised} bytes: must be at most this machine's memory, {_files.memory()}"
-        raise _checks.reject("dataset", str(path), rule)
-    body = _files.read_some(stream, promised + 1)
-    if len(body) != promised:
-        more = " or more" if len(body) > promised else ""
-        rule = f"must hold {promised} bytes after its header, not {len(body)}{more}"
-        raise _checks.reject("dataset", str(path), rule)
-    return np.frombuffer(body, np.uint8).reshape(shape)
-
-
-def _images(argument: str, value: ArrayLike) -> NDArray[np.uint8]:
-    images = np.asarray(value)
-    if images.dtype != np.uint8:
-        raise _checks.reject(f"{argument}.dtype", str(images.dtype), "must be uint8, pixels from 0 to 255")
-    if images.ndim != 3 or images.size == 0:
-        raise _checks.reject(
-            f"{argument}.shape", images.shape, "must be (count, height, width), none of them 0"
-        )
-    return _frozen(images)
-
-
-def _labels(argument: str, value: ArrayLike) -> NDArray[np.int64]:
-    labels = np.asarray(value)
-    if labels.dtype.kind not in "iu" or labels.ndim != 1 or labels.size == 0:
-        found = f"{labels.dtype} of shape {labels.shape}"
-        raise _checks.reject(argument, found, "must be a vector of whole numbers, one per image")
-    if labels.min() < 0:
-        raise _checks.reject(f"min({argument})", int(labels.min()), "must be >= 0")
-    return _frozen(labels.astype(np.int64))
-
-
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    view = array.view()
-    view.flags.writeable = False
-    return view
+def _classes(given: int | None, train: NDArray[Any], test: NDArray[Any]) -> int | None:
+    """Return the number of classes, None for targets of a regression."""
+    if train.dtype.kind == "f":
+        if given is not None:
+            raise _checks.reject("classes", given, "must be left out with floating labels, which have none")
+        return None
+    largest = int(max(train.max(), test.max()))
+    classes = largest + 1 if given is None else _checks.integer("classes", given, at_least=1)
+    if largest >= classes:
+        raise _checks.reject("classes", classes, f"must be greater than the largest label, {largest}")
+    return classes

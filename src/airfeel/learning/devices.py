@@ -1,10 +1,11 @@
 """Local training on the devices (3)(4), who takes part in a round, and evaluation.
 
-The gradients of a round are one array (M, N), row m belonging to device m. Every device computes with one
-BLAS thread and writes its own row, so the bytes do not depend on the number of threads.
+The gradients of a round are rows of an array (M, N), row m belonging to device m, computed for all devices
+or for a few at a time. Every device computes with one BLAS thread and writes its own row, so the bytes do not
+depend on the number of threads.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class LocalTraining:
-    """E gradient steps on every device.
+    """Stochastic gradient descent on every device, anew in every round.
 
     Parameters
     ----------
@@ -29,38 +30,70 @@ class LocalTraining:
         E, the number of local steps.
     batch_size
         Samples per step, drawn without replacement; None (or at least K_m) means the full batch.
+    epochs
+        Go so many times through all samples instead of ``steps``: each time in a new order, in batches one
+        after the other, the last one smaller where ``batch_size`` does not divide K_m.
+    momentum
+        Heavy ball: a step goes along v = momentum v + gradient. v starts at zero in every round, as a device
+        carries nothing but its error memory.
+    weight_decay
+        Adds weight_decay theta to every gradient.
     """
 
     steps: int = 1
     batch_size: int | None = None
+    epochs: int | None = None
+    momentum: float = 0.0
+    weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse values below one."""
+        """Refuse impossible values."""
         _checks.integer("steps", self.steps, at_least=1)
-        if self.batch_size is not None:
-            _checks.integer("batch_size", self.batch_size, at_least=1)
+        for name in ("batch_size", "epochs"):
+            if getattr(self, name) is not None:
+                _checks.integer(name, getattr(self, name), at_least=1)
+        if self.epochs is not None and self.steps != 1:
+            raise _checks.reject("steps", self.steps, f"must be 1 (not given) with epochs = {self.epochs}")
+        _checks.real("momentum", self.momentum, at_least=0, below=1)
+        _checks.real("weight_decay", self.weight_decay, at_least=0)
 
     def accumulated_gradient(
         self, task: Task, theta: Array, samples: Samples, rate: float, seed: int, round: int, device: int
     ) -> Array:
-        """Return g_m = (theta_start - theta_end) / eta (3)(4), for E = 1 the gradient itself.
+        """Return g_m = (theta_start - theta_end) / eta (3)(4), for one plain step the gradient itself.
 
         It is summed over the steps rather than divided out of the difference, which single precision would
         cancel away. With this sign the server descends by theta - eta g; the paper prints the opposite.
         """
         batches = self._batches(samples, seed, round, device)
-        total = task.gradient(theta, next(batches))
+        total = step = self._gradient(task, theta, next(batches))
         for batch in batches:
-            total = total + task.gradient(theta - rate * total, batch)
+            gradient = self._gradient(task, theta - rate * total, batch)
+            step = self.momentum * step + gradient if self.momentum else gradient
+            total = total + step
         return total
 
-    def _batches(self, samples: Samples, seed: int, round: int, device: int) -> Any:
-        if self.batch_size is None or self.batch_size >= len(samples):
-            yield from (samples for _ in range(self.steps))
+    def _gradient(self, task: Task, theta: Array, batch: Samples) -> Array:
+        """Return the gradient with weight decay, in the precision of the task."""
+        gradient = task.gradient(theta, batch)
+        if self.weight_decay:
+            gradient = gradient + (self.weight_decay * theta).astype(gradient.dtype)
+        return gradient
+
+    def _batches(self, samples: Samples, seed: int, round: int, device: int) -> Iterator[Samples]:
+        count = len(samples)
+        if self.batch_size is None or self.batch_size >= count:
+            yield from (samples for _ in range(self.epochs or self.steps))
             return
-        draw = stream(seed, "batch", round, device)
-        for _ in range(self.steps):
-            yield samples.take(np.sort(draw.choice(len(samples), self.batch_size, replace=False)))
+        draw, size = stream(seed, "batch", round, device), self.batch_size
+        if self.epochs is None:
+            for _ in range(self.steps):
+                yield samples.take(np.sort(draw.choice(count, size, replace=False)))
+            return
+        for _ in range(self.epochs):
+            order = draw.permutation(count)
+            for start in range(0, count, size):
+                yield samples.take(np.sort(order[start : start + size]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,23 +137,26 @@ def local_gradients(
     seed: int,
     round: int,
     selected: Mask | None = None,
+    rows: slice = slice(None),
     workers: Workers,
 ) -> Array:
-    """Return the accumulated gradients g_m of all devices as (M, N), zero for a device not selected.
+    """Return the accumulated gradients g_m of the devices in ``rows`` (all) as (rows, N).
 
-    ``rate`` is eta in this round. The result has the precision in which the task computes.
+    Those of a device not selected are zero. ``rate`` is eta in this round. The result has the precision in
+    which the task computes; where nobody computes it is single, which added to a memory changes nothing.
     """
-    devices = [m for m in range(len(data)) if selected is None or selected[m]]
+    wanted = range(len(data))[rows]
+    devices = [m for m in wanted if selected is None or selected[m]]
 
     def train(device: int) -> Array:
         samples = data[device]
         with np.errstate(all="ignore"):  # a training that diverges is told by what comes of it
             return training.accumulated_gradient(task, theta, samples, rate, seed, round, device)
 
-    rows = workers.map(train, devices)
-    gradients = np.zeros((len(data), task.size), dtype=rows[0].dtype if rows else np.float64)
-    for device, row in zip(devices, rows, strict=True):
-        gradients[device] = row
+    found = workers.map(train, devices)
+    gradients = np.zeros((len(wanted), task.size), dtype=found[0].dtype if found else np.float32)
+    for device in reversed(devices):
+        gradients[wanted.index(device)] = found.pop()  # so that no row is there twice for long
     return gradients
 
 

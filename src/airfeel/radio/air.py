@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.link import Channel, Link, superpose
-from airfeel.radio.power import EqualPower, Ledger, PowerPolicy
+from airfeel.radio.power import SLACK, EqualPower, Ledger, PowerPolicy
 
 Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
@@ -62,3 +62,16 @@ class Air:
         if np.abs(observation).max() <= np.finfo(signals.dtype).max:
             observation = observation.astype(signals.dtype, copy=False)
         return Arrival(observation, link.noise_var / amplitude**2, alpha, alpha * demand)
+
+    def afford(self, energy: float, link: Link, sending: Mask, ledger: Ledger) -> tuple[Mask, Array]:
+        """Return who can bring so much energy to the server, each in uses of its own, and what that costs.
+
+        Without superposition every device has an alpha of its own. Where it would be below 1, the link is too
+        weak for what the policy grants, and the device is silent.
+        """
+        able = sending & link.active
+        demand = np.where(able, energy * link.cost, 0.0)
+        for m in np.flatnonzero(able):
+            alpha = self.policy.alpha(demand[m : m + 1], Ledger(ledger.spent[m : m + 1], ledger.rounds))
+            able[m] = alpha is not None and alpha >= 1 - SLACK
+        return able, np.where(able, demand, 0.0)

@@ -19,6 +19,7 @@ SMALLEST = 1e-6  # lower limit of p01 and beta: in single precision the chains w
 NEGLIGIBLE = 1e-2  # a coefficient with less than this share of the mean weight is passed over
 HUGE = 1e200  # upper limit of xi, which is infinite for the smallest beta one can write
 RARE = 1e-9  # lower limit of the activity and of 1 - activity
+TOGETHER = 2**21  # coefficients looked at together: a window takes some 80 bytes of each in every round
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +37,11 @@ class Round:
         tau = np.maximum(self.tau * factor**2, np.finfo(dtype).eps ** 2).astype(dtype)
         z = (self.z * factor).astype(dtype)
         return Round(self.prior.scaled(factor, dtype), z, tau, self.support.astype(dtype))
+
+    def only(self, part: slice) -> "Round":
+        """Return the same round of some of the coefficients."""
+        prior = (_cut(array, part) for array in (self.prior.support, self.prior.mean, self.prior.variance))
+        return Round(SpikeSlab(*prior), self.z[part], _cut(self.tau, part), self.support[part])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,8 +85,37 @@ def learn(
     window: Sequence[Round], chain: ChainParams, message: str, support_chain: bool, amplitude_chain: bool
 ) -> ChainParams:
     """Return the parameters for the next round."""
-    found = e_step(gather(window, message), chain, support_chain, amplitude_chain)
-    return m_step(found, chain, support_chain, amplitude_chain)
+    size = window[0].support.size
+    parts = [slice(first, first + TOGETHER) for first in range(0, size, TOGETHER)]
+    found = []
+    for part in parts:
+        some = window if len(parts) == 1 else [r.only(part) for r in window]
+        found.append(e_step(gather(some, message), chain, support_chain, amplitude_chain))
+    sizes = [min(part.stop, size) - part.start for part in parts]
+    return m_step(merged(found, sizes), chain, support_chain, amplitude_chain)
+
+
+def merged(found: Sequence[Expectations], sizes: Sequence[int]) -> Expectations:
+    """Return the statistics of all coefficients, given those of parts of them with their sizes.
+
+    Of the power this is the mean as far as coefficients were not passed over, 1 % of the weight at most.
+    """
+    if len(found) == 1:
+        return found[0]
+
+    def mean(values: Iterable[float], weights: Sequence[float]) -> float:
+        total = sum(weights)
+        return sum(v * w for v, w in zip(values, weights, strict=True)) / total if total != 0 else 0.0
+
+    both = [part.both for part in found]
+    return Expectations(
+        activity=mean((part.activity for part in found), sizes),
+        before=sum(part.before for part in found),
+        both=sum(both),
+        power=mean((p.power for p in found), [p.activity * n for p, n in zip(found, sizes, strict=True)]),
+        drift=mean((part.drift for part in found), both),
+        jump=mean((part.jump for part in found), both),
+    )
 
 
 def gather(window: Sequence[Round], message: str) -> Evidence:
@@ -174,6 +209,10 @@ def m_step(
         beta = (found.drift + math.sqrt(found.drift**2 + 4 * xi * found.jump)) / (2 * xi)
     p01 = min(max(p01, SMALLEST), 1.0, (1 - activity) / activity)
     return ChainParams(activity, p01, min(max(beta, SMALLEST), 1.0), variance)
+
+
+def _cut(array: Array, part: slice) -> Array:
+    return array if array.size == 1 else array[part]
 
 
 def _mean(values: Array, weight: Array) -> float:

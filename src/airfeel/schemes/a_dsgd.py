@@ -32,6 +32,10 @@ class ADsgd(Compressed):
         """Return an IID Gaussian matrix with unit-norm columns."""
         return gaussian_matrix(size, symbols, seed)
 
+    def takes(self, size: int, symbols: int) -> float:
+        """Return about how many bytes matrix and receiver take."""
+        return 4.0 * size * symbols + super().takes(size, symbols)
+
     def receiver(self) -> Receiver[Any]:
         """Return AMP."""
         return AMP(

@@ -54,6 +54,14 @@ class Heard:
     noise_var: float | Array
 
 
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What a round of digital messages costs: channel uses of all, and energy that must arrive from each."""
+
+    channel_uses: int
+    energy: float
+
+
 class Scheme(Protocol[State]):
     """Four pure functions and a frozen state; the scheme itself is a frozen dataclass of its options.
 
@@ -83,8 +91,12 @@ class Scheme(Protocol[State]):
     ``exact = True`` for one that recovers what left the devices where there is no noise, and ``revision``,
     raised whenever unchanged options give other results.
 
-    An optional ``remember(plan, accumulated, sent, delivered)`` returns the error memories where a scheme
-    knows better than :func:`airfeel.schemes.round.remember`.
+    An optional ``remember(plan, accumulated, sent, delivered)`` returns the error memories of some devices
+    where a scheme knows better than :func:`airfeel.schemes.round.remember`. An optional
+    ``takes(size, symbols)`` returns about how many bytes its server half needs, for the estimate of a run.
+
+    An optional ``spends(plan)`` returns a :class:`Spending`: signals do not superpose, but reach the server
+    one by one and free of error, from every device that can afford it (:meth:`airfeel.radio.air.Air.afford`).
     """
 
     def init(self, shapes: Shapes, setting: Setting) -> State:

@@ -54,6 +54,10 @@ class Compressed:
         """Return what the server runs."""
         raise TypeError(f"{type(self).__name__} must have a method receiver() that returns a receiver")
 
+    def takes(self, size: int, symbols: int) -> float:
+        """Return about how many bytes operator and receiver take: some vectors of N."""
+        return 100.0 * size
+
     def init(self, shapes: Shapes, setting: Setting) -> CompressedState:
         """Start with a receiver that knows nothing."""
         size = size_of(shapes)

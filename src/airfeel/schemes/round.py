@@ -1,5 +1,6 @@
-"""One round of any scheme: plan, accumulate, encode, air, remember, decode."""
+"""One round of any scheme: plan, accumulate, encode, remember, air, decode."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,10 +8,11 @@ import numpy as np
 
 from airfeel import _checks
 from airfeel.radio.air import Air, Arrival
-from airfeel.radio.link import weighted_sum
+from airfeel.radio.link import Link
 from airfeel.radio.power import Ledger
 from airfeel.receivers.base import Info
-from airfeel.schemes.base import Array, Heard, Mask, Plan, Scheme, Sent, Setting, Shapes, size_of
+from airfeel.schemes.base import Array, Heard, Mask, Plan, Scheme, Sent, Setting, Shapes, Spending, size_of
+from airfeel.schemes.blocks import Gathered, Mean, Producer, Room, Rows, blocks, producer
 from airfeel.schemes.sparsification import accumulate
 
 
@@ -77,7 +79,7 @@ def begin(scheme: Scheme[Any], shapes: Shapes, setting: Setting) -> UplinkState:
     Memories are float32: they take on the precision of the updates in the first round.
     """
     size = _checks.integer("size", size_of(shapes), at_least=1)
-    memory = np.zeros((setting.devices, size), dtype=np.float32)
+    memory = np.broadcast_to(np.float32(0), (setting.devices, size))  # zeros that take no room
     return UplinkState(memory, Ledger.open(setting.devices), scheme.init(shapes, setting))
 
 
@@ -85,54 +87,141 @@ def carry(
     scheme: Scheme[Any],
     air: Air,
     state: UplinkState,
-    updates: Array,
+    updates: Array | Producer,
     weights: Array,
     *,
     seed: int,
     round: int,
     computing: Mask | None = None,
     sending: Mask | None = None,
+    room: Room | None = None,
 ) -> tuple[Aggregate, UplinkState]:
-    """Bring the updates (M, N) of one round, with shares w_m (M,), to the server.
+    """Bring the updates of one round, with shares w_m (M,), to the server.
 
-    ``round`` counts from 1. A device with ``computing[m]`` False was not selected, and its update is zero.
-    One with ``sending[m]`` False does not send, and one whose link is down cannot: all it has goes to its
-    error memory. By default everybody computes, and who computes sends.
+    Parameters
+    ----------
+    updates
+        Those of all devices (M, N); or a function that returns the rows of a slice of the devices, called for
+        a few devices at a time.
+    round
+        Counts from 1.
+    computing
+        A device with ``computing[m]`` False was not selected, and its update is zero. By default everybody
+        computes.
+    sending
+        A device with ``sending[m]`` False does not send, and one whose link is down cannot: all it has goes
+        to its error memory. By default who computes sends.
+    room
+        ``room(shape, dtype)`` returns the array that takes the next error memories, such as one in a file; by
+        default it is a new one in memory.
     """
-    weights = _shares(weights, len(updates))
-    plan = scheme.plan(state.scheme, seed, round)
-    accumulated = accumulate(state.memory, updates)
-    sent = scheme.encode(plan, accumulated)
-
+    produce = producer(updates, state.memory.shape)
+    weights = _shares(weights, len(state.memory))
     computing = _mask("computing", computing, np.ones(len(weights), dtype=np.bool_))
     sending = _mask("sending", sending, computing)
     whole = float(weights[computing].sum())
-    arrival, active = _send(scheme, air, state.ledger, sent.signal, weights, whole, sending, seed, round)
-    ledger = state.ledger.charge(
-        np.zeros(len(weights)) if arrival is None else arrival.energy, air.policy.power
-    )
+    turn = _Turn(scheme, air, state, produce, weights, whole, computing, sending, room, seed, round)
+
+    plan = scheme.plan(state.scheme, seed, round)
+    sent = _device_half(turn, plan)
+    arrival = _arrive(turn, sent)
+    energy = np.zeros(len(weights)) if arrival is None else arrival.energy
+    ledger = state.ledger.charge(energy, air.policy.power)
     if arrival is None:
-        return _nothing_sent(accumulated), UplinkState(accumulated, ledger, state.scheme)
-    memory = remember(scheme, plan, accumulated, sent, active)
+        return _nothing_sent(state.memory.shape), UplinkState(_everything(turn, sent), ledger, state.scheme)
 
     estimate, after = scheme.decode(state.scheme, plan, Heard(arrival.observation, arrival.noise_var))
     radio = uses_radio(scheme)
     aggregate = Aggregate(
         mean=estimate.mean,
-        truth=_weighted_mean(accumulated - memory, weights, whole),
-        active=active,
+        truth=sent.truth,
+        active=sent.active,
         energy=arrival.energy,
-        channel_uses=sent.signal.shape[1] if radio else 0,
+        channel_uses=sent.channel_uses if radio else 0,
         alpha=arrival.alpha if radio else None,
         noise_var=arrival.noise_var if radio else None,
         info=estimate.info,
         variance=estimate.variance,
     )
-    return aggregate, UplinkState(memory, ledger, after)
+    return aggregate, UplinkState(sent.memory, ledger, after)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Turn:
+    """What is given in a round: the arguments of :func:`carry`, checked; ``whole`` is W."""
+
+    scheme: Scheme[Any]
+    air: Air
+    state: UplinkState
+    produce: Producer
+    weights: Array
+    whole: float
+    computing: Mask
+    sending: Mask
+    room: Room | None
+    seed: int
+    round: int
+
+    def link(self, symbols: int) -> Link:
+        """Return what the air is like in this round."""
+        return self.air.channel.link(len(self.weights), symbols, self.seed, self.round)
+
+    def accumulated(self) -> Iterator[tuple[slice, Array]]:
+        """Yield update plus memory of a few devices at a time."""
+        for rows in blocks(self.state.memory.shape, self.computing):
+            yield rows, accumulate(self.state.memory[rows], self.produce(rows), rows.start)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Signals:
+    """What the devices made of a round.
+
+    ``signals`` are (M, s) for a ``link`` on which they superpose; without one they are the weighted mean of
+    what reached the server, and ``energy`` is what that cost each device.
+    """
+
+    signals: Array
+    memory: Array
+    truth: Array
+    active: Mask
+    energy: Array
+    link: Link | None
+    channel_uses: int
+
+
+def _device_half(turn: _Turn, plan: Plan) -> _Signals:
+    """Accumulate, encode and remember, a few devices at a time."""
+    scheme, weights, whole = turn.scheme, turn.weights, turn.whole
+    active, energy, spends = _admitted(turn, plan)
+    superposes, link = uses_radio(scheme) and spends is None, None
+    memory, truth = Rows(len(weights), turn.room), Mean(weights, whole)
+    signals: Gathered = Rows(len(weights)) if superposes else Mean(np.where(active, weights, 0.0), whole)
+    for rows, accumulated in turn.accumulated():
+        sent = scheme.encode(plan, accumulated)
+        if superposes and link is None:  # the first block tells how many symbols there are
+            link = turn.link(sent.signal.shape[1])
+            active = active & link.active
+        kept = remember(scheme, plan, accumulated, sent, active[rows])
+        memory.put(rows, kept)
+        truth.put(rows, accumulated - kept)
+        signals.put(rows, sent.signal)
+        del accumulated, sent, kept  # nobody needs them while the next block is computed
+    uses = signals.value.shape[-1] if spends is None else spends.channel_uses
+    return _Signals(signals.value, memory.value, truth.value, active, energy, link, uses)
+
+
+def _admitted(turn: _Turn, plan: Plan) -> tuple[Mask, Array, Spending | None]:
+    """Return who sends, what that costs each, and what a scheme without superposition says of its costs."""
+    own = getattr(turn.scheme, "spends", None)
+    if own is None:
+        return turn.sending, np.zeros(len(turn.weights)), None
+    spends: Spending = own(plan)
+    link = turn.link(spends.channel_uses)
+    return *turn.air.afford(spends.energy, link, turn.sending, turn.state.ledger), spends
 
 
 def remember(scheme: Scheme[Any], plan: Plan, accumulated: Array, sent: Sent, delivered: Mask) -> Array:
-    """Return the next error memories: the remainder of who was heard, everything of who was not."""
+    """Return the next error memories of some devices: the remainder if heard, everything if not."""
     if (own := getattr(scheme, "remember", None)) is not None:
         return np.asarray(own(plan, accumulated, sent, delivered))
     return sent.remainder if delivered.all() else np.where(delivered[:, None], sent.remainder, accumulated)
@@ -143,29 +232,34 @@ def uses_radio(scheme: Scheme[Any]) -> bool:
     return bool(getattr(scheme, "uses_radio", True))
 
 
-def _send(
-    scheme: Scheme[Any],
-    air: Air,
-    ledger: Ledger,
-    signals: Array,
-    weights: Array,
-    whole: float,
-    sending: Mask,
-    seed: int,
-    round: int,
-) -> tuple[Arrival | None, Mask]:
-    """Carry the signals through the air, or without one; return what arrived and who was heard."""
-    if not uses_radio(scheme):
-        free = np.where(sending, weights, 0.0)
-        return Arrival(_weighted_mean(signals, free, whole), 0.0, 1.0, np.zeros(len(weights))), sending
-    link = air.channel.link(len(weights), signals.shape[1], seed, round)
-    active = sending & link.active
-    return air.carry(signals, weights, whole, link, active, ledger, seed, round), active
+def _arrive(turn: _Turn, sent: _Signals) -> Arrival | None:
+    """Carry the signals through the air, or without one; None when nothing is sent."""
+    if sent.link is None:
+        silent = uses_radio(turn.scheme) and not sent.active.any()
+        return None if silent else Arrival(sent.signals, 0.0, 1.0, sent.energy)
+    given = turn.weights, turn.whole, sent.link, sent.active, turn.state.ledger, turn.seed, turn.round
+    return turn.air.carry(sent.signals, *given)
 
 
-def _weighted_mean(rows: Array, weights: Array, whole: float) -> Array:
-    """Return x = (1/W) sum of w_m row_m; zeros when nobody computed."""
-    return weighted_sum(weights / whole, rows) if whole else np.zeros(rows.shape[1])
+def _everything(turn: _Turn, sent: _Signals) -> Array:
+    """Return the error memories after a round in which nothing was sent: all that the devices had.
+
+    That is known where nobody tried. Where all signals were too weak, it is computed again: a rare case, and
+    keeping it in all others would take the memory of another M x N numbers.
+    """
+    if not sent.active.any() and not hasattr(turn.scheme, "remember"):
+        return sent.memory
+    memory = Rows(len(turn.weights), turn.room)
+    for rows, accumulated in turn.accumulated():
+        memory.put(rows, accumulated)
+    return memory.value
+
+
+def _nothing_sent(shape: tuple[int, ...]) -> Aggregate:
+    """Return the result of a round in which nothing was sent."""
+    devices, size = shape
+    nothing, nobody = np.zeros(devices), np.zeros(devices, dtype=np.bool_)
+    return Aggregate(np.zeros(size), np.zeros(size), nobody, nothing)
 
 
 def _shares(weights: Array, num_devices: int) -> Array:
@@ -183,10 +277,3 @@ def _mask(name: str, mask: Mask | None, default: Mask) -> Mask:
     if mask.shape != default.shape:
         raise ValueError(f"{name} has shape {mask.shape}: must be {default.shape}, one entry per device")
     return mask
-
-
-def _nothing_sent(accumulated: Array) -> Aggregate:
-    """Return the result of a round in which nothing was sent: every device keeps all it had."""
-    num_devices, size = accumulated.shape
-    nothing, nobody = np.zeros(num_devices), np.zeros(num_devices, dtype=np.bool_)
-    return Aggregate(np.zeros(size), np.zeros(size), nobody, nothing)

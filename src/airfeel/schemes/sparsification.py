@@ -14,21 +14,27 @@ Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
 
 
-def accumulate(memory: Array, gradients: Array) -> Array:
-    """Return e_m = g_m + Delta_m (8) of all devices, refusing gradients that are not finite."""
-    if gradients.shape != memory.shape:
-        raise ValueError(
-            f"gradients have shape {gradients.shape}: must be {memory.shape}, one row per device"
-        )
+def accumulate(memory: Array, gradients: Array, first: int = 0) -> Array:
+    """Return e_m = g_m + Delta_m (8) of some devices, refusing gradients that are not finite.
+
+    ``first`` is the number of the device in the first row.
+    """
+    require_shape(gradients, memory.shape)
     with np.errstate(over="ignore", invalid="ignore"):
         accumulated = memory + gradients
     finite = np.isfinite(accumulated)
     if not finite.all():
-        device = int(np.flatnonzero(~finite.all(axis=1))[0])
+        device = first + int(np.flatnonzero(~finite.all(axis=1))[0])
         raise ValueError(
             f"gradients[{device}] is not finite: the training has diverged; lower the learning rate"
         )
     return accumulated
+
+
+def require_shape(gradients: Array, shape: tuple[int, ...]) -> None:
+    """Refuse gradients that do not have the shape of the memories."""
+    if gradients.shape != shape:
+        raise ValueError(f"gradients have shape {gradients.shape}: must be {shape}, one row per device")
 
 
 def top_k(accumulated: Array, keep: int) -> tuple[Array, Array]:
@@ -50,19 +56,19 @@ def top_k(accumulated: Array, keep: int) -> tuple[Array, Array]:
     if keep == size:
         return accumulated.copy(), np.zeros_like(accumulated)
     # Times 0 or 1, and minus itself or zero, are exact, and several times as fast as np.where.
-    kept = accumulated * _largest(np.abs(accumulated), keep)
+    kept = accumulated * largest(np.abs(accumulated), keep)
     return kept, accumulated - kept
 
 
-def _largest(magnitude: Array, keep: int) -> Mask:
-    """Mark the ``keep`` largest entries of each row, the lower index first among equals."""
-    split = magnitude.shape[1] - keep
-    threshold = np.partition(magnitude, split, axis=1)[:, split, None]
-    chosen = magnitude >= threshold
+def largest(values: Array, keep: int) -> Mask:
+    """Mark the ``keep`` >= 1 largest entries of each row, the lower index first among equals."""
+    split = values.shape[1] - keep
+    threshold = np.partition(values, split, axis=1)[:, split, None]
+    chosen = values >= threshold
     if np.count_nonzero(chosen) == keep * len(chosen):  # no ties, and counting all is faster than each row
         return chosen
     surplus = np.count_nonzero(chosen, axis=1) - keep
     for row in np.flatnonzero(surplus):
-        ties = np.flatnonzero(magnitude[row] == threshold[row])
+        ties = np.flatnonzero(values[row] == threshold[row])
         chosen[row, ties[len(ties) - surplus[row] :]] = False
     return chosen

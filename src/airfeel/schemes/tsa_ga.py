@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from airfeel.ranges import Count, Fraction
+from airfeel.receivers import em
 from airfeel.receivers.base import Receiver
 from airfeel.receivers.tsaga import TSAGA
 from airfeel.registry import SCHEMES, fixed, option
@@ -35,6 +36,11 @@ class TsaGa(TurboDecoded):
     amplitude_chain: bool = fixed(True)
 
     revision: ClassVar[int] = 2  # the decoder stops on tau
+
+    def takes(self, size: int, symbols: int) -> float:
+        """Return about how many bytes the receiver takes: vectors, and a window of rounds to learn from."""
+        learning = self.window * (24.0 * size + 80.0 * min(size, em.TOGETHER)) if self.learn else 0.0
+        return learning + super().takes(size, symbols)
 
     def receiver(self) -> Receiver[Any]:
         """Return Algorithm 1 to the letter, unless the options say otherwise."""

@@ -8,22 +8,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel import _checks
+from airfeel import _checks, _maps
 from airfeel.config import Config
+from airfeel.config.sections import DeviceKeys, ServerKeys
 from airfeel.learning import partitions
 from airfeel.learning.datasets import Dataset, load_dataset
 from airfeel.learning.devices import LocalTraining, Participation, shares, split
+from airfeel.learning.fitting import ModelLike, fitted
 from airfeel.learning.server import Adam, GradientDescent, Optimizer, Schedule
 from airfeel.learning.tasks import DataShape, Samples, Task
 from airfeel.radio.air import Air
 from airfeel.radio.link import Channel
 from airfeel.radio.power import EqualPower, LongTermPower, PowerPolicy
 from airfeel.schemes.base import Scheme, Setting, Shapes
-from airfeel.simulation.memory import require_memory
+from airfeel.schemes.blocks import Room
+from airfeel.simulation.memory import Estimate, mapped, require_memory
 from airfeel.units import count
 
 Array = NDArray[np.floating[Any]]
-DataLike = str | Path | Dataset | Sequence[NDArray[Any]]
+DataLike = str | Path | Dataset | Sequence[Any]  # four arrays, or a pair of map-style data sets
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +34,7 @@ class Own:
     """Parts of a user's own that take the place of what a configuration names."""
 
     scheme: Scheme[Any] | None = None
-    task: Task | None = None
+    task: ModelLike | None = None
     dataset: DataLike | None = None
     channel: Channel | None = None
 
@@ -52,6 +55,12 @@ class Parts:
     air: Air
     optimizer: Optimizer
     server_rate: Schedule
+    about: tuple[str, ...] = ()
+    """Sentences about the data and who holds it."""
+    room: Room | None = None
+    """Where the error memories of the next round go; None: into memory."""
+    needs: Estimate | None = None
+    """How much memory and disk the run takes."""
 
     @property
     def shapes(self) -> Shapes:
@@ -74,60 +83,50 @@ class Parts:
 def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
     """Build the parts that ``config`` names; those of ``own`` replace them."""
     source = find_data(config, own.dataset)
-    task = make_task(config, source) if own.task is None else own.task
-    require_memory(config, task, source)
-    held = make_partition(config, source.train_labels)
-    data = [task.prepare(source.train_images[part], source.train_labels[part]) for part in held]
+    task = make_task(config, source, own.task)
+    scheme = make_scheme(config) if own.scheme is None else own.scheme
+    needs = require_memory(config, task, source, scheme)
+    held = make_partition(config, source)
+    data = [task.prepare(source.train_inputs[part], source.train_labels[part]) for part in held]
     return Parts(
         config=config,
         task=task,
         data=data,
-        test=split(task, source.test_images, source.test_labels),
+        test=split(task, source.test_inputs, source.test_labels),
         weights=shares(data),
-        training=LocalTraining(config.devices.local_steps, config.devices.batch_size),
+        training=_training(config),
         participation=Participation(config.devices.participation, config.devices.dropout),
-        local_rate=_schedule(config, config.devices.learning_rate),
-        scheme=make_scheme(config) if own.scheme is None else own.scheme,
+        local_rate=_local_rate(config),
+        scheme=scheme,
         air=Air(make_channel(config) if own.channel is None else own.channel, _policy(config)),
         optimizer=make_optimizer(config),
-        server_rate=_schedule(config, config.server.learning_rate),
+        server_rate=_schedule(config.server, config.server.learning_rate),
+        about=(source.describe(), partitions.overlap(held)),
+        room=_maps.temporary if mapped(config, task) else None,
+        needs=needs,
     )
 
 
 def find_data(config: Config, dataset: DataLike | None = None) -> Dataset:
-    """Return the data set by name, folder, or from four arrays: train and test images, each with labels."""
-    if isinstance(dataset, Sequence) and not isinstance(dataset, str):
-        lengths = [len(part) for part in dataset]
-        if len(lengths) != 4 or lengths[0] != lengths[1] or lengths[2] != lengths[3]:
-            rule = "must be train images, train labels, test images, test labels, one label per image"
-            raise ValueError(f"dataset has parts of lengths {lengths}: {rule}")
-        train_images, train_labels, test_images, test_labels = (np.asarray(part) for part in dataset)
-        classes = int(max(train_labels.max(), test_labels.max())) + 1
-        return Dataset(train_images, train_labels, test_images, test_labels, "arrays", classes)
+    """Return the configured data set, or the one that is given in its place."""
     return load_dataset(config.dataset if dataset is None else dataset)
 
 
-def make_task(config: Config, data: DataShape) -> Task:
-    """Return the model to be trained, fitted to the data: the configured part is one, or makes one."""
-    model = config.part("model")
-    try:
-        task: Task = model if hasattr(model, "gradient") else model(data)
-    except (TypeError, AttributeError) as error:  # somebody's function that was not written for this
-        reason = f"{type(error).__name__}: {str(error).splitlines()[0]}"
-        rule = f"cannot make a model for samples of shape {data.shape} ({reason})"
-        raise _checks.reject("model.kind", config.model.kind, rule) from error
-    needed = ("size", "init", "prepare", "gradient", "evaluate")
-    missing = [name for name in needed if not hasattr(task, name)]
-    if missing:
-        rule = f"must have {', '.join(needed)}, but has no {', '.join(missing)}"
-        raise _checks.reject("model.kind", config.model.kind, rule)
-    return task
+def make_task(config: Config, data: DataShape, own: ModelLike | None = None) -> Task:
+    """Return the model to be trained, fitted to the data: the configured one, or a user's own."""
+    model: ModelLike = config.part("model") if own is None else own
+    name = config.model.kind if own is None else getattr(own, "__qualname__", type(own).__qualname__)
+    return fitted(model, data, name, config.model.device)
 
 
-def make_partition(config: Config, labels: NDArray[Any]) -> partitions.Partition:
+def make_partition(config: Config, source: Dataset) -> partitions.Partition:
     """Return which samples each device holds."""
     devices, kind, seed = config.devices, config.partition, config.seed
-    pool = min(partitions.POOL, len(labels))
+    if kind.kind != "iid" and not source.one_class_each:
+        what = "targets of regression" if source.classes is None else "labels with several classes per sample"
+        rule = f"must be 'iid' for {what}: devices differ in classes only where each sample has one"
+        raise _checks.reject("partition.kind", kind.kind, rule)
+    pool, labels = source.pool_size(kind.pool), source.train_labels
     listed = devices.samples if isinstance(devices.samples, tuple) else (devices.samples,) * devices.count
     if max(listed) > pool:
         rule = f"must be at most {pool}, the number of samples the devices draw from"
@@ -136,10 +135,10 @@ def make_partition(config: Config, labels: NDArray[Any]) -> partitions.Partition
     if devices.spread:
         sizes = partitions.unequal_sizes(devices.count, listed[0], devices.spread, seed, pool)
     if kind.classes is not None:
-        return partitions.by_classes(labels, sizes, seed, kind.classes)
+        return partitions.by_classes(labels, sizes, seed, kind.classes, pool)
     if kind.alpha is not None:
-        return partitions.dirichlet(labels, sizes, seed, kind.alpha)
-    return partitions.iid(labels, sizes, seed)
+        return partitions.dirichlet(labels, sizes, seed, kind.alpha, pool)
+    return partitions.iid(labels, sizes, seed, pool)
 
 
 def make_scheme(config: Config) -> Scheme[Any]:
@@ -164,6 +163,18 @@ def _policy(config: Config) -> PowerPolicy:
     return EqualPower(power) if config.uplink.policy == "equal" else LongTermPower(power)
 
 
-def _schedule(config: Config, rate: float) -> Schedule:
-    server = config.server
-    return Schedule(rate, server.schedule, server.schedule_every, server.schedule_factor)
+def _training(config: Config) -> LocalTraining:
+    devices = config.devices
+    return LocalTraining(
+        devices.local_steps, devices.batch_size, devices.local_epochs, devices.momentum, devices.weight_decay
+    )
+
+
+def _local_rate(config: Config) -> Schedule:
+    """Return the rate of the devices: it falls as the server's does, unless they have their own rule."""
+    rule = config.server if config.devices.schedule is None else config.devices
+    return _schedule(rule, config.devices.learning_rate)
+
+
+def _schedule(rule: DeviceKeys | ServerKeys, rate: float) -> Schedule:
+    return Schedule(rate, rule.schedule or "constant", rule.schedule_every, rule.schedule_factor)

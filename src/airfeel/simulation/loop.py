@@ -10,8 +10,9 @@ from scipy import fft
 
 from airfeel.config import Config
 from airfeel.learning.devices import evaluate, local_gradients
+from airfeel.learning.fitting import ModelLike
 from airfeel.learning.server import ServerState
-from airfeel.learning.tasks import Score, Task
+from airfeel.learning.tasks import Score
 from airfeel.radio.link import Channel
 from airfeel.schemes.base import Scheme
 from airfeel.schemes.round import Aggregate, UplinkState, begin, carry
@@ -51,7 +52,7 @@ def train(
     config: Config,
     *,
     scheme: Scheme[Any] | None = None,
-    task: Task | None = None,
+    task: ModelLike | None = None,
     dataset: DataLike | None = None,
     channel: Channel | None = None,
 ) -> Iterator[Record]:
@@ -64,10 +65,11 @@ def train(
     scheme
         A scheme of your own in place of ``config.scheme``.
     task
-        A model of your own in place of ``config.model``.
+        A model of your own in place of ``config.model``: a task, or a function of the data's shape that makes
+        one, or the class of a ``torch.nn.Module``.
     dataset
-        Data of your own in place of ``config.dataset``: a name, a folder of idx files, a Dataset, or four
-        arrays (train images, train labels, test images, test labels).
+        Data of your own in place of ``config.dataset``: a Dataset, four arrays (train inputs, train labels,
+        test inputs, test labels), a pair of map-style data sets (train, test), a name, or a path.
     channel
         Air of your own in place of ``config.channel``.
     """
@@ -102,17 +104,21 @@ def advance(parts: Parts, state: RunState, workers: Workers) -> Step:
     """Carry out one round: local training, uplink, update, evaluation."""
     round, seed = state.round + 1, parts.config.seed
     computing, sending = parts.participation.draw(len(parts.data), seed, round)
-    updates = local_gradients(
-        parts.task,
-        state.theta,
-        parts.data,
-        parts.training,
-        rate=parts.local_rate(round),
-        seed=seed,
-        round=round,
-        selected=computing,
-        workers=workers,
-    )
+
+    def updates(rows: slice) -> Array:
+        return local_gradients(
+            parts.task,
+            state.theta,
+            parts.data,
+            parts.training,
+            rate=parts.local_rate(round),
+            seed=seed,
+            round=round,
+            selected=computing,
+            rows=rows,
+            workers=workers,
+        )
+
     with fft.set_workers(workers.threads):  # every device transforms its own gradient
         aggregate, uplink = carry(
             parts.scheme,
@@ -124,6 +130,7 @@ def advance(parts: Parts, state: RunState, workers: Workers) -> Step:
             round=round,
             computing=computing,
             sending=sending,
+            room=parts.room,
         )
     rate = parts.server_rate(round)
     with np.errstate(all="ignore"):

@@ -1,45 +1,88 @@
-"""How much memory a run takes, told before anything is computed."""
+"""How much memory a run takes, and how much disk its error memories do, told before anything is computed."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from airfeel import _files
 from airfeel.config import Config
-from airfeel.learning import partitions
 from airfeel.learning.datasets import Dataset
 from airfeel.learning.tasks import Task
+from airfeel.schemes.base import Scheme
+from airfeel.schemes.blocks import height
+from airfeel.schemes.round import uses_radio
+from airfeel.units import count
 
-# Arrays (M, N) alive at once at the peak of a round: updates, memories, what is kept, its spectrum.
-COPIES = 7
+MEMORIES = 2  # arrays (M, N) in memory, where they are not in files: those before a round, and after it
+FILES = 4  # the same in files: two of checkpoints, those before a round, and after it
+BLOCKS = 4  # arrays of one block's size at its peak: updates, their sums with the memories, what is kept ...
+VECTORS = 10  # numbers of 8 bytes for each parameter: model, sums, truth, estimate, the optimizer's
 PER_VALUE = 4.5  # bytes of one value of a sample on a device: single precision, and its place in the data set
 
 
-def require_memory(config: Config, task: Task, source: Dataset) -> None:
-    """Refuse a run whose devices together need more than this machine has, with what would fit.
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Bytes of memory, beside the interpreter and its libraries, and bytes of files of error memories."""
+
+    memory: float
+    disk: float
+
+    def __str__(self) -> str:
+        files = f", and {_bytes(self.disk)} on disk for error memories" if self.disk else ""
+        return f"about {_bytes(self.memory)} of memory{files}"
+
+
+def estimate(
+    config: Config, task: Task, source: Dataset, scheme: Scheme[Any], devices: int | None = None
+) -> Estimate:
+    """Return about how much a run takes, with its own number of devices or another one."""
+    number, size = _number(task), float(task.size)
+    devices = config.devices.count if devices is None else devices
+    symbols = count(config.uplink.ratio, task.size) if uses_radio(scheme) else 0
+    takes = getattr(scheme, "takes", lambda size, symbols: 0.0)
+    values = float(np.prod(source.shape, dtype=float)) * _samples(config, source)
+    in_files = mapped(config, task, devices)
+    memory = (
+        (0 if in_files else MEMORIES * number * size * devices)
+        + BLOCKS * number * size * height(devices, task.size)
+        + (number + 8) * symbols * devices  # the signals, and the same at the power they are sent with
+        + 8 * VECTORS * size
+        + takes(task.size, symbols)
+        + PER_VALUE * values * devices
+    )
+    return Estimate(memory, FILES * number * size * devices if in_files else 0.0)
+
+
+def mapped(config: Config, task: Task, devices: int | None = None) -> bool:
+    """Whether the error memories are so large that they are kept in files."""
+    devices = config.devices.count if devices is None else devices
+    return devices * task.size * _number(task) > config.run.memory_map_above
+
+
+def require_memory(config: Config, task: Task, source: Dataset, scheme: Scheme[Any]) -> Estimate:
+    """Return the estimate; refuse a run that needs more than this machine has, with what would fit.
 
     Raises
     ------
     ValueError
         With the estimate, the memory there is, and the number of devices that fit into it.
     """
-    each, there = device_bytes(config, task, source), available()
-    needed = each * config.devices.count
-    if needed <= there:
-        return
-    fitting, samples = int(there / each), _samples(config, source)
+    needs, there = estimate(config, task, source, scheme), available()
+    if needs.memory <= there:
+        return needs
+
+    def fits(devices: int) -> bool:
+        return estimate(config, task, source, scheme, devices).memory <= there
+
+    fitting, samples = _largest(fits, config.devices.count), _samples(config, source)
     advice = f"{fitting} devices would fit" if fitting else "not even one device would fit"
     raise ValueError(
         f"devices.count = {config.devices.count}: with N = {task.size} and {samples:.0f} samples "
-        f"on each they need about {_gigabytes(needed)} of memory, and {_gigabytes(there)} are there; {advice}"
+        f"on each they need about {_bytes(needs.memory)} of memory, and {_bytes(there)} are there; {advice}"
     )
-
-
-def device_bytes(config: Config, task: Task, source: Dataset) -> float:
-    """Return about how many bytes one device takes: its samples, and its rows of a round's arrays."""
-    number = 8 if str(getattr(task, "dtype", "")) == "float64" else 4
-    values = float(np.prod(source.shape, dtype=float))
-    return COPIES * number * float(task.size) + PER_VALUE * values * _samples(config, source)
 
 
 def available() -> int:
@@ -53,12 +96,26 @@ def available() -> int:
     return min(limits)
 
 
+def _largest(fits: Callable[[int], bool], high: int) -> int:
+    """Return a number of devices below ``high`` that fits, while one more does not; 0 where none does."""
+    low = 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _number(task: Task) -> int:
+    """Return the bytes of one coefficient of an update."""
+    return 8 if str(getattr(task, "dtype", "")) == "float64" else 4
+
+
 def _samples(config: Config, source: Dataset) -> float:
     """Return how many samples a device holds on average; no device has more than there are."""
-    samples, pool = config.devices.samples, min(partitions.POOL, len(source.train_labels))
+    samples, pool = config.devices.samples, source.pool_size(config.partition.pool)
     listed = samples if isinstance(samples, tuple) else (samples,)
     return sum(min(size, pool) for size in listed) / len(listed)
 
 
-def _gigabytes(count: float) -> str:
-    return f"{count / 1e9:.3g} GB"
+def _bytes(number: float) -> str:
+    return f"{number / 1e9:.3g} GB" if number >= 1e9 else f"{number / 1e6:.3g} MB"

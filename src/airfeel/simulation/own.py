@@ -2,6 +2,9 @@
 
 import dataclasses
 import hashlib
+import inspect
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +12,6 @@ import numpy as np
 from airfeel import _checks
 from airfeel.config import Config, build_config, mistakes
 from airfeel.config.parts import SEAMS
-from airfeel.learning.datasets import Dataset
 from airfeel.registry import Part
 from airfeel.simulation.assembly import DataLike, Own, find_data
 
@@ -28,6 +30,8 @@ def named(config: Config, own: Own) -> Config:
         if part is not None:
             read = [key for key, (owner, _) in config.chosen.keys.items() if owner == seam]
             flat = {key: value for key, value in flat.items() if key not in read} | _described(seam, part)
+    if own.task is not None:
+        flat["model.preset"] = False  # an object takes the model's place, not that of other keys
     if own.dataset is not None:
         flat["dataset"] = _data_name(config, own.dataset)
     return build_config(mistakes.nest(flat), source="own parts")
@@ -35,21 +39,33 @@ def named(config: Config, own: Own) -> Config:
 
 def _described(seam: str, part: Any) -> dict[str, Any]:
     """Return the keys that name one part and its options."""
-    place, kind = SEAMS[seam], type(part)
+    place = SEAMS[seam]
+    kind, given = _opened(part)
     if "<" in kind.__qualname__:
-        raise _checks.reject(place.key, part, "must be of a class at the top of a module for a run folder")
+        rule = "must be of a class at the top of a module for a run folder, or a function there"
+        raise _checks.reject(place.key, part, rule)
     found = Part(place.registry.name_of(kind), kind)
-    if found.options and not dataclasses.is_dataclass(kind):
-        raise _checks.reject(place.key, part, "must be a dataclass, whose fields a run folder can name")
+    if kind is type(part) and found.options and not dataclasses.is_dataclass(kind):
+        rule = "must be a dataclass, whose fields a run folder can name, or the function that makes it"
+        raise _checks.reject(place.key, part, rule)
     keys: dict[str, Any] = {place.key: found.name}
     for option in found.options:
-        value = getattr(part, option.name)
+        value = (
+            given.get(option.name, option.default) if kind is not type(part) else getattr(part, option.name)
+        )
         if not _plain(value):
             rule = "must be a number, a text, true or false, or a list of these, to be kept in a run folder"
             raise _checks.reject(f"{kind.__qualname__}.{option.name}", value, rule)
         if value is not None:
             keys[f"{option.section or place.tables[0]}.{option.name}"] = value
     return keys
+
+
+def _opened(part: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the class or function of a part, with the options that are given apart from it."""
+    if isinstance(part, partial) and not part.args:
+        return part.func, part.keywords
+    return (part if inspect.isroutine(part) or isinstance(part, type) else type(part)), {}
 
 
 def _plain(value: Any) -> bool:
@@ -60,13 +76,11 @@ def _plain(value: Any) -> bool:
 
 def _data_name(config: Config, data: DataLike) -> str:
     """Return a name for data: as given, or with a digest of the arrays."""
-    found = data if isinstance(data, Dataset) else None
-    if found is None:
-        if not isinstance(data, list | tuple):
-            return str(data)
-        found = find_data(config, data)
+    if isinstance(data, str | Path):
+        return str(data)
+    found = find_data(config, data)
     digest = hashlib.sha256()
-    for array in (found.train_images, found.train_labels, found.test_images, found.test_labels):
+    for array in (found.train_inputs, found.train_labels, found.test_inputs, found.test_labels):
         digest.update(f"{array.dtype}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
     return f"{found.name}@{digest.hexdigest()[:16]}"

@@ -16,10 +16,11 @@ from airfeel.experiments.campaigns.overview import Overview
 from airfeel.experiments.runs import files
 from airfeel.experiments.runs.manifest import Damage
 from airfeel.experiments.runs.reading import FinishedRun, examine, finished, not_verified
+from airfeel.experiments.runs.stopping import held_back, stop_asked
 from airfeel.experiments.runs.work import Work
 
 _PATIENCE = 3  # times that processes may die without one run being finished in between
-_GLANCE = 1.0  # seconds between looks at how far the runs are
+_GLANCE = 0.25  # seconds between looks at how far the runs are, and whether somebody pressed Ctrl-C
 
 
 class FailedRuns(Exception):
@@ -70,13 +71,13 @@ def carry_out(
     todo.sort(key=lambda run: -run.effort)
     campaign = _Campaign(out, force, overview, {run.label: run for run in todo})
     began = time.perf_counter()
-    with overview:
+    with overview, stop_asked() as asked:
         overview.begin(todo, len(runs) - len(todo), out)
         for note in notes:
             overview.note(note)
         while campaign.waiting and not campaign.stopped and campaign.patience > 0:
             with open_engine(engine, workers) as opened:
-                campaign.use(opened)
+                campaign.use(opened, asked)
     if campaign.computed:
         _remember(out, time.perf_counter() - began, opened, campaign.computed)
     for label in campaign.waiting if not campaign.stopped else ():
@@ -107,24 +108,29 @@ class _Campaign:
         self.failures: dict[str, str] = {}
         self.computed, self.patience, self.stopped = 0, _PATIENCE, False
 
-    def use(self, engine: Engine) -> None:
-        """Give all waiting runs to an engine until they are done or the engine breaks."""
+    def use(self, engine: Engine, asked: Callable[[], bool]) -> None:
+        """Give all waiting runs to an engine until they are done, it breaks, or a stop is asked for."""
         futures: dict[Future[bool], str] = {}
         try:
-            for label, run in self.waiting.items():
-                futures[engine.executor.submit(do, run, str(self.out), self.force, engine.stopping)] = label
+            with held_back():  # from the processes that the engine starts for them
+                for label, run in self.waiting.items():
+                    future = engine.executor.submit(do, run, str(self.out), self.force, engine.stopping)
+                    futures[future] = label
             while futures:
+                if asked():
+                    self.stopped = True
+                    self.overview.note("stopping after the rounds under way")
+                    engine.stop(futures)
+                    return
                 done, _ = wait(futures, timeout=_GLANCE, return_when=FIRST_COMPLETED)
                 for future in done:
                     self._settle(futures.pop(future), future, engine.explain)
                 self.overview.update()
         except BrokenProcessPool:
             self.patience -= 1
-            self.overview.note("a worker process was ended from outside; its run goes on in a new one")
-        except KeyboardInterrupt:
-            self.stopped = True
-            self.overview.note("stopping after the rounds under way")
-            engine.stop(futures)
+            self.stopped = asked()  # where a signal was for all processes, workers may die of it
+            if not self.stopped:
+                self.overview.note("a worker process was ended from outside; its run goes on in a new one")
 
     def _settle(self, label: str, future: "Future[bool]", explain: Callable[[Exception], str]) -> None:
         """Take note of how a run ended."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -95,14 +96,33 @@ def open_engine(url: str | None = None, workers: int | None = None) -> Iterator[
 
 def _processes(workers: int) -> Iterator[Engine]:
     context = multiprocessing.get_context("spawn")
-    event = context.Event()
+    _start_tracker()
+    event, others = context.Event(), multiprocessing.active_children()
     with ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(event,)) as pool:
 
         def stop(futures: Iterable["Future[Any]"]) -> None:
             event.set()
             pool.shutdown(wait=True, cancel_futures=True)
 
-        yield Engine(pool, "processes", workers, stop, _stop_asked, _in_words)
+        try:
+            yield Engine(pool, "processes", workers, stop, _stop_asked, _in_words)
+        except BaseException:  # a second Ctrl-C: nobody waits for the rounds under way
+            for child in set(multiprocessing.active_children()) - set(others):
+                child.kill()
+            raise
+
+
+def _start_tracker() -> None:
+    """Start Python's process that removes semaphores of killed ones, told not to warn that it had to."""
+    before = os.environ.get("PYTHONWARNINGS")
+    ours = "ignore:resource_tracker:UserWarning"
+    os.environ["PYTHONWARNINGS"] = f"{before},{ours}" if before else ours
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        del os.environ["PYTHONWARNINGS"]
+        if before is not None:
+            os.environ["PYTHONWARNINGS"] = before
 
 
 def _in_words(error: Exception) -> str:

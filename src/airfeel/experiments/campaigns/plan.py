@@ -24,6 +24,7 @@ PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "r
 BEYOND = ("tuned", "rates", "fading", "fashion")
 SHIPPED = (*PAPER, *BEYOND)
 QUICK_ROUNDS, QUICK_SEEDS = 50, 3
+COURSES = ("round", "symbols")  # what a figure can follow a run along
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
 Text = Annotated[str, Field(min_length=1)]
@@ -48,8 +49,9 @@ class FigureSpec(Section):
     """curves of a metric, or one of the special figures"""
     variant: str = ""
     """show this variant only (special figures)"""
-    metric: Literal["accuracy", "loss", "nmse_db"] = "accuracy"
-    x: Literal["round", "symbols"] = "round"
+    metric: Literal["accuracy", "loss", "nmse_db", "cumulative_nmse_db"] = "accuracy"
+    x: str = "round"
+    """round, symbols, or a swept key: then what came out in the end is drawn over its values"""
     caption: str = ""
 
 
@@ -94,6 +96,10 @@ class Experiment(Section):
         for figure in self.figures:
             if figure.variant and figure.variant not in known:
                 raise mistakes.Contradiction("figures.variant", figure.variant, f"must be one of {known}")
+            axes = [*COURSES, *self._numeric()]
+            if figure.x not in axes:
+                rule = f"must be one of {axes}, of the swept keys one that is a number in every variant"
+                raise mistakes.Contradiction("figures.x", figure.x, rule)
         return self
 
     def runs(self) -> list[Work]:
@@ -114,8 +120,18 @@ class Experiment(Section):
 
     def swept(self) -> list[str]:
         """Return the dotted configuration keys in which variants differ."""
-        keys = [key for _, tree in self._variants() for key in mistakes.flatten(tree)]
-        return [key for key in dict.fromkeys(keys) if key != "scheme"]
+        return list(dict.fromkeys(key for of in self.settings_by_variant().values() for key in of))
+
+    def settings_by_variant(self) -> dict[str, dict[str, Any]]:
+        """Return by label what every variant sets, by dotted key; the scheme makes a curve, not a variant."""
+        flat = {label: mistakes.flatten(tree) for label, tree in self._variants()}
+        return {label: {k: v for k, v in of.items() if k != "scheme"} for label, of in flat.items()}
+
+    def _numeric(self) -> list[str]:
+        """Return the swept keys that have a number in every variant."""
+        settings = list(self.settings_by_variant().values())
+        numbers = [{key for key, value in of.items() if type(value) in (int, float)} for of in settings]
+        return [key for key in self.swept() if all(key in found for found in numbers)]
 
     def shortened(self, rounds: int | None = None, seeds: int | None = None) -> "Experiment":
         """Return the same experiment with other rounds, or with so many seeds, counted on from its first.

@@ -18,8 +18,8 @@ from airfeel.experiments.campaigns.folder import Begun, ResultsFolder
 from airfeel.experiments.runs import files
 from airfeel.experiments.runs.reading import FinishedRun, left_out, not_verified
 
-COLUMNS = ("experiment", "scheme", "seed", "round", "accuracy", "loss", "nmse_db", "symbols", "energy")
-_FROM_ROW = COLUMNS[3:]
+_FROM_ROW = ("round", "accuracy", "loss", "nmse_db", "symbols", "energy", "cumulative_nmse_db", "status")
+COLUMNS = ("experiment", "scheme", "seed", *_FROM_ROW)
 
 _log = logging.getLogger("airfeel")
 
@@ -99,6 +99,8 @@ def write_results(results: ResultsFolder, told: Callable[[str], None] = _log.war
         table = heading + b"".join(block.content for block in blocks.values())
         for name in (path.name, index.name):
             files.remove_leftovers(out, f"{name}*")
+        for place in (out, out / "experiments", out / "figures"):
+            files.remove_abandoned(place)
         files.write_atomically(path, table)
         files.write_atomically(index, _index(blocks, table))
     for note in _notes(blocks):

@@ -1,6 +1,7 @@
 """A figure is a description; one chart of it serves page, PNG and SVG. Needs the extra ``report``."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,10 @@ class Figure:
     caption: str = ""
     log_x: bool = False
     log_y: bool = False
+    ticks: Sequence[float] = ()
+    """the few values of x that there are; empty: many"""
+    split: bool = False
+    """each variant has a plot of its own, however few there are"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

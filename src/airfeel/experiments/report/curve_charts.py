@@ -19,6 +19,7 @@ class XAxis:
     title: str
     format: str
     scale: dict[str, Any]
+    ticks: Sequence[float] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,8 @@ class Look:
 
 def page_spec(look: Look) -> dict[str, Any]:
     """Return the description without legends, which the page itself has."""
-    band, line = _layers(look, altair.Chart().mark_area(clip=True), altair.Chart().mark_line(clip=True))
+    area, stroke = altair.Chart().mark_area(clip=True), altair.Chart().mark_line(clip=True, **_marks(look))
+    band, line = _layers(look, area, stroke)
     zoom = altair.selection_interval(
         name="zoom",
         bind="scales",
@@ -62,7 +64,8 @@ def paper_spec(look: Look, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
     Nothing is clipped, and the rows are put in last: either would take most of the time.
     """
-    band, line = _layers(look, altair.Chart().mark_area(), altair.Chart().mark_line(), legends=True)
+    stroke = altair.Chart().mark_line(**_marks(look))
+    band, line = _layers(look, altair.Chart().mark_area(), stroke, legends=True)
     plot = altair.layer(band, line, data=_DATA)
     chart: Any = plot.properties(width=640, height=400)
     if look.split:
@@ -90,8 +93,14 @@ def _layers(look: Look, area: Any, line: Any, legends: bool = False) -> tuple[An
     return bands, line.encode(**both, y=altair.Y("mean:Q", **y), strokeDash=dash, strokeWidth=width)
 
 
+def _marks(look: Look) -> dict[str, Any]:
+    """Return marks for lines of few points, which else could not be told from what is between them."""
+    return {"point": {"size": 40, "filled": True, "strokeWidth": 0}} if look.x.ticks else {}
+
+
 def _x(look: Look) -> Any:
-    axis = altair.Axis(tickCount=4 if look.split else 8, format=look.x.format)
+    where = {"values": list(look.x.ticks)} if look.x.ticks else {"tickCount": 4 if look.split else 8}
+    axis = altair.Axis(format=look.x.format, **where)
     return altair.X("x:Q", title=look.x.title, scale=altair.Scale(**look.x.scale), axis=axis)
 
 

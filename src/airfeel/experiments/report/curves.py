@@ -52,7 +52,7 @@ class CurveDrawing:
     def split(self) -> bool:
         """Whether each variant has a plot of its own."""
         crowded = len(self.variants) > MOST_DASHED or len(self.curves) > MOST_TOGETHER
-        return crowded and len(self.variants) > 1
+        return (crowded or self.figure.split) and len(self.variants) > 1
 
     def payload(self) -> dict[str, Any]:
         """Return what the page needs: a Vega-Lite description without data, and the data in columns."""
@@ -101,7 +101,9 @@ class CurveDrawing:
         title, symbols = self.figure.x_title, "channel uses (symbols)"
         if self.split:
             title, symbols = title.split()[-1], "symbols"
-        first = XAxis(title, "~s", log) if self.figure.log_x else XAxis(title, "d", linear)
+        ticks, logarithmic = self.figure.ticks, self.figure.log_x
+        form = "~g" if ticks else "~s" if logarithmic else "d"
+        first = XAxis(title, form, log if logarithmic else linear, ticks)
         return {"round": first, "symbols": XAxis(symbols, "~s", log if uneven else linear)}
 
     def _columns(self, curve: Curve, names: Sequence[str]) -> dict[str, Any]:
@@ -140,10 +142,15 @@ def make_curve(name: str, variant: str, runs: Sequence[Rows], metric: str) -> Cu
     points = average(runs, metric)
     if not points:
         return None
-    if metric == "accuracy":  # Student's interval does not know that a share lies between 0 and 1
-        points = [replace(point, low=max(point.low, 0.0), high=min(point.high, 1.0)) for point in points]
     used = {row["round"]: row.get("symbols") or 0 for row in runs[0]}
-    return Curve(name, variant, points, [used[int(point.x)] for point in points])
+    return Curve(name, variant, clipped(points, metric), [used[int(point.x)] for point in points])
+
+
+def clipped(points: Sequence[Mean], metric: str) -> Sequence[Mean]:
+    """Return the points with possible intervals: Student's does not know that accuracy is a share."""
+    if metric != "accuracy":
+        return points
+    return [replace(point, low=max(point.low, 0.0), high=min(point.high, 1.0)) for point in points]
 
 
 def draw_curves(figure: Figure, curves: Iterable[Curve | None], order: Sequence[str]) -> CurveDrawing | None:

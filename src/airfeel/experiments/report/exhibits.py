@@ -6,13 +6,15 @@ from typing import Any
 
 from airfeel.config import mistakes, toml
 from airfeel.experiments.campaigns.collect import Collected
-from airfeel.experiments.campaigns.plan import Experiment, FigureSpec
+from airfeel.experiments.campaigns.plan import COURSES, Experiment, FigureSpec
 from airfeel.experiments.report.charts import Drawing, Figure
 from airfeel.experiments.report.costs import curve_cost_table
 from airfeel.experiments.report.curves import CurveDrawing, draw_curves, make_curve
 from airfeel.experiments.report.finals import accuracy_table, gap_table, mean_gap_table
 from airfeel.experiments.report.groups import Group
+from airfeel.experiments.report.receptions import CUMULATIVE, NOTE, reception_table
 from airfeel.experiments.report.special_figures import FACTS, SPECIAL
+from airfeel.experiments.report.swept_figures import HOW, draw_swept
 
 Rows = list[list[str]]
 AnyDrawing = Drawing | CurveDrawing
@@ -23,11 +25,13 @@ METRICS = {
         "",
         "Squared error of the recovered aggregate relative to its own energy; lower is better.",
     ),
+    "cumulative_nmse_db": ("cumulative NMSE (dB)", "", CUMULATIVE),
     "loss": ("test loss", "", "Cross-entropy on the test images after each round."),
 }
 LOOSE = (
     ("accuracy", "Test accuracy", "accuracy"),
     ("nmse", "Recovery error", "nmse_db"),
+    ("cumulative-nmse", "Recovery error of all rounds together", "cumulative_nmse_db"),
     ("loss", "Test loss", "loss"),
 )
 
@@ -72,6 +76,7 @@ def show_experiment(collected: Collected, taken: Collection[str] = ()) -> Exhibi
             "Percent, mean over the last tenth of the rounds, ± 95 %.",
         ),
         Table("Gap to error-free", gap_table(collected), gap),
+        Table("Recovery", _receptions(collected), NOTE),
     )
     return Exhibit(
         name=experiment.name,
@@ -97,7 +102,8 @@ def show_loose(groups: Sequence[Group], table: Rows) -> Exhibit:
         curves = [make_curve(group.label, "", [run.rows for run in group.runs], metric) for group in groups]
         drawn = draw_curves(_figure(name, title, metric), curves, names)
         drawings += [drawn] if drawn is not None else []
-    return Exhibit("runs", "Single runs", headlines=[Table("Last round", table)], drawings=drawings)
+    last = Table("Last round", table, CUMULATIVE)
+    return Exhibit("runs", "Single runs", headlines=[last], drawings=drawings)
 
 
 def _draw(
@@ -107,7 +113,11 @@ def _draw(
         spec = spec.model_copy(update={"name": f"{collected.experiment.name}-{spec.name}"})
     if spec.kind in SPECIAL:
         return SPECIAL[spec.kind](spec, collected)
-    figure = replace(_figure(spec.name, spec.title, spec.metric, spec.caption), x=spec.x)
+    figure = _figure(spec.name, spec.title, spec.metric, spec.caption)
+    if spec.x not in COURSES:
+        figure = replace(figure, caption=spec.caption or HOW[spec.metric])
+        return draw_swept(figure, spec.x, collected, names)
+    figure = replace(figure, x=spec.x)
     lines = collected.lines
     curves = [make_curve(line.curve, line.variant, list(line.rows.values()), spec.metric) for line in lines]
     return draw_curves(figure, curves, names)
@@ -117,6 +127,11 @@ def _facts(collected: Collected) -> list[Table]:
     """Return the tables that belong to figures of a special kind, each kind once."""
     kinds = dict.fromkeys(spec.kind for spec in collected.experiment.figures)
     return [Table("In numbers", FACTS[kind](collected)) for kind in kinds if kind in FACTS]
+
+
+def _receptions(collected: Collected) -> Rows:
+    """Return how recovery went in training; studies of the theory have tables of their own."""
+    return reception_table(collected) if collected.experiment.kind == "training" else []
 
 
 def _figure(name: str, title: str, metric: str, caption: str = "") -> Figure:

@@ -41,8 +41,13 @@ class Measure:
 
 def final(line: Line, seed: int) -> float:
     """Return the mean accuracy of the last tenth of the rounds."""
-    values = _column(line, seed, "accuracy")
-    return 100 * _mean(values[len(values) - _share(values, 10) :])
+    return 100 * late(line, seed, "accuracy")
+
+
+def late(line: Line, seed: int, key: str) -> float:
+    """Return the mean of a column over the last tenth of the rounds."""
+    values = _column(line, seed, key)
+    return _mean(values[len(values) - _share(values, 10) :])
 
 
 def rate(line: Line, seed: int) -> float:
@@ -72,6 +77,12 @@ def rate_per_symbol(lines: Sequence[Line], seed: int) -> list[float]:
 def nmse_db(line: Line, seed: int) -> float:
     """Return the NMSE in dB, its mean (not that of the dB) over the second half of the rounds."""
     return _late_db(_column(line, seed, "nmse_db"))
+
+
+def cumulative_nmse_db(line: Line, seed: int) -> float:
+    """Return the NMSE in dB of the sums over all rounds."""
+    values = _column(line, seed, "cumulative_nmse_db")
+    return float(values[-1]) if values.size else math.nan
 
 
 def unpredicted_db(line: Line, seed: int) -> float:

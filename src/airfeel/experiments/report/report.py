@@ -16,8 +16,17 @@ from airfeel.experiments.report.environment import environment
 from airfeel.experiments.report.exhibits import Exhibit, show_experiment, show_loose
 from airfeel.experiments.report.groups import Group, group_runs, read_runs
 from airfeel.experiments.report.means import average
+from airfeel.experiments.report.receptions import ENDINGS, ending_cells
 from airfeel.experiments.runs.files import RunError, Unreadable, write_atomically
 from airfeel.experiments.runs.sources import edited_between
+
+COLUMNS = {
+    "accuracy": "accuracy",
+    "loss": "loss",
+    "nmse_db": "NMSE (dB)",
+    "cumulative_nmse_db": "cumulative NMSE (dB)",
+}
+"""of the table of single runs, by metric"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +95,15 @@ def show_all(collected: Sequence[Collected], groups: Sequence[Group]) -> list[Ex
 
 
 def summary_table(groups: Sequence[Group]) -> list[list[str]]:
-    """Return the last round of every group as rows of text, the first row being the heading."""
-    rows = [["scheme", "seeds", "rounds", "accuracy", "loss", "NMSE (dB)", "channel uses"]]
+    """Return the last round of every group as rows of text, the first row being the heading.
+
+    Rounds that diverged or ended at the iteration limit are counted over all rounds and seeds.
+    """
+    rows = [["scheme", "seeds", "rounds", *COLUMNS.values(), *ENDINGS[:2], "channel uses"]]
     for group in groups:
         last = group.runs[0].rows[-1]
-        cells = [
-            _cell(group, metric, form)
-            for metric, form in (("accuracy", ".4f"), ("loss", ".4f"), ("nmse_db", ".1f"))
-        ]
+        cells = [_cell(group, metric, ".1f" if metric.endswith("_db") else ".4f") for metric in COLUMNS]
+        cells += ending_cells(run.rows for run in group.runs)[:2]
         uses = last.get("symbols")
         shown = "-" if uses is None else f"{uses:,}"
         rows.append([group.label, str(len(group.runs)), str(last["round"]), *cells, shown])

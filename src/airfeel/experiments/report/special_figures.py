@@ -14,6 +14,7 @@ from airfeel.experiments.report.dot_charts import Point, dots
 from airfeel.experiments.report.inspection_charts import magnitude_map
 from airfeel.experiments.report.means import average, interval
 from airfeel.experiments.report.measures import observed, timings
+from airfeel.experiments.report.receptions import ENDINGS, ending_cells
 from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.studies.inspection import read_aggregates
 from airfeel.experiments.studies.recovery import steady
@@ -114,13 +115,14 @@ def recovery_facts(collected: Collected) -> Facts:
             interval(0, _steady(line, "nmse_db")).words(".2f"),
             f"{np.mean(_steady(line, 'predicted_nmse_db')):.2f}",
             f"{np.mean([row['iterations'] for rows in line.rows.values() for row in rows]):.1f}",
+            *ending_cells(line.rows.values()),
         ]
         for line in collected.lines
     ]
     order = list(dict.fromkeys(row[0] for row in rows))
     rows.sort(key=lambda row: order.index(row[0]))
     heading = ["setting", "receiver", "NMSE (dB), second half of the rounds", "predicted", "iterations"]
-    return [heading, *rows] if rows else []
+    return [[*heading, *ENDINGS], *rows] if rows else []
 
 
 def bound_facts(collected: Collected) -> Facts:

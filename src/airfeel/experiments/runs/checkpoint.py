@@ -26,7 +26,7 @@ def save(path: Path, state: Any, facts: dict[str, Any]) -> None:
     """
     content = storage.to_bytes({"state": state, "facts": facts})
     fresh = path.with_name(path.name + ".new")
-    files.write_atomically(fresh, content + hashlib.sha256(content).digest())
+    files.write_atomically(fresh, content, hashlib.sha256(content).digest())
     if path.exists():
         path.replace(previous(path))
     fresh.replace(path)

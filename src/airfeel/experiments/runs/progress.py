@@ -118,9 +118,10 @@ class Live(Silent):
 
 
 def describe(record: Record) -> str:
-    """Return a round's accuracy and NMSE in words, as far as they exist."""
+    """Return a round's accuracy and NMSE, its own and that of all rounds so far, as far as they exist."""
     words = [] if record.accuracy is None else [f"accuracy {record.accuracy:.4f}"]
     words += [] if record.nmse_db is None else [f"NMSE {record.nmse_db:.1f} dB"]
+    words += [] if record.cumulative_nmse_db is None else [f"cumulative {record.cumulative_nmse_db:.1f} dB"]
     return "  ".join(words)
 
 

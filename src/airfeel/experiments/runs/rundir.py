@@ -74,7 +74,7 @@ class RunFolder:
     def restore(
         self,
         trusted: Sequence[str] = (),
-        fits: Callable[[Any, int], bool] = lambda state, round: True,
+        revived: Callable[[Any, int], Any | None] = lambda state, round: state,
         aggregates: bool = False,
     ) -> Any | None:
         """Return the newest trustworthy state, files cut back to its round; None: start at round 1.
@@ -83,14 +83,15 @@ class RunFolder:
         ----------
         trusted
             The modules beside airfeel whose dataclasses the state may hold.
-        fits
-            Asked whether something can be the state of this run after a round.
+        revived
+            Given what a checkpoint holds and its round, returns the state of this run, or None where that
+            cannot be it; raises :class:`checkpoint.Damaged` where something that belongs to it is damaged.
         aggregates
             Whether the run keeps those of all rounds, so that they must be whole.
         """
         with files.explained(self.path):
             for path in (self.checkpoint, checkpoint.previous(self.checkpoint)):
-                state, round = self._intact(path, trusted, fits)
+                state, round = self._intact(path, trusted, revived)
                 if state is not None and aggregates and (lost := self._lost(round)):
                     self.notes.append(f"{lost}: {path.name} not used")
                     state = None
@@ -144,7 +145,7 @@ class RunFolder:
             checkpoint.previous(self.checkpoint).unlink(missing_ok=True)
 
     def _intact(
-        self, path: Path, trusted: Sequence[str], fits: Callable[[Any, int], bool]
+        self, path: Path, trusted: Sequence[str], revived: Callable[[Any, int], Any | None]
     ) -> tuple[Any, int]:
         """Return state and round of one checkpoint if it and the records before it are intact."""
         if not path.exists():
@@ -160,7 +161,13 @@ class RunFolder:
         if (facts["version"], facts["digest"]) != (airfeel.__version__, self.config.digest()):
             self.notes.append(f"{path} was written by airfeel {facts['version']}: not used")
             return None, 0
-        if not 0 < facts["round"] <= self.config.rounds or not fits(state, facts["round"]):
+        possible = 0 < facts["round"] <= self.config.rounds
+        try:
+            state = revived(state, facts["round"]) if possible else None
+        except checkpoint.Damaged as error:
+            self.notes.append(f"{error}: {path.name} not used")
+            return None, 0
+        if state is None:
             self.notes.append(f"{path} does not hold the state of this run: not used")
             return None, 0
         if not self._holds(facts["length"], facts["sha256"]):

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,9 @@ import numpy as np
 
 import airfeel
 from airfeel.config import Config
+from airfeel.experiments.runs.endings import count_endings
 from airfeel.experiments.runs.files import RunError
+from airfeel.experiments.runs.generations import Apart, Generations
 from airfeel.experiments.runs.progress import Progress, Silent
 from airfeel.experiments.runs.reading import FinishedRun, examine, not_verified, read_records
 from airfeel.experiments.runs.rundir import RunFolder, open_run, run_path
@@ -90,10 +92,20 @@ def _before(config: Config, run: FinishedRun) -> Outcome:
 
 def _compute(folder: RunFolder, parts: Parts, progress: Progress, stop: Callable[[], bool]) -> int:
     """Go on from the newest checkpoint until the run is complete or stopped; return the last round."""
-    state, options = start(parts), parts.config.run
-    restored = folder.restore(_modules(parts), partial(_continues, state), options.record_aggregates)
+    with Generations(folder.path) as memories:
+        parts = parts if parts.room is None else replace(parts, room=memories)
+        return _continue(folder, parts, memories, progress, stop)
+
+
+def _continue(
+    folder: RunFolder, parts: Parts, memories: Generations, progress: Progress, stop: Callable[[], bool]
+) -> int:
+    state, options, rounds = start(parts), parts.config.run, parts.config.rounds
+    revived = partial(_revived, state, memories, rounds)
+    restored = folder.restore(_modules(parts), revived, options.record_aggregates)
     state = state if restored is None else restored
-    round, rounds = state.round, parts.config.rounds
+    round = state.round
+    memories.tidy(round if round < rounds else 0)
     with progress:
         progress.begin(rounds, round, [*folder.notes, *_remarks(parts)])
         for seconds, step in _timed(steps(parts, state)):
@@ -102,28 +114,40 @@ def _compute(folder: RunFolder, parts: Parts, progress: Progress, stop: Callable
             if options.record_aggregates:
                 folder.keep_aggregate(round, step.aggregate.truth)
             progress.update(step.record)
-            stopping = stop()
-            if stopping or round % options.checkpoint_every == 0 or round == rounds:
-                folder.save(round, step.state)
+            stopping, last = stop(), round == rounds
+            if stopping or round % options.checkpoint_every == 0 or last:
+                folder.save(round, memories.apart(step.state, last))
+                memories.tidy(0 if last else round)
             if stopping:
                 break
     return int(round)
 
 
-def _continues(fresh: RunState, state: Any, round: int) -> bool:
-    """Whether ``state`` can be that of the run that began as ``fresh``, after ``round``."""
+def _revived(fresh: RunState, memories: Generations, rounds: int, saved: Any, round: int) -> RunState | None:
+    """Return the state after ``round`` of the run that began as ``fresh``; None where this cannot be it."""
+    state = saved.state if isinstance(saved, Apart) else saved
     if not isinstance(state, RunState) or state.round != round:
-        return False
+        return None
     arrays = [(one.theta, one.true_sum, one.found_sum) for one in (fresh, state)]
-    return all(np.shape(a) == np.shape(b) for a, b in zip(*arrays, strict=True))
+    if any(np.shape(a) != np.shape(b) for a, b in zip(*arrays, strict=True)):
+        return None
+    if not isinstance(saved, Apart):
+        return state
+    if saved.memory is None and round < rounds:
+        return None
+    return memories.together(saved, fresh.uplink.memory.shape)
 
 
 def _remarks(parts: Parts) -> list[str]:
-    """Return what is done differently than a configuration says to the letter."""
+    """Return what is worth knowing of data and memory, and what is done otherwise than configured."""
     ratio, size = parts.config.uplink.ratio, parts.task.size
+    remarks = [*parts.about, *([] if parts.needs is None else [f"the run takes {parts.needs}"])]
     if not uses_radio(parts.scheme) or ratio * size >= 0.5:
-        return []
-    return [f"uplink.ratio = {ratio:g} of N = {size} is less than one channel use: every round takes one"]
+        return remarks
+    return [
+        *remarks,
+        f"uplink.ratio = {ratio:g} of N = {size} is less than one channel use: every round takes one",
+    ]
 
 
 def _out_of_memory(path: Path, error: MemoryError) -> str:
@@ -164,6 +188,7 @@ def summarise(config: Config, records: list[Record]) -> dict[str, Any]:
         "mean_nmse_db": decibel(float(np.mean(errors))) if errors else None,
         "rounds_above_zero_db": sum(bool(record.above_zero_db) for record in records),
         "cumulative_nmse_db": last.cumulative_nmse_db,
+        **count_endings(record.status for record in records).facts(),
         "symbols": last.symbols,
         "energy": last.energy,
     }

@@ -58,6 +58,12 @@ def work(tree: Mapping[str, Any], source: str) -> Work:
     if config.devices.local_steps != 1:
         rule = "must be 1, as Theorem 3 assumes"
         raise ValueError(f"{source}: devices.local_steps = {config.devices.local_steps}: {rule}")
+    for key, value in (
+        ("local_epochs", config.devices.local_epochs),
+        ("weight_decay", config.devices.weight_decay),
+    ):
+        if value:
+            raise ValueError(f"{source}: devices.{key} = {value}: must not be given, as in Theorem 3")
     # Every gradient is computed twice.
     return Work(BoundStudy(config), _execute, effort=2.0 * config.rounds + _PREPARATION)
 

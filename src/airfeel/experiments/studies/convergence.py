@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from airfeel import _checks
 from airfeel.config import Config
 from airfeel.learning.tasks import Samples, SoftmaxRegression
 from airfeel.simulation.assembly import DataLike, Own, Parts, assemble, find_data, make_partition
@@ -95,10 +96,12 @@ def _l2(config: Config) -> float:
 def pool(config: Config, dataset: DataLike | None = None) -> tuple[SoftmaxRegression, Samples]:
     """Return the task in double precision and the samples of all devices in one: their mean is the loss."""
     source = find_data(config, dataset)
-    held = np.concatenate(make_partition(config, source.train_labels))
-    features = int(np.prod(source.train_images.shape[1:]))
+    held = np.concatenate(make_partition(config, source))
+    if source.classes is None:
+        raise _checks.reject("dataset", source.name, "must have classes: the bound is about cross-entropy")
+    features = int(np.prod(source.shape))
     task = SoftmaxRegression(features, source.classes, _l2(config), dtype="float64")
-    return task, task.prepare(source.train_images[held], source.train_labels[held])
+    return task, task.prepare(source.train_inputs[held], source.train_labels[held])
 
 
 def largest_curvature(pooled: Samples) -> float:

@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import identity, mistakes, toml
 from airfeel.config.sections import Section
+from airfeel.experiments.runs.endings import count_endings
 from airfeel.experiments.runs.work import Work
 from airfeel.experiments.studies import study
 from airfeel.experiments.studies.methods import METHODS, is_dense
@@ -161,15 +162,15 @@ def predict(config: RecoveryStudy) -> Array:
 
 
 def _follow(config: RecoveryStudy, stop: Callable[[], bool]) -> Iterator[tuple[study.Row, float]]:
-    """Yield a row and the receiver's seconds, round after round."""
+    """Yield a row and the receiver's processor seconds, round after round."""
     receiver, predicted = _receiver(config), predict(config)
     state = receiver.init(config.size)
     for round, (reception, x) in enumerate(_receptions(config), start=1):
         if stop():
             raise study.Stopped
-        began = time.perf_counter()
+        began = time.process_time()  # of the processor: a busy machine hardly changes it
         estimate, state = receiver.receive(state, reception)
-        seconds = time.perf_counter() - began
+        seconds = time.process_time() - began
         yield _row(round, estimate, x, float(predicted[round - 1]), config.rows * round), seconds
 
 
@@ -225,10 +226,11 @@ def _row(round: int, estimate: Estimate, x: Array, predicted: float, symbols: in
 
 
 def _summarise(rows: list[dict[str, Any]]) -> study.Row:
-    """Return NMSE in steady state, found and predicted."""
+    """Return NMSE in steady state, found and predicted, and how iterations ended."""
     return {
         "steady_nmse_db": steady([row["nmse_db"] for row in rows]),
         "predicted_steady_nmse_db": steady([row["predicted_nmse_db"] for row in rows]),
         "iterations": float(np.mean([row["iterations"] for row in rows])),
+        **count_endings(row["status"] for row in rows).facts(),
         "symbols": rows[-1]["symbols"],
     }

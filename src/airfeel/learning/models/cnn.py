@@ -1,11 +1,13 @@
 """A small convolutional network."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from airfeel.learning.images import ImageShape
 from airfeel.learning.tasks import DataShape, Task
 from airfeel.registry import MODELS, option
 
@@ -16,13 +18,16 @@ class SmallCnn:
     """Convolutional network of about 20,000 parameters (needs PyTorch)."""
 
     device: Annotated[str, Field(min_length=1)] = option("cpu", "where PyTorch computes")
+    preset: bool = option(False, "fill keys that are not given with values that train this model well")
+
+    # Not taken unless asked for: configurations of version 0.1, which had no presets, keep their results.
+    tuned: ClassVar[Mapping[str, Any]] = {}
 
     def __call__(self, data: DataShape) -> Task:
-        """Return the task for grey images of this shape."""
-        from airfeel.learning.torch_task import (
-            TorchTask,
-            small_cnn,
-        )  # PyTorch is an extra, and slow to import
+        """Return the task for grey or colour images of this shape."""
+        from airfeel.learning.modules import small_cnn  # PyTorch is an extra, and slow to import
+        from airfeel.learning.torch_task import for_data
 
-        height, width = data.shape
-        return TorchTask(partial(small_cnn, data.classes, (height, width)), device=self.device)
+        image = ImageShape.of(data.shape)
+        build = partial(small_cnn, shape=(image.height, image.width), channels=image.channels)
+        return for_data(data, build, transform=image.channels_first, device=self.device)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from math import prod
 
+from airfeel import _checks
 from airfeel.learning.tasks import DataShape, SoftmaxRegression, Task
 from airfeel.ranges import NonNegative
 from airfeel.registry import MODELS, option
@@ -16,5 +17,7 @@ class Softmax:
     l2: NonNegative = option(0.0, "weight of ||theta||^2 / 2 in the loss")
 
     def __call__(self, data: DataShape) -> Task:
-        """Return the task for images of this shape."""
+        """Return the task for samples of this shape."""
+        if data.classes is None:
+            raise _checks.reject("model.kind", "softmax", "needs classes, and these data have none")
         return SoftmaxRegression(prod(data.shape), data.classes, l2=self.l2)

@@ -1,0 +1,78 @@
+"""How recovery went: errors of a round and of all rounds together, and rounds that did not settle."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from airfeel.experiments.campaigns.collect import Collected, Line
+from airfeel.experiments.report.finals import finals
+from airfeel.experiments.report.means import interval
+from airfeel.experiments.report.measures import OfOne, cumulative_nmse_db, nmse_db
+from airfeel.experiments.runs.endings import count_endings
+from airfeel.experiments.runs.reading import Row
+
+Table = list[list[str]]
+NONE = "-"
+CUMULATIVE = (
+    "The cumulative error compares the sums of what was sent and of what was recovered in all rounds so far, "
+    "which is what the model has received: errors that cancel from round to round vanish in it, errors that "
+    "repeat stay."
+)
+ENDINGS = ("diverged", "at the limit", "of rounds")
+NOTE = (
+    f"NMSE is the error of a single round, mean over the second half of the rounds. {CUMULATIVE} Counted are "
+    "the rounds of all seeds in which the receiver's iteration diverged or ended at its limit; a scheme "
+    "without a receiver has none."
+)
+
+
+def reception_table(collected: Collected) -> Table:
+    """Return errors and counts, one row per curve and variant; empty where nothing was recovered."""
+    return _table(collected, _ERRORS)
+
+
+def overview_table(collected: Collected) -> Table:
+    """Return the same for a terminal, after the final accuracy."""
+    return _table(collected, _ACCURACY | _ERRORS)
+
+
+def ending_cells(runs: Iterable[Sequence[Row]]) -> list[str]:
+    """Return in how many rounds of some runs the iteration diverged or hit its limit, and of how many."""
+    found = count_endings(row.get("status") for rows in runs for row in rows)
+    counts = (found.diverged, found.limited, found.rounds)
+    return [str(count) if found.rounds else NONE for count in counts]
+
+
+def _measured(take: OfOne, form: str) -> Callable[[Line], str]:
+    """Return what makes a cell of a measure: its mean over seeds with a 95 % interval."""
+
+    def cell(line: Line) -> str:
+        values = [value for seed in line.runs if math.isfinite(value := take(line, seed))]
+        return interval(0, values).words(form) if values else NONE
+
+    return cell
+
+
+def _accuracy(line: Line) -> str:
+    values = list(finals(line).values())
+    return interval(0, values).words(".2f") if values else NONE
+
+
+_ACCURACY: dict[str, Callable[[Line], str]] = {"accuracy (%)": _accuracy}
+_ERRORS = {
+    "NMSE (dB)": _measured(nmse_db, ".1f"),
+    "cumulative NMSE (dB)": _measured(cumulative_nmse_db, ".1f"),
+}
+
+
+def _table(collected: Collected, columns: dict[str, Callable[[Line], str]]) -> Table:
+    """Return the columns in which some line has an entry; empty where there is none."""
+    lines = collected.lines
+    cells = [[make(line) for make in columns.values()] + ending_cells(line.rows.values()) for line in lines]
+    titles = [*columns, *ENDINGS]
+    kept = [place for place in range(len(titles)) if any(row[place] != NONE for row in cells)]
+    if not kept:
+        return []
+    several = len({line.variant for line in lines}) > 1
+    heading = ["curve", *(["variant"] if several else []), *(titles[place] for place in kept)]
+    names = [[line.curve, line.variant] if several else [line.curve] for line in lines]
+    return [heading, *([*name, *(row[k] for k in kept)] for name, row in zip(names, cells, strict=True))]

@@ -1,0 +1,122 @@
+"""Error memories in files beside the checkpoints: a new file for each round, never one written twice.
+
+A file belongs to one state. It has a name nobody can guess until a checkpoint is written, which names it; one
+that no checkpoint names loses even that when the next round has its own, and the system frees it when the
+state is gone. So a process can be killed at any moment: what the newest checkpoint names is whole, and so is
+what the one before it names.
+"""
+
+import re
+import secrets
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel import _maps
+from airfeel.experiments.runs import files
+from airfeel.experiments.runs.checkpoint import Damaged
+from airfeel.simulation import RunState
+
+Array = NDArray[np.floating[Any]]
+
+_KEPT = 2  # as many as there are checkpoints
+_NAME = re.compile(r"memory-(\d{6,15})\.bin")
+_PRECISIONS = ("float32", "float64")
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The error memories after one round: their file in the run's folder, and what it must hold."""
+
+    file: str
+    dtype: str
+    crc32: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Apart:
+    """A state whose error memories lie in a file; None after the last round, when nobody needs them."""
+
+    state: RunState
+    memory: Generation | None
+
+
+class Generations(AbstractContextManager["Generations"]):
+    """The error memories of a run's rounds, as room for :func:`airfeel.schemes.round.carry`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._newest: tuple[Path, Array] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._drop()
+
+    def __call__(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
+        """Return room for the memories after one more round."""
+        self._drop()
+        path = self.folder / f"memory.{secrets.token_hex(8)}.tmp"
+        with files.explained(self.folder):
+            self._newest = path, _maps.create(path, shape, dtype)
+        return self._newest[1]
+
+    def apart(self, state: RunState, last: bool) -> RunState | Apart:
+        """Return what a checkpoint shall hold, with the memories, if they are in a file, under their name."""
+        if self._newest is None or self._newest[1] is not state.uplink.memory:
+            return state
+        bare = replace(state, uplink=replace(state.uplink, memory=state.uplink.memory[:0].copy()))
+        if last:
+            return Apart(bare, None)
+        path, memory = self._newest
+        named = self.folder / f"memory-{state.round:06d}.bin"
+        with files.explained(self.folder):
+            crc32 = _maps.settle(memory)
+            path.replace(named)
+            files.sync_folder(self.folder)
+        self._newest = None
+        return Apart(bare, Generation(named.name, str(memory.dtype), crc32))
+
+    def together(self, saved: Apart, shape: tuple[int, ...]) -> RunState | None:
+        """Undo :meth:`apart`; None where that cannot be memories of this shape after that round.
+
+        Raises
+        ------
+        Damaged
+            Where the file is not what was written, or not there.
+        """
+        state, kept = saved.state, saved.memory
+        if kept is None:
+            return state
+        if kept.dtype not in _PRECISIONS or kept.file != f"memory-{state.round:06d}.bin":
+            return None
+        path = self.folder / kept.file
+        try:
+            memory = _maps.checked(path, shape, np.dtype(kept.dtype), kept.crc32)
+        except FileNotFoundError:
+            raise Damaged(f"{path} is missing") from None
+        except OSError as error:
+            raise Damaged(f"{path} {error.strerror}") from None
+        return replace(state, uplink=replace(state.uplink, memory=memory))
+
+    def tidy(self, round: int) -> None:
+        """Remove the files of all rounds but the newest ones up to ``round``, 0 for all."""
+        found = {int(name[1]): path for path in self.folder.iterdir() if (name := _NAME.fullmatch(path.name))}
+        wanted = sorted(number for number in found if number <= round)[-_KEPT:]
+        with files.explained(self.folder):
+            for number in found.keys() - set(wanted):
+                found[number].unlink()
+
+    def _drop(self) -> None:
+        """Take the name from the newest memories; whoever has the array can still use it."""
+        if self._newest is not None:
+            self._newest[0].unlink(missing_ok=True)
+            self._newest = None

@@ -1,0 +1,85 @@
+"""The networks of the registered models as ``torch.nn.Module``; needs the extra ``airfeel[torch]``.
+
+None of them draws or gathers anything while training: normalisation is by groups of channels.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import gcd
+from typing import Any
+
+try:
+    import torch
+    from torch import nn
+except ImportError as error:
+    raise ImportError("airfeel.learning.modules needs PyTorch: pip install 'airfeel[torch]'") from error
+
+GROUPS = 8  # of channels that are normalised together
+
+
+def small_cnn(outputs: int = 10, shape: tuple[int, int] = (28, 28), channels: int = 1) -> Any:
+    """Return a convolutional network of about 20,000 parameters (for 28 x 28 images and 10 classes)."""
+    height, width = (-(-side // 4) for side in shape)  # two strides of 2, rounded up
+    return nn.Sequential(
+        nn.Conv2d(channels, 8, kernel_size=5, stride=2, padding=2),
+        nn.ReLU(),
+        nn.Conv2d(8, 16, kernel_size=3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(16 * height * width, 24),
+        nn.ReLU(),
+        nn.Linear(24, outputs),
+    )
+
+
+def perceptron(outputs: int, features: int, hidden: Sequence[int]) -> Any:
+    """Return fully connected layers with ReLU between them."""
+    sizes = [features, *hidden, outputs]
+    layers: list[Any] = [nn.Flatten()]
+    for fan_in, fan_out in pairwise(sizes):
+        layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def resnet(outputs: int, blocks: int, channels: int = 3, width: int = 16) -> Any:
+    """Return a residual network of 6 ``blocks`` + 2 layers (He et al., 2016, Section 4.2) with GroupNorm.
+
+    Three stages of ``blocks`` residual blocks with ``width``, 2 ``width`` and 4 ``width`` channels, each at
+    half the resolution of the one before; images may have any size.
+    """
+    layers: list[Any] = [_convolution(channels, width), _norm(width), nn.ReLU()]
+    for stage in range(3):
+        for block in range(blocks):
+            wide = width * 2**stage
+            first = stage > 0 and block == 0
+            layers.append(_Residual(wide // 2 if first else wide, wide, stride=2 if first else 1))
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4 * width, outputs))
+
+
+class _Residual(nn.Module):  # type: ignore[misc]
+    """x + f(x) with two convolutions in f; one of a single pixel fits x to another number of channels."""
+
+    def __init__(self, channels: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.residual = nn.Sequential(
+            _convolution(channels, outputs, stride),
+            _norm(outputs),
+            nn.ReLU(),
+            _convolution(outputs, outputs),
+            _norm(outputs),
+        )
+        self.shortcut = nn.Identity()
+        if stride > 1 or channels != outputs:
+            self.shortcut = nn.Conv2d(channels, outputs, kernel_size=1, stride=stride, bias=False)
+
+    def forward(self, inputs: Any) -> Any:
+        """Return the block's output."""
+        return torch.relu(self.shortcut(inputs) + self.residual(inputs))
+
+
+def _convolution(channels: int, outputs: int, stride: int = 1) -> Any:
+    return nn.Conv2d(channels, outputs, kernel_size=3, stride=stride, padding=1, bias=False)
+
+
+def _norm(channels: int) -> Any:
+    return nn.GroupNorm(gcd(GROUPS, channels), channels)

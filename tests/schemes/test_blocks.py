@@ -1,0 +1,176 @@
+"""A round a few devices at a time: what depends on the blocks, and what must not."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from airfeel.radio.air import Air
+from airfeel.radio.fading import FadingMAC
+from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.power import EqualPower
+from airfeel.registry import SCHEMES
+from airfeel.schemes import blocks
+from airfeel.schemes.a_dsgd import ADsgd
+from airfeel.schemes.base import Setting
+from airfeel.schemes.common_k import CommonK
+from airfeel.schemes.compressed import TurboDecoded
+from airfeel.schemes.error_free import ErrorFree
+from airfeel.schemes.round import begin, carry
+
+DEVICES, SIZE, ROUNDS = 7, 300, 4
+WEIGHTS = np.array([3.0, 1.0, 2.0, 2.0, 1.0, 4.0, 1.0]) / 14
+AIRS = [Air(GaussianMAC(1.0), EqualPower(500.0)), Air(FadingMAC(threshold=0.6), EqualPower(500.0))]
+
+# That of the signals; BLAS compresses one row in another order than several, which AMP's iterations see.
+ROUNDING = [(ADsgd, 1e-4), (ErrorFree, 1e-14), (object, 1e-6)]
+
+
+def updates(seed=0, dtype=np.float32):
+    rng = np.random.default_rng(seed)
+    return (rng.standard_normal((ROUNDS, DEVICES, SIZE)) ** 3).astype(dtype)
+
+
+def masks(seed):
+    """Who computes, and who of them sends, in every round; in round 1 only the last device computes."""
+    rng = np.random.default_rng(seed)
+    computing = rng.random((ROUNDS, DEVICES)) < 0.8
+    computing[0] = np.arange(DEVICES) == DEVICES - 1
+    return computing, computing & (rng.random((ROUNDS, DEVICES)) < 0.8)
+
+
+def course(scheme, air, rounds, height, monkeypatch, room=None, seed=0):
+    """Return the results and states of all rounds with so many devices in a block."""
+    monkeypatch.setattr(blocks, "BLOCK", height * SIZE)
+    state = begin(scheme, {"theta": (SIZE,)}, Setting(DEVICES, 90))
+    found = []
+    for t, (given, computing, sending) in enumerate(zip(rounds, *masks(seed), strict=True), start=1):
+        g = np.where(computing[:, None], given, 0).astype(given.dtype)
+        options = {"seed": 5, "round": t, "computing": computing, "sending": sending, "room": room}
+        result, state = carry(scheme, air, state, g, WEIGHTS, **options)
+        found.append((result, state))
+    return found
+
+
+@pytest.mark.parametrize("height", [1, 2, 3])
+@pytest.mark.parametrize("name", SCHEMES.names())
+def test_blocks_change_no_memory_and_what_arrives_only_by_rounding(name, height, monkeypatch):
+    """Rows are independent: equal bytes. Only sums over devices are split, which moves the last bits."""
+    scheme = SCHEMES.get(name).build({})
+    for seed, air in enumerate(AIRS):
+        rounds = updates(seed)
+        whole = course(scheme, air, rounds, DEVICES, monkeypatch, seed=seed)
+        parts = course(scheme, air, rounds, height, monkeypatch, seed=seed)
+        for (one, state), (other, again) in zip(whole, parts, strict=True):
+            assert state.memory.tobytes() == again.memory.tobytes()
+            scale = np.abs(one.truth).max()
+            np.testing.assert_allclose(other.truth, one.truth, rtol=0, atol=1e-14 * scale)
+            assert other.active.tolist() == one.active.tolist()
+            if isinstance(scheme, TurboDecoded):
+                assert other.mean.tobytes() == one.mean.tobytes()
+                assert other.energy.tobytes() == one.energy.tobytes()
+            bound = next(bound for kind, bound in ROUNDING if isinstance(scheme, kind))
+            np.testing.assert_allclose(other.mean, one.mean, rtol=0, atol=bound * scale)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_updates_may_come_from_a_function_a_few_devices_at_a_time(dtype, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK", 3 * SIZE)
+    (g, *_) = updates(dtype=dtype)
+    asked = []
+
+    def produce(rows):
+        asked.append((rows.start, rows.stop))
+        return g[rows].copy()
+
+    state = begin(ErrorFree(), {"theta": (SIZE,)}, Setting(DEVICES, 90))
+    one, after = carry(ErrorFree(), AIRS[0], state, g, WEIGHTS, seed=0, round=1)
+    two, again = carry(ErrorFree(), AIRS[0], state, produce, WEIGHTS, seed=0, round=1)
+    assert asked == [(0, 3), (3, 6), (6, 7)]
+    assert one.mean.tobytes() == two.mean.tobytes()
+    assert after.memory.tobytes() == again.memory.tobytes() and again.memory.dtype == dtype
+
+
+def test_a_block_in_which_nobody_computes_does_not_narrow_the_memories(monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK", SIZE)
+    (g, *_) = updates(dtype=np.float64)
+    computing = np.arange(DEVICES) == 4
+
+    def produce(rows):  # as local training does: nobody has computed, so nobody knows the precision
+        return g[rows] if computing[rows].any() else np.zeros((1, SIZE), np.float32)
+
+    state = begin(ErrorFree(0.1), {"theta": (SIZE,)}, Setting(DEVICES, 90))
+    _, after = carry(ErrorFree(0.1), AIRS[0], state, produce, WEIGHTS, seed=0, round=1, computing=computing)
+    assert after.memory.dtype == np.float64
+    kept = after.memory[4] != 0
+    assert kept.sum() == 270 and np.array_equal(after.memory[4, kept], g[4, kept])
+    assert not np.delete(after.memory, 4, axis=0).any()
+
+
+@pytest.mark.parametrize("height", [2, DEVICES])
+def test_signals_too_weak_to_be_sent_stay_with_the_devices(height, monkeypatch):
+    """Power control decides after everybody has encoded; then all that was taken out must be back."""
+    monkeypatch.setattr(blocks, "BLOCK", height * SIZE)
+    g = 1e-120 * updates(dtype=np.float64)[0]
+    state = begin(CommonK(), {"theta": (SIZE,)}, Setting(DEVICES, 90))
+    result, after = carry(CommonK(), AIRS[0], state, lambda rows: g[rows].copy(), WEIGHTS, seed=0, round=1)
+    assert result.alpha is None and not result.active.any() and not result.mean.any()
+    assert after.memory.tobytes() == g.tobytes()
+
+
+def test_what_is_not_finite_is_named_by_its_device(monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK", 2 * SIZE)
+    g = updates()[0]
+    g[5, 17] = np.inf
+    state = begin(CommonK(), {"theta": (SIZE,)}, Setting(DEVICES, 90))
+    with pytest.raises(ValueError, match=r"^gradients\[5\] is not finite"):
+        carry(CommonK(), AIRS[0], state, g, WEIGHTS, seed=0, round=1)
+
+
+@pytest.mark.parametrize("shape", [(DEVICES + 2, SIZE), (DEVICES - 1, SIZE), (DEVICES, SIZE + 1)])
+def test_updates_of_another_shape_are_refused_as_a_whole(shape, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK", 2 * SIZE)
+    state = begin(CommonK(), {"theta": (SIZE,)}, Setting(DEVICES, 90))
+    with pytest.raises(
+        ValueError, match=rf"^gradients have shape \({shape[0]}, {shape[1]}\): must be \(7, 300\)"
+    ):
+        carry(CommonK(), AIRS[0], state, np.ones(shape, np.float32), WEIGHTS, seed=0, round=1)
+
+
+@pytest.mark.parametrize("height", [2, DEVICES])
+@pytest.mark.parametrize("name", ["dense", "tsa_ga", "common_k"])
+def test_memories_go_where_there_is_room_for_them(name, height, monkeypatch):
+    given = []
+
+    def room(shape, dtype):
+        given.append(np.full(shape, np.nan, dtype))
+        return given[-1]
+
+    scheme = SCHEMES.get(name).build({})
+    plain = course(scheme, AIRS[1], updates(), height, monkeypatch)
+    placed = course(scheme, AIRS[1], updates(), height, monkeypatch, room=room)
+    for (one, state), (two, again) in zip(plain, placed, strict=True):
+        assert any(again.memory is array for array in given)
+        assert state.memory.tobytes() == again.memory.tobytes()
+        assert one.mean.tobytes() == two.mean.tobytes()
+
+
+@pytest.mark.parametrize("name", ["dense", "error_free", "tsa_ga", "common_k"])
+def test_a_round_takes_the_memories_and_a_few_rows(name, monkeypatch):
+    devices, size = 60, 20_000
+    monkeypatch.setattr(blocks, "BLOCK", 2 * size)
+    scheme = SCHEMES.get(name).build({})
+    weights = np.full(devices, 1 / devices)
+    row = np.random.default_rng(1).standard_normal(size).astype(np.float32) ** 3
+
+    def produce(rows):
+        return np.outer(np.arange(rows.start + 1, rows.stop + 1, dtype=np.float32), row)
+
+    state = begin(scheme, {"theta": (size,)}, Setting(devices, size // 50))
+    _, state = carry(scheme, AIRS[0], state, produce, weights, seed=0, round=1)
+    tracemalloc.start()
+    carry(scheme, AIRS[0], state, produce, weights, seed=0, round=2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    memories = 4 * devices * size
+    assert memories < peak < 1.9 * memories  # the next ones; those before were there already

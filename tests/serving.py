@@ -1,0 +1,120 @@
+"""Real HTTP servers on loopback, honest and otherwise, and processes that fetch from them."""
+
+import contextlib
+import functools
+import http.server
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *arguments):
+        pass
+
+    def do_GET(self):
+        self.server.asked.append(self.path)
+        super().do_GET()
+
+
+class Dripping(http.server.BaseHTTPRequestHandler):
+    """Sends a byte now and then, each in time for whoever waits for the next one, without an end."""
+
+    begin, piece, released = b"", b"x", threading.Event()
+
+    def handle(self):
+        self.raw_requestline = self.rfile.readline(65537)
+        with contextlib.suppress(OSError):
+            self.wfile.write(self.begin)
+            while not self.released.wait(0.02):
+                self.wfile.write(self.piece)
+
+
+_HEAD = b"HTTP/1.1 200 OK\r\n"
+DRIPS = {
+    "status line": b"",
+    "a header": _HEAD + b"X-Long: ",
+    "body of known length": _HEAD + b"Content-Length: 50000\r\n\r\n",
+    "body of unknown length": _HEAD + b"\r\n",
+    "length of a chunk": _HEAD + b"Transfer-Encoding: chunked\r\n\r\n1;",
+    "chunk": _HEAD + b"Transfer-Encoding: chunked\r\n\r\nffff\r\n",
+}
+
+
+@contextlib.contextmanager
+def serving(folder):
+    """Serve a folder; ``asked`` of the server notes every request, ``address`` is its own."""
+    handler = functools.partial(QuietHandler, directory=str(folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.asked, server.address = [], f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@contextlib.contextmanager
+def drips(server, begin):
+    """Let a server drip after it began its answer like that."""
+    released = threading.Event()
+    server.RequestHandlerClass = type("", (Dripping,), {"begin": begin, "released": released})
+    try:
+        yield
+    finally:
+        released.set()
+
+
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
+
+
+def start_fetch(cache, described, prefix=(), **options):
+    """A separate Python that fetches ``described`` (``module.NAME`` in the tests) by the command line."""
+    module = described.partition(".")[0]
+    code = (
+        f"import sys; sys.path.insert(0, 'tests'); import {module}; from airfeel.learning import sources;"
+        f"files = {described}; sources.CATALOGUE[files.name] = files;"
+        "from airfeel.cli import main; sys.exit(main(['data', files.name]))"
+    )
+    return subprocess.Popen(
+        [*prefix, sys.executable, "-c", code],
+        env={**os.environ, "AIRFEEL_DATA": str(cache)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[1],
+        **options,
+    )
+
+
+def small_disk(folder, size, inner):
+    """Return how to begin a command with ``folder`` as a disk of that size; it lists ``inner`` at its end."""
+    folder.mkdir()
+    space = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    script = (
+        f'mount -t tmpfs -o size={size} tmpfs "$0" || exit 77; "$@"; code=$?; ls -A "$0/{inner}"; exit $code'
+    )
+    attempt = [*space, script, folder, "mkdir", folder / inner]
+    if shutil.which("unshare") is None or subprocess.run(attempt).returncode:
+        pytest.skip("an unprivileged mount is not possible here")
+    return [*space, script, str(folder)]
+
+
+def check_storing_failed(process, folder, trouble):
+    """Assert that a process ended with one sentence about the disk; return what it printed."""
+    stdout, stderr = process.communicate(timeout=240)
+    assert process.returncode == 2, stderr
+    assert "Traceback" not in stderr
+    sentence = stderr.strip().splitlines()[-1]
+    assert sentence.startswith(f"airfeel: cannot store data in {folder}: {os.strerror(trouble)}. ")
+    assert "AIRFEEL_DATA" in sentence
+    return stdout

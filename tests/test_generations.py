@@ -1,0 +1,246 @@
+"""Error memories in files: the same bytes, a kill loses nothing, damage is one sentence, nothing is left."""
+
+import errno
+import os
+import shutil
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+import small
+from airfeel import _maps
+from airfeel.config import load_config
+from airfeel.experiments.runs import checkpoint, progress
+from airfeel.experiments.runs.files import RunError
+from airfeel.experiments.runs.generations import Apart
+from airfeel.experiments.runs.runner import execute
+from airfeel.simulation import train
+
+ROUNDS = 9
+SETTINGS = {"rounds": ROUNDS, "run.checkpoint_every": 3, "devices.dropout": 0.3, "receiver.learn_from": 4}
+RESULTS = ("rounds.jsonl", "summary.json")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return small.write_folder(tmp_path_factory.mktemp("data") / "small")
+
+
+def settings(data, above=0, **changes):
+    given = {"dataset": str(data), "run.memory_map_above": above} | changes
+    return load_config(None, small.SETTINGS | SETTINGS | given)
+
+
+@pytest.fixture(scope="module")
+def whole(data, tmp_path_factory):
+    """The results of a run in memory that nobody disturbed."""
+    folder = execute(settings(data, above=10**9), tmp_path_factory.mktemp("whole")).folder
+    return {name: (folder / name).read_bytes() for name in RESULTS}
+
+
+@dataclass
+class Listener(progress.Silent):
+    """Hears the notes of a run, and does something after every round."""
+
+    then: object = lambda round: None
+    _shown: object = None
+
+    def begin(self, rounds, done, notes):
+        self.notes, self.done = notes, done
+
+    def update(self, record):
+        self.then(record.round)
+
+
+def memories(folder):
+    return sorted(path.name for path in folder.iterdir() if path.name.startswith("memory"))
+
+
+def results(folder):
+    return {name: (folder / name).read_bytes() for name in RESULTS}
+
+
+def stopped(config, out, after):
+    """Leave a run after some round, with a checkpoint of it."""
+    seen = []
+    listener = Listener(then=seen.append)
+    return execute(config, out, progress=listener, stop=lambda: seen[-1] == after).folder
+
+
+def resume(config, out):
+    listener = Listener()
+    return execute(config, out, progress=listener).folder, listener
+
+
+def test_files_change_no_byte_and_none_is_left(data, tmp_path, whole):
+    there = set()
+    listener = Listener(then=lambda round: there.update(memories(next((tmp_path / "runs").iterdir()))))
+    folder = execute(settings(data), tmp_path, progress=listener).folder
+    assert results(folder) == whole
+    assert {"memory-000003.bin", "memory-000006.bin"} <= there
+    assert memories(folder) == [] and b"memory" not in (folder / "manifest.json").read_bytes()
+    assert folder.name == settings(data, above=10**9).label()
+    assert any("on disk for error memories" in note for note in listener.notes)
+
+
+def test_from_any_moment_on_a_run_ends_in_the_same_bytes(data, tmp_path, whole, monkeypatch):
+    """The folder as a kill would leave it: in mid-round, and before, during and after every checkpoint."""
+    run, moments = tmp_path / "run", []
+
+    def photograph(moment=None):
+        moments.append(tmp_path / f"moment-{len(moments)}")
+        shutil.copytree(run, moments[-1], symlinks=True)
+
+    real_save, real_replace, real_create = checkpoint.save, os.replace, _maps.create
+
+    def save(*given):
+        photograph()
+        real_save(*given)
+        photograph()
+
+    def replaced(*given):
+        real_replace(*given)
+        photograph()
+
+    def create(*given):
+        array = real_create(*given)
+        array[:] = np.nan  # half a round is in the file
+        photograph()
+        return array
+
+    monkeypatch.setattr(checkpoint, "save", save)
+    monkeypatch.setattr(os, "replace", replaced)
+    monkeypatch.setattr(_maps, "create", create)
+    folder = stopped(settings(data), run, after=8)
+    monkeypatch.undo()
+    assert memories(folder) == ["memory-000006.bin", "memory-000008.bin"]
+    assert len(moments) > 20
+    continued = []
+    for moment in moments:
+        if not (moment / "runs").exists():
+            continue
+        folder, listener = resume(settings(data), moment)
+        assert results(folder) == whole and memories(folder) == []
+        continued.append(listener.done)
+    assert set(continued) == {0, 3, 6, 8}
+
+
+DAMAGE = {
+    "flipped": (
+        lambda path: path.write_bytes(b"\xff" + path.read_bytes()[1:]),
+        "is damaged: its checksum does",
+    ),
+    "cut": (lambda path: os.truncate(path, 100), "is damaged: it has 100 bytes and should have 5200"),
+    "missing": (lambda path: path.unlink(), "is missing"),
+    "device": (lambda path: (path.unlink(), path.symlink_to("/dev/zero")), "is not a regular file"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_is_a_sentence_and_the_previous_checkpoint_helps(data, tmp_path, whole, damage):
+    harm, sentence = DAMAGE[damage]
+    folder = stopped(settings(data), tmp_path, after=7)
+    harm(folder / "memory-000007.bin")
+    again, listener = resume(settings(data), tmp_path)
+    assert listener.done == 6 and results(again) == whole
+    (note,) = (note for note in listener.notes if "memory-000007.bin" in note)
+    assert sentence in note and note.endswith(": checkpoint.npz not used")
+
+
+def test_both_damaged_start_the_run_again(data, tmp_path, whole):
+    folder = stopped(settings(data), tmp_path, after=7)
+    for name in memories(folder):
+        os.truncate(folder / name, 0)
+    again, listener = resume(settings(data), tmp_path)
+    assert listener.done == 0 and results(again) == whole and memories(again) == []
+    assert "no usable checkpoint: starting again at round 1" in listener.notes
+
+
+@pytest.mark.parametrize(
+    "forged", [{"file": "../memory-000007.bin"}, {"file": "memory-000006.bin"}, {"dtype": "O"}, None]
+)
+def test_a_checkpoint_cannot_name_other_files(data, tmp_path, whole, forged):
+    folder = stopped(settings(data), tmp_path, after=7)
+    saved, facts = checkpoint.load(folder / "checkpoint.npz")
+    assert isinstance(saved, Apart) and saved.state.uplink.memory.size == 0
+    memory = None if forged is None else replace(saved.memory, **forged)
+    checkpoint.save(folder / "checkpoint.npz", replace(saved, memory=memory), facts)
+    (folder / "checkpoint.npz.previous").unlink()
+    again, listener = resume(settings(data), tmp_path)
+    assert listener.done == 0 and results(again) == whole
+    assert any("does not hold the state of this run: not used" in note for note in listener.notes)
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 10**9), (10**9, 0)])
+def test_the_threshold_may_change_on_the_way(data, tmp_path, whole, before, after):
+    stopped(settings(data, above=before), tmp_path, after=5)
+    folder, listener = resume(settings(data, above=after), tmp_path)
+    assert listener.done == 5 and results(folder) == whole and memories(folder) == []
+
+
+def test_nothing_is_written_through_a_link(data, tmp_path, whole):
+    folder = stopped(settings(data), tmp_path, after=2)
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (folder / "memory-000003.bin").symlink_to(victim)
+    again, _ = resume(settings(data), tmp_path)
+    assert victim.read_bytes() == b"precious" and results(again) == whole
+
+
+def test_a_full_disk_is_a_sentence_and_the_run_goes_on_later(data, tmp_path, whole, monkeypatch):
+    real, calls = os.posix_fallocate, []
+
+    def full(*given):
+        calls.append(given)
+        if len(calls) == 5:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(*given)
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(
+        RunError, match=r"^cannot write to .*memory.*: has no room for 5.2e-06 GB \(No space left"
+    ):
+        execute(settings(data), tmp_path)
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert memories(folder) == ["memory-000003.bin"]
+    again, listener = resume(settings(data), tmp_path)
+    assert listener.done == 3 and results(again) == whole
+
+
+def test_a_training_that_fails_leaves_only_what_a_checkpoint_names(data, tmp_path):
+    def fail(round):
+        if round == 5:
+            raise ValueError("enough")
+
+    with pytest.raises(ValueError, match="enough"):
+        execute(settings(data), tmp_path, progress=Listener(then=fail))
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert memories(folder) == ["memory-000003.bin"]
+
+
+def test_without_a_folder_the_file_has_no_name(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    flat = small.SETTINGS | {"rounds": 4}
+    plain = [record.to_json() for record in train(load_config(None, flat), dataset=small.arrays())]
+    config = load_config(None, flat | {"run.memory_map_above": 5199})
+    found, made, real = [], [], _maps.create
+    monkeypatch.setattr(
+        _maps, "create", lambda path, *given, **more: (made.append(path), real(path, *given, **more))[1]
+    )
+    for record in train(config, dataset=small.arrays()):
+        found.append(record.to_json())
+        assert list(tmp_path.iterdir()) == []
+    assert found == plain and len(made) == 4 and {path.parent for path in made} == {tmp_path}
+    list(train(load_config(None, flat | {"run.memory_map_above": 5200}), dataset=small.arrays()))
+    assert len(made) == 4  # 5 devices with 260 coefficients of 4 bytes: not above
+
+
+def test_no_room_for_temporary_files_is_a_sentence(monkeypatch):
+    def full(*given):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    config = load_config(None, small.SETTINGS | {"rounds": 4, "run.memory_map_above": 0})
+    with pytest.raises(OSError, match="airfeel-.*: has no room for 5.2e-06 GB .No space left on device"):
+        next(train(config, dataset=small.arrays()))

@@ -1,0 +1,312 @@
+"""Models of the registry and of a user's own: any shape of data, through every scheme, in a run folder."""
+
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import airfeel as af
+import small
+from airfeel.learning.fitting import fitted
+from airfeel.learning.images import ImageShape
+from airfeel.registry import MODELS
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+from airfeel.learning.torch_task import TorchTask, squared_error  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+NAME = "test_models:"
+LOCAL = {
+    "devices.learning_rate": 0.1,
+    "devices.local_epochs": 2,
+    "devices.batch_size": 10,
+    "devices.momentum": 0.5,
+}
+SETTINGS = {"devices.count": 4, "devices.samples": 60, "scheme": "dense", "rounds": 25, "model.preset": False}
+
+
+def data_of(draw, count=320, test=80):
+    """Return four arrays from a function that draws samples with labels."""
+    rng = np.random.default_rng(7)
+    samples, labels = draw(rng, count + test)
+    return samples[:count], labels[:count], samples[count:], labels[count:]
+
+
+def colours(rng, count, last=False):
+    """Images whose class is the channel that is bright."""
+    labels = rng.integers(0, 3, count)
+    images = rng.integers(0, 120, (count, 3, 8, 8), dtype=np.uint8)
+    images[np.arange(count), labels] += 100
+    return (np.moveaxis(images, 1, -1) if last else images), labels
+
+
+def vectors(rng, count):
+    """Points in four clouds."""
+    labels = rng.integers(0, 4, count)
+    return (3 * np.eye(4, 5)[labels] + rng.standard_normal((count, 5))).astype(np.float32), labels
+
+
+def sentences(rng, count):
+    """Eight tokens of ten; the class is the parity of the last one."""
+    tokens = rng.integers(0, 10, (count, 8))
+    return tokens, tokens[:, -1] % 2
+
+
+def line(rng, count):
+    """Inputs and what a linear function makes of them."""
+    inputs = rng.standard_normal((count, 3))
+    return inputs, inputs @ [1.0, -2.0, 0.5]
+
+
+class Reader(nn.Module):
+    """A tiny recurrent network over tokens, whose class is what a configuration names."""
+
+    def __init__(self, data, *, width: int = 12):
+        super().__init__()
+        self.words, self.memory = nn.Embedding(10, width), nn.GRU(width, width, batch_first=True)
+        self.out = nn.Linear(width, data.classes)
+
+    def forward(self, tokens):
+        return self.out(self.memory(self.words(tokens))[0][:, -1])
+
+
+class Attention(nn.Module):
+    """A tiny attention model; it needs nothing from the data."""
+
+    def __init__(self, width: int = 8):
+        super().__init__()
+        self.words, self.place = nn.Embedding(10, width), nn.Parameter(torch.zeros(8, width))
+        self.look = nn.MultiheadAttention(width, 2, batch_first=True)
+        self.out = nn.Linear(width, 2)
+
+    def forward(self, tokens):
+        known = self.words(tokens) + self.place
+        return self.out(self.look(known, known, known, need_weights=False)[0][:, -1])
+
+
+def straight(data, *, bias: bool = True):
+    """Build a module for one target."""
+    return nn.Linear(data.shape[0], 1, bias=bias)
+
+
+def straight_task(data):
+    """Make a task with a score of its own: the share of targets met within a tenth."""
+    build = lambda: nn.Linear(data.shape[0], 1)  # noqa: E731
+    return TorchTask(build, squared_error, score=lambda out, y: (out[:, 0] - y).abs() < 0.1)
+
+
+def train(settings, data, **own):
+    return list(af.train(af.load_config(None, SETTINGS | settings), dataset=data, **own))
+
+
+@pytest.mark.parametrize("kind", ["cnn", "resnet8", "mlp"])
+@pytest.mark.parametrize("last", [False, True])
+def test_colour_images_are_learned_wherever_their_channels_are(kind, last):
+    data = data_of(lambda rng, count: colours(rng, count, last))
+    settings = LOCAL | {"model.kind": kind, "rounds": 12}
+    records = train(settings | ({"model.width": 4} if kind == "resnet8" else {}), data)
+    assert records[-1].accuracy > 0.9
+
+
+def test_where_the_channels_are_does_not_change_what_is_learned():
+    first, last = (data_of(lambda rng, count, at=at: colours(rng, count, at)) for at in (False, True))
+    runs = [train({"model.kind": "cnn", "rounds": 2}, data) for data in (first, last)]
+    assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize(
+    ("shape", "image"),
+    [
+        ((28, 20), ImageShape(28, 20)),
+        ((3, 32, 30), ImageShape(32, 30, 3, 0)),
+        ((32, 30, 1), ImageShape(32, 30, 1, 2)),
+    ],
+)
+def test_channels_are_found(shape, image):
+    assert ImageShape.of(shape) == image
+    images = torch.arange(2 * np.prod(shape)).reshape(2, *shape)
+    assert image.channels_first(images).shape == (2, image.channels, image.height, image.width)
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 32, 3), (32, 32, 32), (1, 2, 3, 4)])
+def test_what_is_no_image_is_refused_in_one_sentence(shape):
+    with pytest.raises(ValueError, match=r"shape of a sample = .*: must be \(height, width\)"):
+        ImageShape.of(shape)
+
+
+@pytest.mark.parametrize("scheme", ["dense", "common_k"])
+def test_vectors_are_learned(scheme):
+    settings = {"model.kind": "mlp", "devices.learning_rate": 0.3, "scheme": scheme, "uplink.ratio": 0.5}
+    assert train(settings, data_of(vectors))[-1].accuracy > 0.9
+
+
+@pytest.mark.parametrize("task", [Reader, Attention])
+def test_sequences_of_tokens_are_learned_by_own_modules(task):
+    settings = LOCAL | {"devices.learning_rate": 1.0, "devices.batch_size": 20, "rounds": 10}
+    records = train(settings, data_of(sentences), task=task)
+    assert records[-1].accuracy > 0.9
+
+
+def test_regression_has_a_loss_and_no_accuracy_unless_it_has_a_score_of_its_own():
+    data = data_of(line)
+    assert data[1].dtype == np.float64
+    records = train({"devices.learning_rate": 0.3, "rounds": 40}, data, task=straight)
+    assert records[-1].loss < 1e-3 < records[0].loss
+    assert records[-1].accuracy is None
+    scored = train({"devices.learning_rate": 0.3, "rounds": 40}, data, task=straight_task)
+    assert scored[0].accuracy < 0.5 < 0.95 < scored[-1].accuracy
+    layers = {"model.kind": "mlp", "model.hidden": [16], "devices.learning_rate": 0.1, "rounds": 40}
+    records = train(layers, data)
+    assert records[-1].loss < 0.5 * records[0].loss and records[-1].accuracy is None
+    with pytest.raises(ValueError, match="model.kind = 'softmax': needs classes"):
+        train({}, data)
+
+
+def test_a_task_tells_its_tensors_to_the_scheme():
+    for name in MODELS.names():
+        task = MODELS.get(name).build({})(SimpleNamespace(shape=(12, 12), classes=3))
+        assert sum(int(np.prod(shape)) for shape in task.shapes.values()) == task.size
+        assert len(task.shapes) > 1
+
+
+def test_options_of_an_own_module_are_those_of_its_class():
+    config = af.load_config(None, {"model.kind": f"{NAME}Reader", "model.width": 5})
+    data = SimpleNamespace(shape=(8,), classes=2)
+    task = fitted(config.part("model"), data, "Reader")
+    assert task.shapes["words.weight"] == (10, 5)
+    plain = af.load_config(None, {"model.kind": f"{NAME}Attention", "model.width": 4}).part("model")
+    assert fitted(plain, data, "Attention").shapes["place"] == (8, 4)
+    with pytest.raises(ValueError, match="model.width = 'wide': must be a whole number"):
+        af.load_config(None, {"model.kind": f"{NAME}Attention", "model.width": "wide"})
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (Attention(), "model.kind = 'Attention': is a module: must be its class"),
+        (lambda data: 3, "must have size, init, prepare, gradient, evaluate, but has no size"),
+        (lambda a, b: 3, r"cannot make a model for samples of shape \(8,\) \(TypeError"),
+    ],
+)
+def test_what_is_no_model_is_refused_in_one_sentence(model, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        train({}, data_of(sentences), task=model)
+
+
+def test_samples_that_a_module_cannot_take_are_told_before_anything_is_computed():
+    with pytest.raises(
+        ValueError, match=r"samples have shape \(5,\) and torch.float32: the module .*Runtime"
+    ):
+        train({}, data_of(vectors), task=lambda: nn.Linear(3, 2))
+
+
+def run_in_folder(out, task, data):
+    config = af.load_config(None, SETTINGS | {"rounds": 3, "devices.learning_rate": 0.2})
+    return af.run(config, task=task, dataset=data, out=out)
+
+
+def test_own_modules_have_a_run_folder(tmp_path):
+    data = data_of(sentences)
+    run = run_in_folder(tmp_path, Reader, data)
+    text = (run.folder / "config.toml").read_text()
+    assert f'kind = "{Reader.__module__}:Reader"' in text and "width = 12" in text
+    assert run_in_folder(tmp_path, Reader, data).folder == run.folder
+    other = run_in_folder(tmp_path, partial(Reader, width=3), data)
+    assert other.folder != run.folder and "width = 3" in (other.folder / "config.toml").read_text()
+    with pytest.raises(ValueError, match="must be a dataclass, .* or the function that makes it"):
+        run_in_folder(tmp_path, TorchTask(Attention), data)
+
+
+def images_folder(folder):
+    """Write the small data set; 8 x 8 grey images."""
+    return small.write_folder(folder)
+
+
+def command(folder, out, kind, scheme, **more):
+    """Return a run of three rounds; small networks, so that most of the time goes elsewhere."""
+    sizes = {"mlp": {"model__hidden": "[8]"}, "resnet8": {"model__width": 2}, "resnet20": {"model__width": 2}}
+    own = {"model__kind": kind, "scheme": scheme, "rounds": 3, "model__preset": "true", "devices__count": 3}
+    sizes = sizes | {"softmax": {}, "cnn": {}}
+    return small.command(folder, out, **own | {"devices__samples": 40} | sizes.get(kind, {}) | more)
+
+
+def only(out):
+    (folder,) = (out / "runs").iterdir()
+    return folder
+
+
+@pytest.mark.parametrize("kind", MODELS.names())
+def test_every_model_trains_from_the_command_line_and_resumes(kind, tmp_path, monkeypatch):
+    """An interruption after the second round, of which the first is in a checkpoint."""
+    from airfeel.experiments.runs import runner
+
+    data, original = images_folder(tmp_path / "data"), runner.steps
+
+    def stumbling(parts, state):
+        for step in original(parts, state):
+            yield step
+            if step.record.round == 2:
+                raise KeyboardInterrupt
+
+    whole = small.call(command(data, tmp_path / "whole", kind, "tsa_ga", run__checkpoint_every=1))
+    assert whole.returncode == 0, whole.stderr
+    monkeypatch.setattr(runner, "steps", stumbling)
+    assert (
+        small.call(command(data, tmp_path / "cut", kind, "tsa_ga", run__checkpoint_every=1)).returncode == 130
+    )
+    monkeypatch.setattr(runner, "steps", original)
+    assert not (only(tmp_path / "cut") / "summary.json").exists()
+    assert (
+        small.call(command(data, tmp_path / "cut", kind, "tsa_ga", run__checkpoint_every=1)).returncode == 0
+    )
+    for name in ("rounds.jsonl", "summary.json"):
+        first, second = ((only(tmp_path / out) / name).read_bytes() for out in ("whole", "cut"))
+        assert first == second
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["error_free", "tsa_ga", "common_k"])
+@pytest.mark.parametrize("kind", MODELS.names())
+def test_every_model_survives_a_kill_with_three_schemes(kind, scheme, tmp_path):
+    data = images_folder(tmp_path / "data")
+    rounds = {"rounds": 40, "run__checkpoint_every": 2}
+    words = command(data, tmp_path / "killed", kind, scheme, **rounds)
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not list((tmp_path / "killed").glob("runs/*/rounds.jsonl")) and process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(0.05)
+    process.kill()
+    assert process.wait() == -9
+    assert small.run(words).returncode == 0
+    assert small.run(command(data, tmp_path / "whole", kind, scheme, **rounds)).returncode == 0
+    first, second = ((only(tmp_path / out) / "rounds.jsonl").read_bytes() for out in ("whole", "killed"))
+    assert first == second and first.count(b"\n") == 40
+
+
+def test_an_own_module_runs_from_the_command_line(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from torch import nn\n\n\n"
+        "def build(data, hidden=5):\n"
+        "    rows, columns = data.shape\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(rows * columns, hidden), nn.Tanh(),\n"
+        "                         nn.Linear(hidden, data.classes))\n"
+    )
+    words = small.command(
+        images_folder(tmp_path / "data"),
+        tmp_path / "out",
+        rounds=2,
+        model__kind="mine:build",
+        model__hidden=7,
+    )
+    done = small.run([sys.executable, "-m", *words[2:]], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = (Path(tmp_path) / done.stdout.strip() / "config.toml").read_text()
+    assert "hidden = 7" in text and "source.model" in text

@@ -1,0 +1,157 @@
+"""Presets: values that a model brings along, for keys that nobody gave; and the keys of local training."""
+
+import tomllib
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+import airfeel as af
+import small
+from airfeel.config import build_config
+from airfeel.learning.devices import LocalTraining
+from airfeel.registry import MODELS
+from airfeel.simulation.assembly import Own, assemble
+
+NAME = "test_presets:"
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A model with a preset."""
+
+    tuned: ClassVar = {"devices.learning_rate": 0.25, "devices.local_epochs": 2, "devices.batch_size": 20}
+
+    def __call__(self, data):
+        return MODELS.get("softmax").build({})(data)
+
+
+def load(**settings):
+    return af.load_config(None, {key.replace("__", "."): value for key, value in settings.items()})
+
+
+def test_a_preset_fills_what_is_not_given_and_nothing_else():
+    config = load(model__kind=f"{NAME}Tuned")
+    assert (config.devices.learning_rate, config.devices.local_epochs, config.devices.batch_size) == (
+        0.25,
+        2,
+        20,
+    )
+    assert config.server.learning_rate == 0.25
+    given = load(model__kind=f"{NAME}Tuned", devices__learning_rate=0.5, devices__batch_size=7)
+    assert (given.devices.learning_rate, given.server.learning_rate, given.devices.batch_size) == (
+        0.5,
+        0.5,
+        7,
+    )
+    assert given.devices.local_epochs == 2
+
+
+def test_steps_that_are_given_take_the_place_of_epochs_in_a_preset():
+    config = load(model__kind=f"{NAME}Tuned", devices__local_steps=3)
+    assert (config.devices.local_steps, config.devices.local_epochs) == (3, None)
+
+
+def test_without_the_preset_the_defaults_hold():
+    config = load(model__kind=f"{NAME}Tuned", model__preset=False)
+    plain = load()
+    assert config.devices == plain.devices and config.server == plain.server
+
+
+def test_the_values_of_a_preset_are_hashed_and_how_they_came_is_not():
+    preset = load(model__kind=f"{NAME}Tuned")
+    assert preset.identity()["devices.batch_size"] == 20
+    written = {"devices.learning_rate": 0.25, "devices.local_epochs": 2, "devices.batch_size": 20}
+    by_hand = af.load_config(None, {"model.kind": f"{NAME}Tuned", "model.preset": False} | written)
+    assert (
+        by_hand.digest() == preset.digest() != load(model__kind=f"{NAME}Tuned", model__preset=False).digest()
+    )
+
+
+@pytest.mark.parametrize("kind", [*MODELS.names(), f"{NAME}Tuned"])
+def test_a_file_with_all_values_is_the_same_run_again(kind):
+    for change in ({}, {"devices.local_steps": 2}, {"devices.local_epochs": 1}, {"model.preset": True}):
+        config = af.load_config(None, {"model.kind": kind} | change)
+        again = build_config(tomllib.loads(config.to_toml()))
+        assert again == config and again.digest() == config.digest()
+
+
+def test_old_models_take_no_preset_by_themselves():
+    """Files of version 0.1 give the same results: softmax has none, and that of the CNN must be asked for."""
+    for kind in ("softmax", "cnn"):
+        assert load(model__kind=kind).devices == load().devices
+    assert load(model__kind="cnn", model__preset=True).devices != load().devices
+
+
+@pytest.mark.parametrize("kind", ["mlp", "cnn", "resnet8", "resnet20"])
+def test_built_in_presets_are_shown_by_the_command(kind):
+    done = small.call(
+        ["airfeel", "config", "--quiet", "--set", f"model.kind={kind}", "--set", "model.preset=true"]
+    )
+    assert done.returncode == 0, done.stderr
+    shown = tomllib.loads(done.stdout)
+    tuned = MODELS.get(kind).tuned
+    assert "devices.learning_rate" in tuned
+    for key, value in tuned.items():
+        section, _, leaf = key.partition(".")
+        assert shown[section][leaf] == value
+
+
+def test_an_object_takes_the_place_of_the_model_and_brings_no_preset(tmp_path):
+    config = af.load_config(None, small.SETTINGS | {"rounds": 2, "scheme": "dense"})
+    run = af.run(config, task=Tuned(), dataset=small.arrays(), out=tmp_path)
+    assert run.records == list(af.train(config, task=Tuned(), dataset=small.arrays()))
+    assert "batch_size" not in tomllib.loads((run.folder / "config.toml").read_text())["devices"]
+
+
+def test_the_keys_of_local_training_reach_the_devices():
+    keys = {"local_epochs": 2, "batch_size": 30, "momentum": 0.9, "weight_decay": 1e-4}
+    settings = small.SETTINGS | {f"devices.{key}": value for key, value in keys.items()}
+    parts = assemble(af.load_config(None, settings), Own(dataset=small.arrays()))
+    assert parts.training == LocalTraining(1, 30, 2, 0.9, 1e-4)
+
+
+def test_a_rule_for_the_devices_alone_leaves_the_server_as_it_is():
+    falling = {"server.schedule": "step", "server.schedule_every": 1, "server.schedule_factor": 0.5}
+    own = {"devices.schedule": "inverse", "devices.schedule_every": 2}
+    both, apart = (
+        assemble(af.load_config(None, small.SETTINGS | settings), Own(dataset=small.arrays()))
+        for settings in (falling, falling | own)
+    )
+    assert (both.local_rate(2), both.server_rate(2)) == (0.25, 0.25)
+    assert (apart.local_rate(2), apart.server_rate(2)) == (pytest.approx(0.5 / 1.5), 0.25)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"local_epochs": 2, "local_steps": 3}, "devices.local_steps = 3: must not be given with"),
+        ({"local_epochs": 0}, "devices.local_epochs = 0: must be a whole number >= 1"),
+        ({"momentum": 1.0}, "devices.momentum = 1.0: must be a finite number >= 0 and < 1"),
+        ({"weight_decay": -1.0}, "devices.weight_decay = -1.0: must be a finite number >= 0"),
+        ({"schedule": "linear"}, "devices.schedule = 'linear': must be one of 'constant'"),
+        ({"schedule_every": 5}, "devices.schedule_every = 5: is only read with devices.schedule"),
+    ],
+)
+def test_mistakes_about_local_training_are_one_sentence(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        af.load_config(None, {f"devices.{key}": value for key, value in settings.items()})
+
+
+@pytest.mark.parametrize("hidden", ["100", "[0]", "[1.5]", "[true]", "[[3]]"])
+def test_sizes_of_layers_are_a_list_of_whole_numbers(hidden, capsys):
+    done = small.call(["airfeel", "config", "--set", "model.kind=mlp", "--set", f"model.hidden={hidden}"])
+    assert done.returncode == 2
+    assert "must be a list of whole numbers >= 1, such as [100, 50]" in done.stderr
+
+
+def test_new_keys_change_no_hash_at_their_defaults():
+    found = af.load_config(None, {"model.kind": "mlp", "model.preset": False}).identity()
+    new = ("local_epochs", "momentum", "weight_decay", "schedule", "schedule_every", "schedule_factor")
+    assert not {f"devices.{key}" for key in new} & set(found)
+    assert "model.hidden" not in found and "model.preset" not in found
+    assert (
+        af.load_config(None, {"model.kind": "mlp", "model.hidden": [100]}).identity().get("model.hidden")
+        is None
+    )
+    assert af.load_config(None, {"model.kind": "mlp", "model.hidden": [9]}).identity()["model.hidden"] == [9]
