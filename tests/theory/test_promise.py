@@ -61,9 +61,9 @@ def test_a_short_training_at_the_planned_link_keeps_the_promise(kind, seed, tmp_
 
 NEAR = [(kind, seed, ["--target-nmse", "-12"]) for kind in ("gaussian", "fading") for seed in (1, 2, 3)]
 FAR = [
-    ("gaussian", 1, ["--target-nmse", "-14"]),
-    ("fading", 1, ["--target-nmse", "-15", "--power", "5000"]),
-    ("fading", 1, ["--target-nmse", "-18", "--ratio", "0.8", "--solve", "power"]),
+    *(("gaussian", seed, ["--target-nmse", "-14"]) for seed in (1, 2, 3)),
+    *(("fading", seed, ["--target-nmse", "-15", "--power", "5000"]) for seed in (1, 2)),
+    *(("fading", seed, ["--target-nmse", "-18", "--ratio", "0.8", "--solve", "power"]) for seed in (1, 2)),
 ]
 
 

@@ -67,8 +67,9 @@ class ByReplay:
             best_db=steady - BETTER_DB,
             worst_db=steady + WORSE_DB,
             margin=f"Margin {round(self.margin.db, 1) + 0.0:+.1f} dB over a replay of the run's recorded "
-            f"aggregates (spread {self.margin.spread:.1f} dB from round to round), measured at the run's own link; training "
-            f"itself changes with the link, so expect at most {WORSE_DB} dB more and {BETTER_DB} dB less.",
+            f"aggregates (spread {self.margin.spread:.1f} dB from round to round), measured at "
+            f"the run's own link; training itself changes with the link, so expect at most "
+            f"{WORSE_DB} dB more and {BETTER_DB} dB less.",
         )
 
     def for_map(self) -> "ByReplay":
