@@ -176,13 +176,13 @@ def grid(most, schemes):
 
 def fitted(rows):
     """Return the exponents of N and M in time and in own memory, where a round has more than fixed costs."""
-    large = [(m, n, found) for m, n, found in rows if m * n >= 3e6]
+    large = [(m, n, found) for m, n, found in rows if m * n >= 1e6]
     logs = np.log([[m, n, found["seconds"], found["own"]] for m, n, found in large])
     design = np.column_stack([np.ones(len(logs)), logs[:, 1], logs[:, 0]])
     time_fit, memory_fit = (np.linalg.lstsq(design, logs[:, i], rcond=None)[0] for i in (2, 3))
     return (
         f"time ~ N^{time_fit[1]:.2f} M^{time_fit[2]:.2f}, "
-        f"own memory ~ N^{memory_fit[1]:.2f} M^{memory_fit[2]:.2f} ({len(large)} cells with M x N >= 3e6)"
+        f"own memory ~ N^{memory_fit[1]:.2f} M^{memory_fit[2]:.2f} ({len(large)} cells with M x N >= 1e6)"
     )
 
 

@@ -53,6 +53,7 @@ WRONG = {
     "receiver.activity": [0, 1, 1.0],
     "server.momentum": [1, -0.1],
     "run.threads": [0, 2.5],
+    "run.memory_map_above": [-1, 2.5],
 }
 
 
@@ -152,7 +153,13 @@ def test_schemes_bring_the_paper_s_settings():
 
 def test_the_hash_depends_on_what_determines_the_result_and_on_nothing_else():
     base = load_config(None)
-    same = [{"run.threads": 3}, {"run.checkpoint_every": 7}, {"name": "mine"}, {"uplink.power": 500}]
+    same = [
+        {"run.threads": 3},
+        {"run.memory_map_above": 0},
+        {"run.checkpoint_every": 7},
+        {"name": "mine"},
+        {"uplink.power": 500},
+    ]
     assert {load_config(None, flat).digest() for flat in same} == {base.digest()}
     different = [{"seed": 1}, {"rounds": 10}, {"uplink.power": 501}, {"receiver.learn": False}]
     assert len({load_config(None, flat).digest() for flat in different} | {base.digest()}) == 5
