@@ -85,8 +85,8 @@ def test_a_configuration_and_its_hash_together_are_not_that_of_the_folder(out):
     assert found.file == "config.toml" and "the folder's name does not end with it" in found.rule
 
 
-@pytest.mark.parametrize("other", ["true", "1.0", '"1"', "0", "null"])
-def test_a_format_that_only_python_takes_for_one_is_damage(out, other):
+@pytest.mark.parametrize("other", ["true", "1.0", '"1"', "0", "null", " 1", '1, "format": 1'])
+def test_a_manifest_that_only_means_the_same_is_damage(out, other):
     path = run_of(out) / "manifest.json"
     path.write_text(path.read_text().replace('"format": 1', f'"format": {other}'))
     assert examine(run_of(out)).file == "manifest.json"

@@ -37,8 +37,7 @@ def compose(path: Path, summary: bytes) -> bytes:
     digests = {SUMMARY: sha256(summary), CONFIG: files.digest(path / CONFIG, files.SETTINGS)}
     digests |= {name: files.digest_lines(path / name) for name in (ROUNDS, TIMINGS) if (path / name).exists()}
     digests |= {name: files.digest(path / name, MOST_BYTES) for name in aggregates(path)}
-    text = json.dumps({"format": _FORMAT, "sha256": digests}, indent=1)
-    return f"{text}\n".encode()
+    return _text(digests)
 
 
 def parse(content: bytes) -> dict[str, str] | Damage:
@@ -50,12 +49,11 @@ def parse(content: bytes) -> dict[str, str] | Damage:
     match tree:
         case {"format": int(version)} if version > _FORMAT:
             return Damage(NAME, f"has format {version}: this version of airfeel reads {_FORMAT}")
-        case {"format": version, "sha256": dict(digests)} if (
-            type(version) is int  # for Python, true and 1.0 are 1
-            and version == _FORMAT
-            and all(isinstance(digest, str) and _is_ours(name) for name, digest in digests.items())
+        case {"format": 1, "sha256": dict(digests)} if all(
+            isinstance(digest, str) and _is_ours(name) for name, digest in digests.items()
         ):
-            return digests
+            # To the byte: a blank too many, or true for 1, changes no hash, but no run wrote it.
+            return digests if content == _text(digests) else Damage(NAME, "is not as a run writes it")
     return Damage(NAME, _NO_HASHES)
 
 
@@ -83,6 +81,11 @@ def compare(path: Path, digests: Mapping[str, str], read: Mapping[str, bytes]) -
 def aggregates(path: Path) -> list[str]:
     """Return the recorded aggregates of a run by their names below its folder."""
     return sorted(f"aggregates/{file.name}" for file in (path / "aggregates").glob("round-*.npz"))
+
+
+def _text(digests: Mapping[str, str]) -> bytes:
+    text = json.dumps({"format": _FORMAT, "sha256": digests}, indent=1)
+    return f"{text}\n".encode()
 
 
 def sha256(content: bytes) -> str:
