@@ -3,8 +3,8 @@
     airfeel run --set model.kind=own_module:Tiny --set model.width=16 --set rounds=20
 
 A module's class (or a function that builds it) is all that is needed. It gets the shape of the data if it
-asks for it; its other arguments are the options of [model]. A function may also return the task itself, with a
-loss and a score of its own.
+asks for it; its other arguments are the options of [model]. A function may also return the task itself, with
+a loss and a score of its own.
 """
 
 from typing import ClassVar
