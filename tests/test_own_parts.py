@@ -128,14 +128,20 @@ NAMED = {
     "model": ["model.kind=own_task:HiddenLayer", "model.features=64", "model.classes=4", "model.hidden=6"],
     "data": ["dataset=own_data:stripes"],
 }
+NAMED_WITH_TORCH = {
+    "module": ["model.kind=own_module:Tiny", "model.width=4"],
+    "module's task": ["model.kind=own_module:top_three", "model.width=3"],
+}
+EVERY = [*NAMED, *(pytest.param(kind, marks=pytest.mark.torch) for kind in NAMED_WITH_TORCH)]
 
 
-@pytest.mark.parametrize("kind", NAMED)
+@pytest.mark.parametrize("kind", EVERY)
 def test_every_example_runs_from_the_command_line_by_its_name(kind, tmp_path):
     """Modules in the working folder are found, as with python -m."""
     folder = small.write_folder(tmp_path / "data")
     words = small.command(folder, tmp_path / "out", rounds=3)
-    for setting in NAMED[kind]:
+    settings = (NAMED | NAMED_WITH_TORCH)[kind]
+    for setting in settings:
         words += ["--set", setting]
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
@@ -147,10 +153,10 @@ def test_every_example_runs_from_the_command_line_by_its_name(kind, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    settings = (Path(done.stdout.strip()) / "config.toml").read_text()
-    for setting in NAMED[kind]:
+    written = (Path(done.stdout.strip()) / "config.toml").read_text()
+    for setting in settings:
         key, _, value = setting.partition("=")
-        assert f"\n{key.rpartition('.')[2]} = " in f"\n{settings}" and value in settings
+        assert f"\n{key.rpartition('.')[2]} = " in f"\n{written}" and value in written
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from torch import nn  # noqa: E402
 from airfeel.learning.devices import LocalTraining, local_gradients  # noqa: E402
 from airfeel.learning.modules import small_cnn  # noqa: E402
 from airfeel.learning.tasks import SoftmaxRegression  # noqa: E402
-from airfeel.learning.torch_task import TorchTask  # noqa: E402
+from airfeel.learning.torch_task import TorchTask, squared_error  # noqa: E402
 from airfeel.workers import Workers  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -147,3 +147,75 @@ def test_dropout_of_zero_is_harmless():
 def test_chunk_must_be_positive():
     with pytest.raises(ValueError, match="chunk = 0"):
         TorchTask(small_cnn, chunk=0)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: nn.GRU(3, 4, num_layers=2, dropout=0.2), "GRU at ''.*devices.weight_decay"),
+        (lambda: nn.MultiheadAttention(4, 2, dropout=0.1), "MultiheadAttention at ''.*set it to 0"),
+        (lambda: nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)), "BatchNorm1d at '1'.*GroupNorm"),
+        (lambda: nn.Sequential(nn.Linear(4, 3), nn.RReLU()), "RReLU at '1'.*LeakyReLU"),
+    ],
+)
+def test_a_refusal_names_what_to_take_instead(build, message):
+    with pytest.raises(ValueError, match=message):
+        TorchTask(build)
+
+
+def test_samples_arrive_in_their_own_shape_and_type():
+    seen = []
+
+    class Spy(nn.Linear):
+        def forward(self, inputs):
+            seen.append((tuple(inputs.shape), inputs.dtype))
+            return super().forward(inputs.double().reshape(len(inputs), -1))
+
+    build, labels = lambda: Spy(6, 2, dtype=torch.float64), np.array([0, 1, 1])
+    for inputs, dtype in (
+        (np.zeros((3, 2, 3), np.uint8), torch.float64),
+        (np.zeros((3, 6), np.int32), torch.int64),
+        (np.zeros((3, 1, 6), np.float32), torch.float64),
+    ):
+        task = TorchTask(build)
+        task.gradient(task.init(0), task.prepare(inputs, labels))
+        assert seen[-1] == (inputs.shape, dtype)
+    task = TorchTask(build, view=(3, 2), transform=lambda inputs: inputs.transpose(1, 2))
+    assert task.prepare(np.zeros((3, 6)), labels).inputs.shape == (3, 2, 3)
+
+
+def test_a_score_must_have_one_number_per_sample():
+    task = TorchTask(lambda: nn.Linear(4, 2), score=lambda out, y: (out.argmax(1) == y).float().mean())
+    samples = task.prepare(np.zeros((5, 4)), np.zeros(5, int))
+    with pytest.raises(
+        ValueError, match=r"score\(outputs, labels\) has shape \(\): must be one number for each of 5"
+    ):
+        task.evaluate(task.init(0), samples)
+
+
+def test_outputs_that_do_not_match_the_targets_are_refused():
+    outputs, targets = torch.zeros(4, 1), torch.ones(4)
+    assert float(squared_error(outputs, targets)) == 1.0
+    with pytest.raises(ValueError, match=r"outputs have shape \(4, 2\) for targets of shape \(4,\)"):
+        squared_error(torch.zeros(4, 2), targets)
+
+
+def test_a_tensor_used_twice_is_one_tensor():
+    """Its gradient is the sum of both uses, against finite differences."""
+
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(4, 4, dtype=torch.float64)
+            self.second = nn.Linear(4, 4, dtype=torch.float64)
+            self.second.weight = self.first.weight
+
+        def forward(self, inputs):
+            return self.second(torch.tanh(self.first(inputs)))
+
+    task, rng = TorchTask(Tied), np.random.default_rng(0)
+    assert task.size == 16 + 4 + 4
+    samples, theta = task.prepare(rng.standard_normal((9, 4)), rng.integers(0, 4, 9)), task.init(0)
+    direction = rng.standard_normal(task.size)
+    ahead, behind = (task.evaluate(theta + sign * 1e-6 * direction, samples).loss for sign in (1, -1))
+    assert task.gradient(theta, samples) @ direction == pytest.approx((ahead - behind) / 2e-6, rel=1e-6)

@@ -22,7 +22,11 @@ class Mlp:
     hidden: Sizes = option((100,), "sizes of the hidden layers")
     device: Annotated[str, Field(min_length=1)] = option("cpu", "where PyTorch computes")
 
-    tuned: ClassVar[Mapping[str, Any]] = {}
+    tuned: ClassVar[Mapping[str, Any]] = {
+        "devices.learning_rate": 0.3,
+        "devices.batch_size": 50,
+        "devices.local_steps": 10,
+    }
 
     def __call__(self, data: DataShape) -> Task:
         """Return the task for samples of this shape."""

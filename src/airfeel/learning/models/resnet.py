@@ -22,7 +22,14 @@ class ResNet8:
     device: Annotated[str, Field(min_length=1)] = option("cpu", "where PyTorch computes")
     blocks: int = fixed(1)
 
-    tuned: ClassVar[Mapping[str, Any]] = {}
+    tuned: ClassVar[Mapping[str, Any]] = {
+        "devices.count": 10,
+        "devices.samples": 5000,
+        "devices.learning_rate": 0.1,
+        "devices.momentum": 0.9,
+        "devices.batch_size": 50,
+        "devices.local_steps": 8,
+    }
 
     def __call__(self, data: DataShape) -> Task:
         """Return the task for grey or colour images of this shape."""
