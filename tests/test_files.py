@@ -322,7 +322,7 @@ def test_every_file_is_opened_in_one_place():
 
 def test_every_file_is_parsed_in_one_place():
     """Elsewhere, brackets without end would be a RecursionError."""
-    trusted = {"claims.py", "charts.py"}  # what is shipped, and what was just made
+    trusted = {"claim_rules.py", "charts.py"}  # what is shipped, and what was just made
     found = [
         f"{path.relative_to(SOURCE)}:{node.lineno}"
         for path in sorted(SOURCE.rglob("*.py"))

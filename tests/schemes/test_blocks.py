@@ -42,7 +42,7 @@ def masks(seed):
 def course(scheme, air, rounds, height, monkeypatch, room=None, seed=0):
     """Return the results and states of all rounds with so many devices in a block."""
     monkeypatch.setattr(blocks, "BLOCK", height * SIZE)
-    state = begin(scheme, {"theta": (SIZE,)}, Setting(DEVICES, 90))
+    state = begin(scheme, {"theta": (SIZE // 10, 10)}, Setting(DEVICES, 90, power=500.0, noise_var=0.1))
     found = []
     for t, (given, computing, sending) in enumerate(zip(rounds, *masks(seed), strict=True), start=1):
         g = np.where(computing[:, None], given, 0).astype(given.dtype)
