@@ -5,6 +5,7 @@ import tomllib
 import pytest
 
 import small
+from airfeel.config import build_config
 from airfeel.experiments.campaigns.plan import (
     BEYOND,
     PAPER,
@@ -15,7 +16,8 @@ from airfeel.experiments.campaigns.plan import (
     shipped,
 )
 
-TRAINING = [name for name in SHIPPED if shipped(name).kind == "training" and name != "rates"]
+OF_THEIR_OWN_SIZE = ("rates", "models", "cifar")
+TRAINING = [name for name in SHIPPED if shipped(name).kind == "training" and name not in OF_THEIR_OWN_SIZE]
 
 
 def settings(name):
@@ -64,6 +66,20 @@ def test_rates_vary_both_learning_rates_together_on_seeds_of_their_own():
         (ratio, classes) for ratio in (0.1, 0.04) for classes in (None, 2)
     }
     assert experiment.shortened(seeds=2).seeds == (10, 11)
+
+
+def test_other_models_train_with_their_presets():
+    for name, kinds in (("models", {"mlp", "cnn"}), ("cifar", {"resnet8"})):
+        configs = [run.config for run in shipped(name).runs()]
+        assert {config.model.kind for config in configs} == kinds
+        assert {config.uplink.ratio for config in configs} == {0.1}
+        for config in configs:
+            plain = build_config({"model": {"kind": config.model.kind, "preset": False}}, source="")
+            assert config.devices != plain.devices
+    images = {
+        config.devices.count * config.devices.local_steps * config.devices.batch_size for config in configs
+    }
+    assert images == {4000}
 
 
 def test_fig6_ties_sparsity_to_the_ratio():

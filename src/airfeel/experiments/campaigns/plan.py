@@ -21,7 +21,7 @@ from airfeel.experiments.runs.work import Work
 from airfeel.ranges import Count
 
 PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
-BEYOND = ("tuned", "rates", "fading", "fashion")
+BEYOND = ("tuned", "rates", "fading", "fashion", "models", "cifar")
 SHIPPED = (*PAPER, *BEYOND)
 QUICK_ROUNDS, QUICK_SEEDS = 50, 3
 COURSES = ("round", "symbols")  # what a figure can follow a run along
