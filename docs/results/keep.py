@@ -2,7 +2,8 @@
 
 airfeel reproduce all tuned --out DIR
 airfeel report DIR
-python docs/results/keep.py DIR
+python docs/results/keep.py DIR             # everything anew
+python docs/results/keep.py DIR rates ...   # tables and figures of these experiments only
 """
 
 import csv
@@ -22,20 +23,32 @@ from airfeel.experiments.report.exhibits import show_experiment
 HERE = Path(__file__).resolve().parent
 
 
-def main(folder):
-    """Write everything anew."""
+def main(folder, *names):
+    """Write everything anew, or only what belongs to some experiments."""
     results = ResultsFolder(folder)
     collected = {one.experiment.name: collect(one, results) for one in results.experiments()[0]}
-    fresh(HERE / "figures")
-    fresh(HERE / "tables")
-    for path in sorted((folder / "figures").glob("*.svg")):
-        smaller = min(path, path.with_suffix(".png"), key=lambda image: image.stat().st_size)
-        shutil.copy(smaller, HERE / "figures" / smaller.name)
-    for name, found in collected.items():
-        exhibit = show_experiment(found)
-        tables = [*exhibit.headlines, *exhibit.tables]
-        parts = [f"*{table.title}*\n\n{markdown(table.rows)}" for table in tables]
-        (HERE / "tables" / f"{name}.md").write_text("\n".join(parts) or "\n")
+    if not names:
+        fresh(HERE / "figures")
+        fresh(HERE / "tables")
+        keep_whole(folder, collected)
+    for name in names or collected:
+        keep_experiment(folder, name, collected[name])
+
+
+def keep_experiment(folder, name, found):
+    """Write the tables and figures of one experiment."""
+    exhibit = show_experiment(found)
+    tables = [*exhibit.headlines, *exhibit.tables]
+    parts = [f"*{table.title}*\n\n{markdown(table.rows)}" for table in tables]
+    (HERE / "tables" / f"{name}.md").write_text("\n".join(parts) or "\n")
+    for figure in found.experiment.figures:
+        for path in sorted((folder / "figures").glob(f"{figure.name}*.svg")):
+            smaller = min(path, path.with_suffix(".png"), key=lambda image: image.stat().st_size)
+            shutil.copy(smaller, HERE / "figures" / smaller.name)
+
+
+def keep_whole(folder, collected):
+    """Write what is about all experiments together: claims, costs, all numbers."""
     (HERE / "tables" / "claims.md").write_text(markdown(claims_table(judge(collected))))
     facts = [["what", "value"], *map(list, environment()), ["time", campaign(folder)]]
     costs = markdown(cost_table(list(collected.values())))
@@ -73,4 +86,4 @@ def is_fraction(cell):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

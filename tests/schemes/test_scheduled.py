@@ -6,6 +6,7 @@ import pytest
 from airfeel.radio.air import Air
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.power import EqualPower
+from airfeel.schemes import scheduled
 from airfeel.schemes.base import Heard, Setting, size_of
 from airfeel.schemes.round import begin, carry
 from airfeel.schemes.scheduled import Scheduled, ScheduledState, expected_energy
@@ -57,6 +58,32 @@ def test_what_gathers_more_is_sent_more_often():
     # E L^2 is alike for all where they wait 1 / sqrt(E); E is half prior, about the mean over all.
     prior = energies.mean()
     assert ratio == pytest.approx(np.sqrt((100 + prior) / (1 + prior)), rel=0.15)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_exponent_2_makes_the_worst_wait_least_and_exponent_3_the_mean(seed, monkeypatch):
+    """With energies that are known: the two optima of docs/mathematics.md, found by the schedule itself."""
+    energies = np.exp(2 * np.random.default_rng(seed).standard_normal(SIZE))
+    monkeypatch.setattr(scheduled, "expected_energy", lambda heard, layout: energies)
+    worst, mean = {}, {}
+    for exponent in (1.0, 2.0, 3.0, 6.0):
+        scheme = Scheduled(basis="identity", age_exponent=exponent, floor=0.0)
+        waits = waiting_energies(scheme, energies, rounds=600)[200:]
+        worst[exponent], mean[exponent] = np.mean(np.max(waits, axis=1)), np.mean(waits)
+    assert min(worst, key=worst.get) == 2
+    assert min(mean, key=mean.get) == 3
+
+
+def waiting_energies(scheme, energies, rounds):
+    """Return what has gathered before each round is sent, (rounds, N)."""
+    state, age, found = scheme.init(SHAPES, setting()), np.zeros(SIZE), []
+    for t in range(1, rounds + 1):
+        age += 1
+        found.append(energies * age**2)
+        plan = scheme.plan(state, 5, t)
+        _, state = scheme.decode(state, plan, Heard(np.ones(12), 0.0))
+        age[plan["chosen"]] = 0
+    return np.array(found)
 
 
 def test_the_plan_takes_the_largest_and_weights_them():
