@@ -92,6 +92,13 @@ def test_a_manifest_that_only_means_the_same_is_damage(out, other):
     assert examine(run_of(out)).file == "manifest.json"
 
 
+def test_a_file_that_only_the_manifest_knows_is_named_with_the_manifest(out):
+    path = run_of(out) / "manifest.json"
+    digests = json.loads(path.read_text())["sha256"] | {"aggregates/cound-000006.npz": "0" * 64}
+    path.write_text(json.dumps({"format": 1, "sha256": digests}, indent=1) + "\n")
+    assert str(examine(run_of(out))) == "aggregates/cound-000006.npz is listed in manifest.json and missing"
+
+
 def test_files_of_another_run_are_noticed(out):
     for name in ("summary.json", "config.toml", "rounds.jsonl", "manifest.json"):
         copy = shutil.copytree(out, out.parent / name)

@@ -66,7 +66,7 @@ def compare(path: Path, digests: Mapping[str, str], read: Mapping[str, bytes]) -
     # What costs most to mend comes first: it must not hide behind a file that is merely written anew.
     for name in sorted(present | digests.keys(), key=lambda name: (name in DERIVED, name)):
         if name not in present:
-            return Damage(name, "is missing")
+            return Damage(name, f"is listed in {NAME} and missing")
         if name not in digests:
             return Damage(name, f"is not listed in {NAME}")
         try:
