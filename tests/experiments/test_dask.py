@@ -20,7 +20,7 @@ def start(*words):
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, seconds=300):
     limit = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < limit

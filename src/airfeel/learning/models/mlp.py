@@ -23,7 +23,7 @@ class Mlp:
     device: Annotated[str, Field(min_length=1)] = option("cpu", "where PyTorch computes")
 
     tuned: ClassVar[Mapping[str, Any]] = {
-        "devices.learning_rate": 0.3,
+        "devices.learning_rate": 0.5,
         "devices.batch_size": 50,
         "devices.local_steps": 10,
     }

@@ -25,7 +25,7 @@ class ResNet8:
     tuned: ClassVar[Mapping[str, Any]] = {
         "devices.count": 10,
         "devices.samples": 5000,
-        "devices.learning_rate": 0.1,
+        "devices.learning_rate": 0.05,
         "devices.momentum": 0.9,
         "devices.batch_size": 50,
         "devices.local_steps": 8,
