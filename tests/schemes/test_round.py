@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from airfeel import registry
 from airfeel.operators import GaussianMatrix, PartialDCT
 from airfeel.radio.air import Air
 from airfeel.radio.fading import FadingMAC
@@ -388,11 +389,8 @@ def test_weights_that_make_no_mean_are_refused(scheme, weights, sentence):
     ],
 )
 def test_what_the_server_announces_is_counted(name, numbers):
-    scheme = SCHEMES.get(name).build({})
-    state = begin(scheme, {"w": (10, 10)}, Setting(2, 12))
-    silent = np.zeros(2, np.bool_)
-    for sending in (None, silent):
-        result, _ = carry(
-            scheme, Air(), state, np.ones((2, 100)), np.ones(2) / 2, seed=1, round=1, sending=sending
-        )
+    scheme = registry.SCHEMES.get(name).build({})
+    state, given = begin(scheme, {"w": (10, 10)}, Setting(2, 12)), (np.ones((2, 100)), np.ones(2) / 2)
+    for sending in (None, np.zeros(2, np.bool_)):
+        result, _ = carry(scheme, Air(), state, *given, seed=1, round=1, sending=sending)
         assert result.downlink == numbers
