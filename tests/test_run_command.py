@@ -106,7 +106,8 @@ def test_the_table_over_all_runs(finished):
         rows = list(csv.DictReader(file))
     assert len(rows) == 20
     expected = ["experiment", "scheme", "seed", "round", "accuracy", "loss", "nmse_db", "symbols", "energy"]
-    assert list(rows[0])[:11] == [*expected, "cumulative_nmse_db", "status"]
+    assert list(rows[0])[:12] == [*expected, "cumulative_nmse_db", "status", "downlink"]
+    assert {row["downlink"] for row in rows} == {"2"}  # the seed of the rows, and their number
     assert [int(row["round"]) for row in rows] == list(range(1, 21))
     assert all(row["scheme"] == "tsa_ga" and float(row["nmse_db"]) < 10 for row in rows)
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from airfeel import registry
 from airfeel.operators import GaussianMatrix, PartialDCT
 from airfeel.radio.air import Air
 from airfeel.radio.fading import FadingMAC
@@ -376,3 +377,20 @@ def test_weights_that_make_no_mean_are_refused(scheme, weights, sentence):
     state = begin(scheme, {"theta": (SIZE,)}, Setting(DEVICES, 50))
     with pytest.raises(ValueError, match=f"^{sentence}"):
         carry(scheme, NOISY_AIR, state, gradients()[0], np.array(weights), seed=0, round=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [
+        ("dense", 0),
+        ("common_k", 3),  # seed, turn, number of symbols
+        ("tsa_ga", 2),  # seed, number of symbols
+        ("scheduled", 2 * 12 + 2),  # positions and weights; a layout of five characters
+    ],
+)
+def test_what_the_server_announces_is_counted(name, numbers):
+    scheme = registry.SCHEMES.get(name).build({})
+    state, given = begin(scheme, {"w": (10, 10)}, Setting(2, 12)), (np.ones((2, 100)), np.ones(2) / 2)
+    for sending in (None, np.zeros(2, np.bool_)):
+        result, _ = carry(scheme, Air(), state, *given, seed=1, round=1, sending=sending)
+        assert result.downlink == numbers

@@ -1,7 +1,7 @@
 """One round of any scheme: plan, accumulate, encode, remember, air, decode."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,19 @@ from airfeel.radio.air import Air, Arrival
 from airfeel.radio.link import Link
 from airfeel.radio.power import Ledger
 from airfeel.receivers.base import Info
-from airfeel.schemes.base import Array, Heard, Mask, Plan, Scheme, Sent, Setting, Shapes, Spending, size_of
+from airfeel.schemes.base import (
+    Array,
+    Heard,
+    Mask,
+    Plan,
+    Scheme,
+    Sent,
+    Setting,
+    Shapes,
+    Spending,
+    announced,
+    size_of,
+)
 from airfeel.schemes.blocks import Gathered, Mean, Producer, Room, Rows, blocks, producer
 from airfeel.schemes.sparsification import accumulate
 
@@ -52,6 +64,8 @@ class Aggregate:
         The receiver's report; None where no receiver ran.
     variance
         The receiver's posterior variance of every coefficient; None where no receiver ran.
+    downlink
+        Numbers that the server told every device beside the model: the plan.
     """
 
     mean: Array
@@ -63,6 +77,7 @@ class Aggregate:
     noise_var: float | None = None
     info: Info | None = None
     variance: Array | None = None
+    downlink: int = 0
 
     @property
     def nmse(self) -> float | None:
@@ -128,7 +143,8 @@ def carry(
     energy = np.zeros(len(weights)) if arrival is None else arrival.energy
     ledger = state.ledger.charge(energy, air.policy.power)
     if arrival is None:
-        return _nothing_sent(state.memory.shape), UplinkState(_everything(turn, sent), ledger, state.scheme)
+        nothing = replace(_nothing_sent(state.memory.shape), downlink=announced(plan))
+        return nothing, UplinkState(_everything(turn, sent), ledger, state.scheme)
 
     estimate, after = scheme.decode(state.scheme, plan, Heard(arrival.observation, arrival.noise_var))
     radio = uses_radio(scheme)
@@ -142,6 +158,7 @@ def carry(
         noise_var=arrival.noise_var if radio else None,
         info=estimate.info,
         variance=estimate.variance,
+        downlink=announced(plan),
     )
     return aggregate, UplinkState(sent.memory, ledger, after)
 

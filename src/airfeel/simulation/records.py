@@ -45,6 +45,8 @@ class Record:
         The largest energy any device has spent so far.
     symbols
         Channel uses so far.
+    downlink
+        Numbers of 32 bits that the server told every device in this round beside the model.
     """
 
     round: int
@@ -67,6 +69,7 @@ class Record:
     devices: int
     energy: float
     symbols: int
+    downlink: int | None = None
 
     def to_json(self) -> str:
         """Return one line of JSON; equal records give equal bytes."""
@@ -116,6 +119,7 @@ def make_record(
         devices=int(np.count_nonzero(aggregate.active)),
         energy=energy,
         symbols=symbols,
+        downlink=aggregate.downlink,
     )
 
 

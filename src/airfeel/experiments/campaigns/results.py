@@ -18,7 +18,8 @@ from airfeel.experiments.campaigns.folder import Begun, ResultsFolder
 from airfeel.experiments.runs import files
 from airfeel.experiments.runs.reading import FinishedRun, left_out, not_verified
 
-_FROM_ROW = ("round", "accuracy", "loss", "nmse_db", "symbols", "energy", "cumulative_nmse_db", "status")
+_SINCE_0_2 = ("cumulative_nmse_db", "status", "downlink")
+_FROM_ROW = ("round", "accuracy", "loss", "nmse_db", "symbols", "energy", *_SINCE_0_2)
 COLUMNS = ("experiment", "scheme", "seed", *_FROM_ROW)
 
 _log = logging.getLogger("airfeel")

@@ -85,6 +85,12 @@ def cumulative_nmse_db(line: Line, seed: int) -> float:
     return float(values[-1]) if values.size else math.nan
 
 
+def downlink(line: Line, seed: int) -> float:
+    """Return how many numbers the server tells every device in a round beside the model, on average."""
+    values = _column(line, seed, "downlink")
+    return _mean(values) if values.size else math.nan
+
+
 def unpredicted_db(line: Line, seed: int) -> float:
     """Return by how many dB the NMSE is above what state evolution predicts, both as in :func:`nmse_db`."""
     return nmse_db(line, seed) - _late_db(_column(line, seed, "predicted_nmse_db"))

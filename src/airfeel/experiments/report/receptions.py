@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from airfeel.experiments.campaigns.collect import Collected, Line
 from airfeel.experiments.report.finals import finals
 from airfeel.experiments.report.means import interval
-from airfeel.experiments.report.measures import OfOne, cumulative_nmse_db, nmse_db
+from airfeel.experiments.report.measures import OfOne, cumulative_nmse_db, downlink, nmse_db
 from airfeel.experiments.runs.endings import count_endings
 from airfeel.experiments.runs.reading import Row
 
@@ -21,7 +21,8 @@ ENDINGS = ("diverged", "at the limit", "of rounds")
 NOTE = (
     f"NMSE is the error of a single round, mean over the second half of the rounds. {CUMULATIVE} Counted are "
     "the rounds of all seeds in which the receiver's iteration diverged or ended at its limit; a scheme "
-    "without a receiver has none."
+    "without a receiver has none. Downlink is how many numbers of 32 bits the server tells every device in a "
+    "round beside the model."
 )
 
 
@@ -61,6 +62,7 @@ _ACCURACY: dict[str, Callable[[Line], str]] = {"accuracy (%)": _accuracy}
 _ERRORS = {
     "NMSE (dB)": _measured(nmse_db, ".1f"),
     "cumulative NMSE (dB)": _measured(cumulative_nmse_db, ".1f"),
+    "downlink": _measured(downlink, ".0f"),
 }
 
 
