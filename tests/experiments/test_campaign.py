@@ -58,17 +58,17 @@ def test_a_finished_sweep_is_not_repeated(done):
 
 
 def the_terminal_shows_what_came_out(text, out):
-    """One line per scheme and variant: accuracy, both errors, and the rounds that did not settle."""
+    """One line per scheme and variant: accuracy, both errors, the downlink, rounds that did not settle."""
     lines = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
-    names = ["accuracy (%)", "NMSE (dB)", "cumulative NMSE (dB)", "diverged", "at the limit", "of rounds"]
-    start = lines.index(["curve", "variant", *names])
+    names = ["accuracy (%)", "NMSE (dB)", "cumulative NMSE (dB)", "downlink"]
+    start = lines.index(["curve", "variant", *names, "diverged", "at the limit", "of rounds"])
     found = {(line[0], line[1]): line[2:] for line in lines[start + 1 : start + 7]}
-    assert len(found) == 6 and found["common_k", "uplink.ratio = 0.3"][3:] == ["-"] * 3
+    assert len(found) == 6 and found["common_k", "uplink.ratio = 0.3"][3:] == ["3", "-", "-", "-"]
     runs = [path.parent for path in out.glob("runs/a_dsgd-*/summary.json")]
     runs = [run for run in runs if "ratio = 0.3" in (run / "config.toml").read_text()]
     ended = [json.loads(line)["status"] for run in runs for line in (run / "rounds.jsonl").open()]
     counts = [ended.count("diverged"), ended.count("iteration limit"), 120 - ended.count("silent")]
-    assert found["a_dsgd", "uplink.ratio = 0.3"][3:] == list(map(str, counts))
+    assert found["a_dsgd", "uplink.ratio = 0.3"][4:] == list(map(str, counts))
 
 
 def test_a_single_run_in_the_same_folder_keeps_the_table(done):
