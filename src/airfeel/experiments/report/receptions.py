@@ -28,12 +28,12 @@ NOTE = (
 
 def reception_table(collected: Collected) -> Table:
     """Return errors and counts, one row per curve and variant; empty where nothing was recovered."""
-    return _table(collected, _ERRORS)
+    return _table(collected, _RECEPTION)
 
 
 def overview_table(collected: Collected) -> Table:
     """Return the same for a terminal, after the final accuracy."""
-    return _table(collected, _ACCURACY | _ERRORS)
+    return _table(collected, _ACCURACY | _RECEPTION)
 
 
 def ending_cells(runs: Iterable[Sequence[Row]]) -> list[str]:
@@ -47,10 +47,15 @@ def _measured(take: OfOne, form: str) -> Callable[[Line], str]:
     """Return what makes a cell of a measure: its mean over seeds with a 95 % interval."""
 
     def cell(line: Line) -> str:
-        values = [value for seed in line.runs if math.isfinite(value := take(line, seed))]
+        values = _values(take, line)
         return interval(0, values).words(form) if values else NONE
 
     return cell
+
+
+def _values(take: OfOne, line: Line) -> list[float]:
+    """Return a measure of every seed that has it."""
+    return [value for seed in line.runs if math.isfinite(value := take(line, seed))]
 
 
 def _accuracy(line: Line) -> str:
@@ -59,12 +64,12 @@ def _accuracy(line: Line) -> str:
 
 
 def _downlink(line: Line) -> str:
-    values = [value for seed in line.runs if math.isfinite(value := downlink(line, seed))]
+    values = _values(downlink, line)
     return f"{sum(values) / len(values):.0f}" if values else NONE
 
 
 _ACCURACY: dict[str, Callable[[Line], str]] = {"accuracy (%)": _accuracy}
-_ERRORS = {
+_RECEPTION = {
     "NMSE (dB)": _measured(nmse_db, ".1f"),
     "cumulative NMSE (dB)": _measured(cumulative_nmse_db, ".1f"),
     "downlink": _downlink,
