@@ -1,6 +1,7 @@
 """Experiment files: the shipped ones are the paper's, all are checked before anything is computed."""
 
 import tomllib
+from math import prod
 
 import pytest
 
@@ -9,14 +10,18 @@ from airfeel.config import build_config
 from airfeel.experiments.campaigns.plan import (
     BEYOND,
     PAPER,
+    RIVALS,
     SHIPPED,
     Experiment,
     read_experiment,
     select,
     shipped,
 )
+from airfeel.registry import SCHEMES
+from airfeel.schemes.base import Setting
+from airfeel.units import count
 
-OF_THEIR_OWN_SIZE = ("rates", "models", "cifar")
+OF_THEIR_OWN_SIZE = ("rates", "models", "cifar", *RIVALS, "rivals-cifar")
 TRAINING = [name for name in SHIPPED if shipped(name).kind == "training" and name not in OF_THEIR_OWN_SIZE]
 
 
@@ -82,6 +87,65 @@ def test_other_models_train_with_their_presets():
     assert images == {4000}
 
 
+@pytest.mark.parametrize("name", RIVALS)
+def test_rivals_meet_under_the_same_circumstances(name):
+    experiment = shipped(name)
+    assert (experiment.rounds, experiment.seeds) == (100, (100, 101, 102, 103, 104))
+    planned = {(run.curve, run.variant): run.config for run in experiment.runs() if run.seed == 100}
+    assert {config.uplink.ratio for config in planned.values()} == {0.1, 0.04, 0.01}
+    for config in planned.values():
+        assert (config.devices.count, config.devices.samples, config.uplink.power) == (10, 300, 500.0)
+        assert config.server.learning_rate == config.devices.learning_rate
+    rates = {config.devices.learning_rate for config in planned.values()}
+    assert name.endswith("-own") or len(rates) == 1
+
+
+@pytest.mark.parametrize("name", ["rivals-softmax", "rivals-mlp", "rivals-cnn"])
+def test_what_is_left_out_cannot_exist(name):
+    """A scheme refuses every combination that is left out on its account; A-DSGD's reason is memory."""
+    experiment = shipped(name)
+    whole = experiment.model_copy(update={"left_out": ()})
+    planned = {(run.curve, run.variant) for run in experiment.runs()}
+    left = [run for run in whole.runs() if run.seed == 100 and (run.curve, run.variant) not in planned]
+    assert left and all(experiment.why_not(run.curve, run.variant) for run in left)
+    shapes = {
+        "softmax": {"weights": (784, 10), "bias": (10,)},
+        "mlp": {"1.weight": (100, 784), "1.bias": (100,), "3.weight": (10, 100), "3.bias": (10,)},
+        "cnn": {
+            "0.weight": (8, 1, 5, 5),
+            "0.bias": (8,),
+            "2.weight": (16, 8, 3, 3),
+            "2.bias": (16,),
+            "5.weight": (24, 784),
+            "5.bias": (24,),
+            "7.weight": (10, 24),
+            "7.bias": (10,),
+        },
+    }[name.removeprefix("rivals-")]
+    size = sum(prod(shape) for shape in shapes.values())
+    for run in whole.runs():
+        if run.seed == 100 and run.config.scheme in ("low_rank", "d_dsgd"):
+            symbols = count(run.config.uplink.ratio, size)
+            setting = Setting(devices=10, symbols=symbols, power=500.0, noise_var=1.0, rounds=100)
+            scheme = SCHEMES.get(run.config.scheme).build({})
+            if (run.curve, run.variant) in planned:
+                scheme.init(shapes, setting)
+            else:
+                with pytest.raises(ValueError, match="needs"):
+                    scheme.init(shapes, setting)
+
+
+def test_left_out_must_name_what_there_is(tmp_path):
+    file = tmp_path / "x.toml"
+    text = 'seeds = [0]\n[[curves]]\nlabel = "a"\n[[left_out]]\ncurve = "{}"\nvariants = {}\nwhy = "w"\n'
+    file.write_text(text.format("b", "[]"))
+    with pytest.raises(ValueError, match=r"left_out.curve = 'b': must be one of \['a'\]"):
+        read_experiment(file)
+    file.write_text(text.format("a", '["v"]'))
+    with pytest.raises(ValueError, match="left_out.variants = 'v': must be one of"):
+        read_experiment(file)
+
+
 def test_fig6_ties_sparsity_to_the_ratio():
     found = settings("fig6")
     assert {config.uplink.ratio for config in found.values()} == {0.5, 0.2, 0.1, 0.04}
@@ -112,6 +176,7 @@ def test_all_is_the_paper_and_nothing_beyond():
     assert tuple(experiment.name for experiment in select(["all", "fig5a"])) == PAPER
     assert tuple(experiment.name for experiment in select(["tuned", "all"])) == ("tuned", *PAPER)
     assert not set(PAPER) & set(BEYOND)
+    assert tuple(experiment.name for experiment in select(["rivals"])) == RIVALS
     with pytest.raises(ValueError, match="NAME = 'fig9': must be one of fig2"):
         select(["fig9"])
 

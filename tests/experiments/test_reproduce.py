@@ -6,7 +6,7 @@ import json
 import pytest
 
 import small
-from airfeel.experiments.campaigns.plan import PAPER, SHIPPED, select
+from airfeel.experiments.campaigns.plan import PAPER, RIVALS, SHIPPED, select
 
 
 def reproduce(out, *words):
@@ -16,7 +16,7 @@ def reproduce(out, *words):
         return list(csv.DictReader(file))
 
 
-LARGE = ("rates", "models", "cifar")  # many runs, PyTorch, and data of 170 MB
+LARGE = ("rates", "models", "cifar", *RIVALS, "rivals-cifar")  # many runs, PyTorch, and data of 170 MB
 SMALL = tuple(name for name in SHIPPED if name not in LARGE)
 
 

@@ -51,7 +51,8 @@ def reproduce(
     Parameters
     ----------
     names
-        Which ones; airfeel list shows them. all stands for every figure of the paper.
+        Which ones; airfeel list shows them. all stands for every figure of the paper,
+        rivals for the comparisons of all schemes.
     quick
         A first look: 50 rounds and 3 seeds.
     rounds

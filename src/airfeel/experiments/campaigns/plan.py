@@ -21,8 +21,10 @@ from airfeel.experiments.runs.work import Work
 from airfeel.ranges import Count
 
 PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
-BEYOND = ("tuned", "rates", "fading", "fashion", "models", "cifar")
+RIVALS = tuple(f"rivals-{model}{rate}" for model in ("softmax", "mlp", "cnn") for rate in ("", "-own"))
+BEYOND = ("tuned", "rates", "fading", "fashion", "models", "cifar", *RIVALS, "rivals-cifar")
 SHIPPED = (*PAPER, *BEYOND)
+GROUPS = {"all": PAPER, "rivals": RIVALS}  # words that stand for several
 QUICK_ROUNDS, QUICK_SEEDS = 50, 3
 COURSES = ("round", "symbols")  # what a figure can follow a run along
 
@@ -55,6 +57,16 @@ class FigureSpec(Section):
     caption: str = ""
 
 
+class LeftOut(Section):
+    """Runs of one curve that are not made, and why."""
+
+    curve: Text
+    """its label"""
+    variants: Annotated[tuple[Text, ...], Field(strict=False)] = ()
+    """labels of the variants; none given: all"""
+    why: Text
+
+
 class Experiment(Section):
     """A set of runs that belong together and how to look at them."""
 
@@ -74,6 +86,11 @@ class Experiment(Section):
     """what is compared: label and configuration keys"""
     variants: Tables = ()
     """under which circumstances: label and configuration keys"""
+    left_out: Annotated[
+        tuple[LeftOut, ...],
+        Field(strict=False, json_schema_extra={"rule": "must be a list of tables with curve and why"}),
+    ] = ()
+    """combinations that cannot exist, or are not worth their time: the tables say why"""
     figures: Annotated[
         tuple[FigureSpec, ...],
         Field(strict=False, json_schema_extra={"rule": "must be a list of tables with name and title"}),
@@ -93,6 +110,7 @@ class Experiment(Section):
         if self.grid and self.variants:
             raise mistakes.Contradiction("grid", dict(self.grid), "must be empty where variants are listed")
         known = [label for label, _ in self._variants()]
+        self._check_left_out(known)
         for figure in self.figures:
             if figure.variant and figure.variant not in known:
                 raise mistakes.Contradiction("figures.variant", figure.variant, f"must be one of {known}")
@@ -101,6 +119,20 @@ class Experiment(Section):
                 rule = f"must be one of {axes}, of the swept keys one that is a number in every variant"
                 raise mistakes.Contradiction("figures.x", figure.x, rule)
         return self
+
+    def _check_left_out(self, variants: Sequence[str]) -> None:
+        curves = [entry["label"] for entry in self.curves]
+        for entry in self.left_out:
+            if entry.curve not in curves:
+                raise mistakes.Contradiction("left_out.curve", entry.curve, f"must be one of {curves}")
+            for variant in entry.variants:
+                if variant not in variants:
+                    raise mistakes.Contradiction("left_out.variants", variant, f"must be one of {variants}")
+
+    def why_not(self, curve: str, variant: str) -> str:
+        """Return why a combination is left out; nothing where it is not."""
+        found = (e.why for e in self.left_out if e.curve == curve and variant in (e.variants or (variant,)))
+        return next(found, "")
 
     def runs(self) -> list[Work]:
         """Return every run, in an order that never varies.
@@ -163,6 +195,8 @@ class Experiment(Section):
         curves = self.curves or ({},)
         for entry, (variant, changes) in itertools.product(curves, self._variants()):
             curve = {key: value for key, value in entry.items() if key != "label"}
+            if self.why_not(str(entry.get("label")), variant):
+                continue
             tree = toml.merge(toml.merge(self.base, changes), curve)
             if self.rounds is not None:
                 tree["rounds"] = self.rounds
@@ -204,15 +238,15 @@ def read_experiment(path: Path) -> Experiment:
 def shipped(name: str) -> Experiment:
     """Return one of the experiments that come with the package."""
     if name not in SHIPPED:
-        known = ", ".join((*SHIPPED, "all"))
+        known = ", ".join((*SHIPPED, *GROUPS))
         raise ValueError(f"NAME = {name!r}: must be one of {known}")
     with resources.as_file(resources.files("airfeel.experiments") / "figures" / f"{name}.toml") as path:
         return read_experiment(path)
 
 
 def select(names: Sequence[str]) -> list[Experiment]:
-    """Return the experiments called by name, each once; ``all`` stands for every figure of the paper."""
-    wanted = [name for word in names for name in (PAPER if word == "all" else (word,))]
+    """Return the experiments called by name, each once; ``all`` and ``rivals`` stand for several."""
+    wanted = [name for word in names for name in GROUPS.get(word, (word,))]
     return [shipped(name) for name in dict.fromkeys(wanted)]
 
 

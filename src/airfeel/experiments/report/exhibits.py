@@ -76,6 +76,7 @@ def show_experiment(collected: Collected, taken: Collection[str] = ()) -> Exhibi
             "Percent, mean over the last tenth of the rounds, ± 95 %.",
         ),
         Table("Gap to error-free", gap_table(collected), gap),
+        Table("Left out", _left_out(experiment)),
         Table("Recovery", _receptions(collected), NOTE),
     )
     return Exhibit(
@@ -127,6 +128,12 @@ def _facts(collected: Collected) -> list[Table]:
     """Return the tables that belong to figures of a special kind, each kind once."""
     kinds = dict.fromkeys(spec.kind for spec in collected.experiment.figures)
     return [Table("In numbers", FACTS[kind](collected)) for kind in kinds if kind in FACTS]
+
+
+def _left_out(experiment: Experiment) -> Rows:
+    """Return which combinations there are not, and why."""
+    rows = [[entry.curve, "; ".join(entry.variants) or "all", entry.why] for entry in experiment.left_out]
+    return [["curve", "variants", "why"], *rows] if rows else []
 
 
 def _receptions(collected: Collected) -> Rows:

@@ -1,0 +1,225 @@
+"""Which part of the scheme ``scheduled`` brings what, and where it is weak.
+
+    python benchmarks/study_scheduled.py parts rates permuted robust weak --out results/scheduled
+
+Every table is a gap in points to training without radio (``dense``) at round 100, a mean over seeds that are
+kept for choosing (10 to 14): M = 10 devices with 300 samples each, P = 500. Softmax regression and the MLP
+take steps of 0.3, the CNN five of 0.1 with batches of 60. Runs are kept in ``--out``: a study that was
+interrupted goes on where it was.
+"""
+
+import argparse
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import airfeel as af
+from airfeel.config import load_config
+from airfeel.experiments.runs.reading import read_records
+from airfeel.experiments.runs.runner import execute
+from airfeel.learning.datasets import load_dataset
+from airfeel.schemes import scheduled
+from airfeel.schemes.scheduled import Scheduled
+from airfeel.streams import stream
+
+SEEDS = {"softmax": (10, 11, 12, 13, 14), "mlp": (10, 11), "cnn": (10, 11)}
+MODELS = {
+    "softmax": {"devices.learning_rate": 0.3},
+    "mlp": {"model.kind": "mlp", "model.preset": False, "devices.learning_rate": 0.3},
+    "cnn": {
+        "model.kind": "cnn",
+        "devices.learning_rate": 0.1,
+        "devices.local_steps": 5,
+        "devices.batch_size": 60,
+    },
+}
+ALL = {
+    "rounds": 100,
+    "devices.count": 10,
+    "devices.samples": 300,
+    "uplink.power": 500.0,
+    "run.evaluate_every": 25,
+    "run.threads": 1,
+}
+PARTITIONS = {"IID": {}, "χ = 2": {"partition.kind": "classes", "partition.classes": 2}}
+OWN = "study_scheduled:"
+
+
+class RandomChoice(Scheduled):
+    """Without the schedule: any s coefficients, with the weights that the record asks for."""
+
+    def plan(self, state, seed, round):
+        """Draw the coefficients."""
+        waiting = self._waiting(state)
+        draw = stream(seed, "schedule", round)
+        chosen = np.sort(draw.choice(len(waiting), state.symbols, replace=False))
+        picked = waiting[chosen]
+        weights = np.maximum(picked / picked.max(), scheduled.CLIP) ** -0.25
+        chosen = chosen.astype(np.int32)
+        return {"layout": state.layout, "chosen": chosen, "weights": weights.astype(np.float32)}
+
+
+class OldestFirst(Scheduled):
+    """Without the record of energies: what has waited longest."""
+
+    def _waiting(self, state):
+        return (state.age + 1.0) ** self.age_exponent
+
+
+class NoPrior(Scheduled):
+    """Without rows and columns: what was never heard is taken for the mean."""
+
+    def _waiting(self, state):
+        seen = state.energy >= 0
+        if not seen.any():
+            return np.ones(len(seen))
+        mean = state.energy[seen].mean()
+        energy = np.maximum(np.where(seen, state.energy, mean), self.floor * mean)
+        return energy * (state.age + 1.0) ** self.age_exponent
+
+
+class EqualWeights(Scheduled):
+    """Without weights: every coefficient as it is."""
+
+    def plan(self, state, seed, round):
+        """Give every coefficient the weight 1."""
+        plan = super().plan(state, seed, round)
+        return {**plan, "weights": np.ones_like(plan["weights"])}
+
+
+PARTS = {
+    "**scheduled**": {"scheme": "scheduled"},
+    "without schedule (random choice)": {"scheme": f"{OWN}RandomChoice"},
+    "without record (oldest first)": {"scheme": f"{OWN}OldestFirst"},
+    "without prior": {"scheme": f"{OWN}NoPrior"},
+    "without basis": {"scheme": "scheduled", "uplink.basis": "identity"},
+    "cosines for every matrix": {"scheme": "scheduled", "uplink.basis": "dct"},
+    "without weights": {"scheme": f"{OWN}EqualWeights"},
+    "with warm-up": {"scheme": "scheduled", "uplink.warmup": True},
+    "age exponent 1": {"scheme": "scheduled", "uplink.age_exponent": 1.0},
+    "age exponent 3": {"scheme": "scheduled", "uplink.age_exponent": 3.0},
+    "without floor": {"scheme": "scheduled", "uplink.floor": 0.0},
+    "floor 0.03": {"scheme": "scheduled", "uplink.floor": 0.03},
+}
+
+
+def permuted():
+    """Return MNIST with its pixels in an order that means nothing."""
+    data = load_dataset("mnist")
+    order = np.random.default_rng(1).permutation(784)
+    arrays = (data.train_inputs, data.train_labels, data.test_inputs, data.test_labels)
+    shuffled = [a.reshape(len(a), 784)[:, order].reshape(a.shape) if a.ndim > 1 else a for a in arrays]
+    return af.Dataset(*shuffled)
+
+
+@dataclass(frozen=True)
+class Study:
+    """Runs by setting and seed, each computed once and kept on disk."""
+
+    out: Path
+
+    def accuracy(self, settings, seed):
+        """Return the accuracy after the last round, in percent."""
+        config = load_config(None, ALL | settings | {"seed": seed})
+        return 100 * read_records(execute(config, self.out).folder)[-1].accuracy
+
+    def gap(self, model, scheme, settings, seeds=None, ideal=None):
+        """Return accuracy minus that of training without radio, one number per seed."""
+        seeds = seeds or SEEDS[model]
+        under = MODELS[model] | settings
+        own = [self.accuracy(under | scheme, seed) for seed in seeds]
+        free = [self.accuracy(under | {"scheme": "dense"} | (ideal or {}), seed) for seed in seeds]
+        return np.subtract(own, free)
+
+    def table(self, rows, columns, title):
+        """Print a table of gaps; rows are schemes by name, columns (model, settings) by name."""
+        print(f"\n*{title}*\n\n| | " + " | ".join(columns) + " |\n|---" + "|---" * len(columns) + "|")
+        for name, scheme in rows.items():
+            cells = []
+            for model, settings in columns.values():
+                gap = self.gap(model, scheme, settings)
+                cells.append(f"{gap.mean():+.1f} ({gap.min():+.1f})")
+            print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+
+
+def cells(models, ratios):
+    """Return (model, settings) by name for every model, compression and partition."""
+    return {
+        f"{model}, {100 * ratio:g} %, {name}": (model, partition | {"uplink.ratio": ratio})
+        for model in models
+        for ratio in ratios
+        for name, partition in PARTITIONS.items()
+    }
+
+
+def parts(study):
+    """Remove each part alone."""
+    study.table(PARTS, cells(["softmax"], [0.04, 0.01]), "each part removed, softmax")
+    study.table(PARTS, cells(["mlp"], [0.04, 0.01]), "each part removed, MLP")
+    study.table(PARTS, cells(["cnn"], [0.04]), "each part removed, CNN")
+
+
+def rates(study):
+    """Go through learning rates."""
+    columns = {
+        f"{name}, η = {rate}": (model, settings | {"devices.learning_rate": rate})
+        for name, (model, settings) in cells(["softmax"], [0.04, 0.01]).items()
+        for rate in (0.01, 0.03, 0.1, 0.3)
+    }
+    rows = {name: PARTS[name] for name in ("**scheduled**", "age exponent 3")}
+    study.table(rows, columns, "learning rates")
+
+
+def shuffled(study):
+    """Take away the order of the pixels."""
+    columns = {
+        f"{name}, permuted": (model, settings | {"dataset": f"{OWN}permuted"})
+        for name, (model, settings) in cells(["softmax"], [0.04, 0.01]).items()
+    }
+    study.table({name: PARTS[name] for name in ("**scheduled**", "without basis")}, columns, "permuted")
+
+
+CONDITIONS = {
+    "as above": {},
+    "Rayleigh fading": {"channel.kind": "fading"},
+    "half of the devices": {"devices.participation": 0.5},
+    "dropout 0.2": {"devices.dropout": 0.2},
+    "unequal $K_m$": {"devices.spread": 1.0},
+    "momentum 0.9": {"server.momentum": 0.9},
+    "batches of 30": {"devices.batch_size": 30},
+    "P = 50": {"uplink.power": 50.0},
+    "P = 5": {"uplink.power": 5.0},
+}
+
+
+def robust(study, seeds=None):
+    """Change the circumstances."""
+    for model in ("softmax", "cnn"):
+        print(f"\n*{model}, 4 %, under other circumstances*\n\n| | IID | χ = 2 |\n|---|---|---|")
+        for name, condition in CONDITIONS.items():
+            gaps = [
+                study.gap(
+                    model, PARTS["**scheduled**"], partition | {"uplink.ratio": 0.04} | condition, seeds
+                )
+                for partition in PARTITIONS.values()
+            ]
+            print(f"| {name} | " + " | ".join(f"{g.mean():+.1f} ({g.min():+.1f})" for g in gaps) + " |")
+            sys.stdout.flush()
+
+
+STUDIES = {"parts": parts, "rates": rates, "permuted": shuffled, "robust": robust}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("studies", nargs="+", choices=STUDIES)
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    for name in options.studies:
+        STUDIES[name](Study(options.out))
+
+
+if __name__ == "__main__":
+    main()
