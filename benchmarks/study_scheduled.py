@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 
-import airfeel as af
 from airfeel.config import load_config
 from airfeel.experiments.runs.reading import read_records
 from airfeel.experiments.runs.runner import execute
@@ -109,9 +108,9 @@ def permuted():
     """Return MNIST with its pixels in an order that means nothing."""
     data = load_dataset("mnist")
     order = np.random.default_rng(1).permutation(784)
-    arrays = (data.train_inputs, data.train_labels, data.test_inputs, data.test_labels)
-    shuffled = [a.reshape(len(a), 784)[:, order].reshape(a.shape) if a.ndim > 1 else a for a in arrays]
-    return af.Dataset(*shuffled)
+    images = (data.train_inputs, data.test_inputs)
+    train, test = (x.reshape(len(x), 784)[:, order].reshape(x.shape) for x in images)
+    return train, data.train_labels, test, data.test_labels
 
 
 @dataclass(frozen=True)
