@@ -52,14 +52,14 @@ def score(study, model, trial):
     return float(np.mean(found))
 
 
+def words(trial):
+    """Return the settings of a trial."""
+    return ", ".join(f"{key} = {value}" for key, value in trial.items() if key != "scheme")
+
+
 def show(name, trial, value):
     """Print one trial."""
-    words = ", ".join(
-        f"{key} = {value:.3g}" if value is not True else key
-        for key, value in trial.items()
-        if key != "scheme"
-    )
-    print(f"| {name} | {words} | {value:.1f} |", flush=True)
+    print(f"| {name} | {words(trial)} | {value:.1f} |", flush=True)
 
 
 def choose(study, model, name):
@@ -93,8 +93,7 @@ def main():
         }
         print("\n| scheme | options | own learning rate |\n|---|---|---|")
         for name, (best, rate) in chosen.items():
-            words = ", ".join(f"{key} = {value}" for key, value in best.items() if key != "scheme")
-            print(f"| {name} | {words} | {rate} |", flush=True)
+            print(f"| {name} | {words(best)} | {rate} |", flush=True)
 
 
 if __name__ == "__main__":
