@@ -85,7 +85,7 @@ class Floor(Scheduled):
 
 
 class Weighted(Scheduled):
-    """What is expected to be small is sent more strongly: d_n = V_n^(-1/4), V_n at least 1e-4 of the largest."""
+    """What is expected to be small is sent more strongly: d_n = V_n^(-1/4)."""
 
     def plan(self, state, seed, round):
         """Add the weights."""
