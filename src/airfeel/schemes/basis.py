@@ -125,14 +125,15 @@ def stretches(layout: Layout) -> list[slice]:
 def profile(layout: Layout) -> Array:
     """Return what is expected of the energies before anything was heard, with a mean of 1 in every tensor.
 
-    Images and kernels are smooth: along every axis of cosines, energy falls as the square of the frequency.
+    Images and kernels are smooth: along both axes energy falls as the square of the frequency. Inputs in a row
+    may be anything, and get no such expectation.
     """
     return np.concatenate([_profile(tensor).reshape(-1) for tensor in layout])
 
 
 def _profile(tensor: Tensor) -> Array:
     found = np.ones(tensor.shape)
-    for axis in tensor.axes:
+    for axis in tensor.axes if len(tensor.axes) > 1 else ():
         falling = (1.0 + np.arange(tensor.shape[axis])) ** -2
         found *= np.expand_dims(falling, [i for i in range(found.ndim) if i != axis])
     return np.asarray(found / found.mean())
