@@ -125,8 +125,8 @@ def stretches(layout: Layout) -> list[slice]:
 def profile(layout: Layout) -> Array:
     """Return what is expected of the energies before anything was heard, with a mean of 1 in every tensor.
 
-    Images and kernels are smooth: along both axes energy falls as the square of the frequency. Inputs in a row
-    may be anything, and get no such expectation.
+    Images and kernels are smooth: along both axes energy falls as the square of the frequency. Inputs in a
+    row may be anything, and get no such expectation.
     """
     return np.concatenate([_profile(tensor).reshape(-1) for tensor in layout])
 
