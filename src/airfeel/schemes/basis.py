@@ -128,7 +128,9 @@ def profile(layout: Layout) -> Array:
     Images and kernels are smooth: along both axes energy falls as the square of the frequency. Inputs in a
     row may be anything, and get no such expectation.
     """
-    return np.concatenate([_profile(tensor).reshape(-1) for tensor in layout])
+    found = np.concatenate([_profile(tensor).reshape(-1) for tensor in layout])
+    found.flags.writeable = False  # everybody gets the same array
+    return found
 
 
 def _profile(tensor: Tensor) -> Array:
