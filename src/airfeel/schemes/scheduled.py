@@ -99,8 +99,15 @@ class Scheduled:
         coefficients[:, chosen] = 0
         return Sent(signal, basis.backward(layout, coefficients))
 
+    def remember(self, plan: Plan, accumulated: Array, sent: Sent, delivered: Array) -> Array:
+        """Keep the coefficients that were not delivered."""
+        layout, chosen = basis.read(plan["layout"]), plan["chosen"]
+        missed = np.zeros_like(accumulated)
+        missed[:, chosen] = (1 - delivered) * sent.signal / plan["weights"].astype(accumulated.dtype)
+        return sent.remainder + basis.backward(layout, missed)
+
     def decode(self, state: ScheduledState, plan: Plan, heard: Heard) -> tuple[Estimate, ScheduledState]:
-        """Put what was heard where it belongs, and learn from its energy."""
+        """Put what was heard where it belongs, and learn from its energy; what nobody sent waits on."""
         chosen, weights = plan["chosen"], plan["weights"].astype(np.float64)
         found = heard.observation / weights
         noise = heard.noise_var / weights**2
@@ -108,6 +115,8 @@ class Scheduled:
         spectrum[0, chosen] = found
 
         age, energy = state.age + 1, state.energy.copy()
+        if np.isinf(noise).any():
+            chosen, found, noise = (each[np.isfinite(noise)] for each in (chosen, found, noise))
         with np.errstate(over="ignore"):
             fresh = np.clip(found**2 - noise, 0, LARGEST) / age[chosen].astype(np.float64) ** 2
         energy[chosen] = np.where(energy[chosen] < 0, fresh, (energy[chosen] + fresh) / 2)
