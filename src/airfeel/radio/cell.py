@@ -95,7 +95,7 @@ class Cell(Offsets):
             return from_decibel(-self.reference_db)
         if self.losses_db is not None:
             return from_decibel(-float(max(self.losses_db)))
-        return from_decibel(-self._loss(self.radius))
+        return from_decibel(-float(self._loss(self.radius)))
 
     def path_gains(self, num_devices: int, seed: int) -> Array:
         """Return the power gain of each device's path, shadow included: the same in all rounds."""

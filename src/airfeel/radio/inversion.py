@@ -39,8 +39,10 @@ def inverted(
     power = np.abs(safe) ** 2 * (path if np.ndim(path) == 0 or safe.ndim == 1 else np.asarray(path)[:, None])
     cost = np.where(active, 1 / power, 0.0)
     arriving = _arriving(gain, known, safe, rotation, active)
-    spread = [each if each.ndim == 1 else per_symbol(each, symbols) for each in (active, cost, arriving)]
-    return Link(*spread, noise_var)
+    active, cost, arriving = (
+        each if each.ndim == 1 else per_symbol(each, symbols) for each in (active, cost, arriving)
+    )
+    return Link(active, cost, arriving, noise_var)
 
 
 def _arriving(

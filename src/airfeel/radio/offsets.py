@@ -61,7 +61,7 @@ class Offsets:
         """Return e^{j angle}, (M,), or (M, elements) where it differs from element to element."""
         phase = self.phase_error * stream(seed, "phase", round).standard_normal(num_devices)
         if self.timing_error == self.carrier_error == 0:
-            return np.exp(1j * phase)
+            return np.asarray(np.exp(1j * phase))
         delay, drift = (
             error * stream(seed, purpose, round).standard_normal(num_devices)
             for error, purpose in ((self.timing_error, "timing"), (self.carrier_error, "carrier"))
@@ -69,4 +69,4 @@ class Offsets:
         l, k = np.divmod(np.arange(elements), self.subcarriers)  # noqa: E741
         middle = (self.subcarriers - 1) / 2
         turns = np.outer(delay, (k - middle) / self.subcarriers) + np.outer(drift, l)
-        return np.exp(1j * (phase[:, None] + 2 * math.pi * turns))
+        return np.asarray(np.exp(1j * (phase[:, None] + 2 * math.pi * turns)))

@@ -1,4 +1,4 @@
-"""Scattered waves: complex Gaussian gains of unit power, new in each round or drifting from round to round."""
+"""Scattered waves: complex Gaussian gains of unit power, new in each round or drifting."""
 
 import math
 from typing import Any
