@@ -29,6 +29,4 @@ class GaussianMAC(Offsets):
         if self.synchronised:
             return Link(everybody, one, one, self.noise_var)
         turned = self.rotation(num_devices, elements_of(symbols), seed, round)
-        return Link(
-            everybody, one, turned if turned.ndim == 1 else per_symbol(turned, symbols), self.noise_var
-        )
+        return Link(everybody, one, per_symbol(turned, symbols), self.noise_var)

@@ -39,10 +39,7 @@ def inverted(
     power = np.abs(safe) ** 2 * (path if np.ndim(path) == 0 or safe.ndim == 1 else np.asarray(path)[:, None])
     cost = np.where(active, 1 / power, 0.0)
     arriving = _arriving(gain, known, safe, rotation, active)
-    active, cost, arriving = (
-        each if each.ndim == 1 else per_symbol(each, symbols) for each in (active, cost, arriving)
-    )
-    return Link(active, cost, arriving, noise_var)
+    return Link(*(per_symbol(each, symbols) for each in (active, cost, arriving)), noise_var=noise_var)
 
 
 def _arriving(

@@ -86,12 +86,12 @@ def anything(active: Mask) -> Mask:
 
 
 def per_symbol(elements: NDArray[Any], symbols: int) -> NDArray[Any]:
-    """Give both symbols of an element its value: (M, ceil(s/2)) to (M, s).
+    """Give both symbols of an element its value: (M, ceil(s/2)) to (M, s); one value per device stays one.
 
     >>> per_symbol(np.array([[1, 2]]), 3)
     array([[1, 1, 2]])
     """
-    return np.repeat(elements, 2, axis=-1)[..., :symbols]
+    return elements if elements.ndim == 1 else np.repeat(elements, 2, axis=1)[:, :symbols]
 
 
 def elements_of(symbols: int) -> int:
