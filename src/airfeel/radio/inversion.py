@@ -39,7 +39,8 @@ def inverted(
     power = np.abs(safe) ** 2 * (path if np.ndim(path) == 0 or safe.ndim == 1 else np.asarray(path)[:, None])
     cost = np.where(active, 1 / power, 0.0)
     arriving = _arriving(gain, known, safe, rotation, active)
-    return Link(*(per_symbol(each, symbols) for each in (active, cost, arriving)), noise_var=noise_var)
+    active, cost = per_symbol(active, symbols), per_symbol(cost, symbols)
+    return Link(active, cost, per_symbol(arriving, symbols), noise_var)
 
 
 def _arriving(
