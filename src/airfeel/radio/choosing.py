@@ -15,6 +15,8 @@ from airfeel.radio.power import WEAKEST, EqualPower, Grant, Ledger, Offer
 
 Array = NDArray[np.floating[Any]]
 
+SHORTER = 0.1  # share of the devices whose signals are taken for those of one round
+
 
 @dataclass(frozen=True, slots=True)
 class Selection(EqualPower):
@@ -44,7 +46,8 @@ class LeastError(EqualPower):
 
     The signal of such a device arrives scaled by c_m = (P / (alpha demand_m))^(1/2) < 1, and the error is
     (sum of worth_m (1 - c_m))^2 + noise / alpha. In b = alpha^(-1/2) it is a parabola between two devices'
-    limits: its least value is found in each piece, and the least of all is taken. After Cao, Zhu, Xu and
+    limits: its least value is found in each piece, and the least of all is taken. At least one device sends
+    its signal whole; beyond that, only the server's divisor would change. After Cao, Zhu, Xu and
     Huang, "Optimized power control for over-the-air computation in fading channels", IEEE Transactions on
     Wireless Communications 19(11), 2020, whose payloads are independent, so that errors add up as squares;
     those of devices that learn the same model point the same way and add up themselves.
@@ -77,5 +80,11 @@ def _ranked(offer: Offer) -> NDArray[np.intp]:
 
 
 def worth(offer: Offer) -> Array:
-    """Return what the weighted mean lacks without a device, as a norm."""
-    return offer.weights * offer.norm
+    """Return what the weighted mean of a round lacks without each device, as a norm: w_m / W times a length.
+
+    Who was left out before has gathered updates of many rounds in its memory. That backlog is late whatever
+    is decided now, and counting it would let the far devices in after all, at everybody's cost. So a signal
+    counts for no more than the shorter ones, those of devices that have just been heard.
+    """
+    lengths = offer.norm[offer.demand > WEAKEST]
+    return offer.weights * np.minimum(offer.norm, np.quantile(lengths, SHORTER, method="lower"))

@@ -22,7 +22,7 @@ from airfeel.ranges import Count
 
 PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
 RIVALS = tuple(f"rivals-{model}{rate}" for model in ("softmax", "mlp", "cnn") for rate in ("", "-own"))
-BEYOND = ("tuned", "rates", "fading", "fashion", "models", "cifar", *RIVALS, "rivals-cifar")
+BEYOND = ("tuned", "rates", "fading", "cell", "fashion", "models", "cifar", *RIVALS, "rivals-cifar")
 SHIPPED = (*PAPER, *BEYOND)
 GROUPS = {"all": PAPER, "rivals": RIVALS}  # words that stand for several
 QUICK_ROUNDS, QUICK_SEEDS = 50, 3
