@@ -32,10 +32,15 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Air:
-    """A channel, and how the devices spend their energy on it."""
+    """A channel, and how the devices spend their energy on it.
+
+    ``limit`` is the most energy per symbol, where a transmit power bounds every round and not only their mean
+    as P does.
+    """
 
     channel: Channel = field(default_factory=GaussianMAC)
     policy: PowerPolicy = field(default_factory=EqualPower)
+    limit: float | None = None
 
     @property
     def chooses(self) -> bool:
@@ -89,11 +94,12 @@ class Air:
         """Ask power control for alpha, and where it chooses for the share at which each device sends."""
         if not self.chooses or whole == 0:
             alpha = self.policy.alpha(demand, ledger)
+            if alpha is not None and self.limit is not None:
+                alpha = min(alpha, self.limit * signals.shape[1] / float(demand.max()))
             return None if alpha is None else Grant(alpha, np.ones(len(demand)))
         norm = np.sqrt(np.einsum("ms,ms->m", signals, signals, dtype=np.float64))
-        noise = (
-            float(np.sum(np.broadcast_to(link.noise_var, signals.shape[1:]))) / (len(weights) * whole) ** 2
-        )
+        noise = float(np.broadcast_to(link.noise_var, signals.shape[1:]).sum())
+        noise /= (len(weights) * whole) ** 2
         return self.policy.choose(Offer(demand, weights / whole, norm, noise), ledger)  # type: ignore[attr-defined,no-any-return]
 
     def afford(self, energy: float, link: Link, sending: Mask, ledger: Ledger) -> tuple[Mask, Array]:

@@ -89,13 +89,16 @@ class Cell(Offsets):
             _checks.vector("losses_db", self.losses_db)
 
     @property
-    def reference_gain(self) -> float:
-        """The path gain from which P arrives."""
+    def reference_loss_db(self) -> float:
+        """The path loss from which P arrives."""
         if self.reference_db is not None:
-            return from_decibel(-self.reference_db)
-        if self.losses_db is not None:
-            return from_decibel(-float(max(self.losses_db)))
-        return from_decibel(-float(self._loss(self.radius)))
+            return self.reference_db
+        return float(self._loss(self.radius) if self.losses_db is None else max(self.losses_db))
+
+    @property
+    def reference_gain(self) -> float:
+        """The power gain of a path with that loss."""
+        return from_decibel(-self.reference_loss_db)
 
     def path_gains(self, num_devices: int, seed: int) -> Array:
         """Return the power gain of each device's path, shadow included: the same in all rounds."""
