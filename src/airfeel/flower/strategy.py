@@ -1,5 +1,7 @@
 """The server's line: ``strategy = AirAvg(scheme="tsa_ga", ratio=0.1)``."""
 
+from __future__ import annotations  # the documentation is built without Flower's classes
+
 import logging
 import os
 import uuid
@@ -27,7 +29,7 @@ from airfeel.registry import CHANNELS
 from airfeel.schemes.base import Scheme, Setting
 from airfeel.units import count
 
-Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
+Evaluate = Callable[[int, ArrayRecord], Any]
 
 LOG = logging.getLogger("flwr")
 RESULTS = ("train_metrics_clientapp", "evaluate_metrics_clientapp", "evaluate_metrics_serverapp")

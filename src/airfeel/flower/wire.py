@@ -63,7 +63,7 @@ class Announcement:
         return cls(**given)
 
 
-def plan_records(plan: Plan) -> dict[str, ArrayRecord | ConfigRecord]:
+def plan_records(plan: Plan) -> dict[str, ArrayRecord]:
     """Return a plan as records: one array record, whose last array holds numbers and texts in JSON."""
     arrays = {name: value for name, value in plan.items() if isinstance(value, np.ndarray)}
     rest = {name: _plain(value) for name, value in plan.items() if name not in arrays}
