@@ -16,6 +16,7 @@ from cyclopts import App, CycloptsError, Parameter
 from airfeel import __version__
 from airfeel.commands.config import config
 from airfeel.commands.data import data
+from airfeel.commands.demo import demo
 from airfeel.commands.inspect import inspect
 from airfeel.commands.listing import listing
 from airfeel.commands.predict import predict
@@ -33,6 +34,7 @@ app = App(
     help="Over-the-air federated edge learning: train, predict, reproduce, report.",
     version=__version__,
 )
+app.command(demo, name="demo")
 app.command(run, name="run")
 app.command(config, name="config")
 app.command(data, name="data")
