@@ -83,8 +83,9 @@ def test_the_headline_says_the_numbers_of_the_tables(tmp_path):
     ideal = finals(found.line("error-free"))
     assert headline(found) == (
         "25 devices together learned to read handwritten digits (MNIST) over one noisy radio channel, "
-        f"sending 10 times fewer symbols than the model has weights: {lost['scheduled (our own)']:.1f} points of "
-        f"accuracy lost with our own scheme, {lost['TSA-GA']:.1f} with TSA-GA and "
+        "sending 10 times fewer symbols than the model has weights: "
+        f"{lost['scheduled (our own)']:.1f} points of accuracy lost with our own scheme, "
+        f"{lost['TSA-GA']:.1f} with TSA-GA and "
         f"{lost['Turbo-CS, no memory']:.1f} without memory of earlier rounds (a perfect channel reaches "
         f"{sum(ideal.values()) / 3:.1f} %)."
     )

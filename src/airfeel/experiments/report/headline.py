@@ -5,6 +5,7 @@ from typing import Any
 
 from airfeel.experiments.campaigns.collect import Collected, Line
 from airfeel.experiments.report.finals import WITHOUT_RADIO, cell, finals, gaps
+from airfeel.experiments.runs.reading import FinishedRun
 
 Table = list[list[str]]
 
@@ -12,6 +13,12 @@ TASKS = {
     "mnist": "to read handwritten digits (MNIST)",
     "fashion-mnist": "to tell clothes apart (Fashion-MNIST)",
     "cifar-10": "to tell things in photographs apart (CIFAR-10)",
+}
+NAMES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar-10": "CIFAR-10"}
+MODELS = {
+    "softmax": "softmax regression",
+    "mlp": "a network with one hidden layer",
+    "cnn": "a small convolutional network",
 }
 _NO_MEMORY = "turbo_cs"
 _IN_WORDS = {_NO_MEMORY: "without memory of earlier rounds", "scheduled": "with our own scheme"}
@@ -29,6 +36,34 @@ def headline(collected: Collected) -> str:
     words = [_numbers(settings, "devices.count"), "devices together learned", _task(settings)]
     words.append("over one noisy radio channel")
     return f"{' '.join(words)}{_savings(collected.lines)}: {_outcomes(collected)}."
+
+
+def loose_headline(groups: Sequence[tuple[str, Sequence[FinishedRun]]]) -> str:
+    """Return what single runs came to: test accuracy of the first and of the best few."""
+    ends = {label: _last(runs) for label, runs in groups}
+    best = sorted((label for label in ends if ends[label] is not None), key=lambda label: -(ends[label] or 0))
+    said = [f"{100 * (ends[label] or 0):.1f} % with {label}" for label in best[:3]]
+    return f"Test accuracy in the end: {_listed(said)}." if said else ""
+
+
+def trained(collected: Collected) -> str:
+    """Return in plain sentences what was trained, and how a round goes."""
+    settings = [run.settings for line in collected.lines for run in line.runs.values()]
+    if collected.experiment.kind != "training" or not settings:
+        return ""
+    model = _words(settings, "model.kind", MODELS) or "a model"
+    weights = {round(symbols(line) / ratio) for line in collected.lines if (ratio := _ratio(line))}
+    size = f" of {weights.pop():,} weights" if len(weights) == 1 else ""
+    steps, data = _numbers(settings, "devices.local_steps"), _words(settings, "dataset", NAMES)
+    return (
+        f"{_numbers(settings, 'devices.count')} devices train {model}{size} on {data} for "
+        f"{_numbers(settings, 'rounds')} rounds; nobody's data leave their device. In a round every device "
+        f"makes {steps} gradient step{'' if steps == '1' else 's'} on its own "
+        f"{_numbers(settings, 'devices.samples')} samples and sends the change, all at the same time on the "
+        "same channel: the air adds the signals up, and noise. The server recovers the sum, changes the "
+        "model and tells everybody. With fewer symbols than weights the sum is not determined; schemes "
+        "differ in how they find it all the same."
+    )
 
 
 def short_table(collected: Collected) -> Table:
@@ -60,14 +95,14 @@ def _outcomes(collected: Collected) -> str:
     over = f", means over {variants} settings" if variants > 1 else ""
     if lost:
         ideal = _mean(value for values in best.values() for value in values.values())
-        first, *rest = ((f"{gap:z.1f}", how) for how, gap in _told(collected, lost).items())
+        first, *rest = ((f"{gap:z.1f}", how) for how, gap in _told(collected, lost))
         said = [" points of accuracy lost ".join(first), *map(" ".join, rest)]
         return f"{_listed(said)} (a perfect channel reaches {ideal:.1f} %{over})"
-    said = [f"{value:.1f} % {how}" for how, value in _told(collected, reached).items()]
+    said = [f"{value:.1f} % {how}" for how, value in _told(collected, reached)]
     return f"test accuracy {_listed(said)}{over}"
 
 
-def _told(collected: Collected, values: Mapping[str, float]) -> dict[str, float]:
+def _told(collected: Collected, values: Mapping[str, float]) -> list[tuple[str, float]]:
     """Return the few curves worth a headline, in plain words: subjects and no memory, or the extremes."""
     schemes = {line.curve: next(iter(line.runs.values())).settings["scheme"] for line in collected.lines}
     chosen = [curve for curve in collected.experiment.subjects if curve in values]
@@ -75,7 +110,7 @@ def _told(collected: Collected, values: Mapping[str, float]) -> dict[str, float]
     ranked = sorted(values, key=values.__getitem__)
     shown = [*chosen, *without] if chosen else list(dict.fromkeys([ranked[0], ranked[-1]]))
     words = _IN_WORDS if chosen else {}
-    return {words.get(schemes[curve], f"with {curve}"): values[curve] for curve in shown}
+    return [(words.get(schemes[curve], f"with {curve}"), values[curve]) for curve in shown]
 
 
 def _savings(lines: Sequence[Line]) -> str:
@@ -98,6 +133,24 @@ def _numbers(settings: Iterable[Mapping[str, Any]], key: str) -> str:
     """Return the values of a key over all runs, from the smallest to the largest."""
     found = sorted({value for of in settings if isinstance(value := of.get(key), int)})
     return " to ".join(map(str, dict.fromkeys(found[:1] + found[-1:]))) or "Some"
+
+
+def _words(settings: Iterable[Mapping[str, Any]], key: str, names: Mapping[str, str]) -> str:
+    """Return the values of a key over all runs, by a better name where there is one."""
+    found = dict.fromkeys(str(value) for of in settings if (value := of.get(key)) is not None)
+    return _listed([names.get(value, value) for value in found])
+
+
+def _ratio(line: Line) -> float:
+    """Return s/N of a curve that uses the channel, else 0."""
+    ratio = next(iter(line.runs.values())).settings.get("uplink.ratio")
+    return float(ratio) if symbols(line) and isinstance(ratio, int | float) else 0.0
+
+
+def _last(runs: Sequence[FinishedRun]) -> float | None:
+    """Return the mean of the last accuracies of some runs."""
+    ends = [[row["accuracy"] for row in run.rows if row.get("accuracy") is not None][-1:] for run in runs]
+    return _mean(end[0] for end in ends) if all(ends) else None
 
 
 def _by_curve(values: Mapping[Line, Mapping[int, float]]) -> dict[str, float]:
