@@ -15,7 +15,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal
 SPELLED := README.md CHANGELOG.md CONTRIBUTING.md docs src
 
-.PHONY: help demo test test-slow test-lowest check docs torch constraints clean
+.PHONY: help demo test test-slow test-lowest check docs torch flower constraints clean
 .DELETE_ON_ERROR:
 
 help:
@@ -48,9 +48,11 @@ test-lowest:
 
 torch: $(VENV)/.stamp-torch
 
+flower: $(VENV)/.stamp-flower
+
 constraints:
 	$(LOWEST_PYTHON) -m venv --clear .venv-resolve
-	.venv-resolve/bin/python -m pip install --quiet '.[torch,test,check,docs]' torch==2.13.0 hatchling editables
+	.venv-resolve/bin/python -m pip install --quiet '.[torch,flower,test,check,docs]' torch==2.13.0 hatchling editables
 	@echo "# Exact versions for make, resolved on Python 3.11 from the extras in pyproject.toml." > constraints.txt
 	@echo "# To renew: make constraints (then run make check test)." >> constraints.txt
 	.venv-resolve/bin/python -m pip freeze --exclude airfeel | sed 's/+.*//' >> constraints.txt
@@ -87,6 +89,10 @@ $(VENV)/.stamp-check: $(VENV)/.stamp-build pyproject.toml
 
 $(VENV)/.stamp-torch: $(VENV)/.stamp-build pyproject.toml
 	@$(INSTALL) --no-build-isolation -e '.[torch]'
+	@touch $@
+
+$(VENV)/.stamp-flower: $(VENV)/.stamp-build pyproject.toml
+	$(INSTALL) --no-build-isolation -e '.[flower]'
 	@touch $@
 
 $(VENV)/.stamp-lowest: $(VENV)/.stamp-venv constraints-lowest.txt pyproject.toml

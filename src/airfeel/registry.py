@@ -173,6 +173,17 @@ class Registry:
             return Part(name, target, _summary(target), own=True)
         raise _checks.reject(self.seam, name, self._rule(name))
 
+    def registered(self, name: str) -> Part:
+        """Return a part that this process has registered, without importing what the name says.
+
+        For names that come from elsewhere, such as a message.
+        """
+        self._discover()
+        if name not in self._parts:
+            rule = f"is not registered here; known are {', '.join(map(repr, self._parts))}"
+            raise _checks.reject(self.seam, name, rule)
+        return self._parts[name]
+
     def name_of(self, target: Any) -> str:
         """Return how a configuration names a class or function: as registered, else by where it is."""
         self._discover()

@@ -10,7 +10,7 @@ def report(folder: Path = Path("results"), /) -> None:
     """Write an HTML page, PNG and SVG figures and a table from the runs in a results folder.
 
     The page is one file that opens without a network. Runs that differ only in their seed become one curve
-    with a 95 % confidence band. Needs the extra "report": pip install 'airfeel[report]'.
+    with a 95 % confidence band. Needs the extra "report".
 
     Example: airfeel report results
 

@@ -26,10 +26,15 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Air:
-    """A channel, and how the devices spend their energy on it."""
+    """A channel, and how the devices spend their energy on it.
+
+    ``limit`` is the most energy per symbol, where a transmit power bounds every round and not only their mean
+    as P does.
+    """
 
     channel: Channel = field(default_factory=GaussianMAC)
     policy: PowerPolicy = field(default_factory=EqualPower)
+    limit: float | None = None
 
     def carry(
         self,
@@ -56,6 +61,8 @@ class Air:
         alpha = self.policy.alpha(demand, ledger)
         if alpha is None:
             return None
+        if self.limit is not None:
+            alpha = min(alpha, self.limit * signals.shape[1] / float(demand.max()))
         heard = superpose(link, (np.sqrt(alpha) * scale)[:, None] * signals, seed, round)
         amplitude = num_devices * np.sqrt(alpha) * whole
         observation = heard / amplitude

@@ -105,15 +105,15 @@ def stretches(layout: Layout) -> list[slice]:
 def _transform(layout: Layout, rows: Array, inverse: bool) -> Array:
     for tensor, part in zip(layout, stretches(layout), strict=True):
         if tensor.axes:
-            stack = rows[:, part].reshape(len(rows), *tensor.shape)
-            rows[:, part] = _cosines(stack, tensor.axes, inverse).reshape(len(rows), -1)
+            _cosines(rows[:, part].reshape(len(rows), *tensor.shape), tensor.axes, inverse)
     return rows
 
 
-def _cosines(stack: Array, axes: tuple[int, ...], inverse: bool) -> Array:
-    """Transform some axes: short ones at the end by a product with their matrix, others by a fast transform.
+def _cosines(stack: Array, axes: tuple[int, ...], inverse: bool) -> None:
+    """Transform some axes of a view, which takes the result.
 
-    Every row has products of its own, so that its bytes do not depend on how many rows there are.
+    Short axes at the end are transformed by a product with their matrix, others by a fast transform. Every
+    row has products of its own, so that its bytes do not depend on how many rows there are.
     """
     sides = stack.shape[1:]
     first = len(sides)  # of the axes at the end that are short, all together
@@ -122,10 +122,12 @@ def _cosines(stack: Array, axes: tuple[int, ...], inverse: bool) -> Array:
     if first < len(sides):
         matrix = _matrix(sides[first:], stack.dtype.str)
         flat = stack.reshape(len(stack), -1, len(matrix))
-        stack = (flat @ (matrix if inverse else matrix.T)).reshape(stack.shape)
+        flat[...] = flat @ (matrix if inverse else matrix.T)
     if rest := [axis + 1 for axis in axes if axis < first]:
-        stack = (fft.idctn if inverse else fft.dctn)(stack, axes=rest, norm="ortho")
-    return stack
+        transform = fft.idctn if inverse else fft.dctn
+        done = transform(stack, axes=rest, norm="ortho", overwrite_x=True)
+        if not np.may_share_memory(done, stack):  # SciPy may write into what it was given, but need not
+            stack[...] = done
 
 
 @lru_cache(maxsize=32)

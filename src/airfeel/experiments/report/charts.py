@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from airfeel._extras import missing
 from airfeel.config import toml
 from airfeel.experiments.runs import files
 
@@ -13,7 +14,7 @@ try:
     import altair
     import vl_convert
 except ImportError as error:
-    raise ImportError("figures need altair and vl-convert: pip install 'airfeel[report]'") from error
+    raise missing("report", "figures need") from error
 
 # Told apart with every common kind of colour blindness, and readable on white and on black.
 PALETTE = [
