@@ -22,7 +22,7 @@ myst_dmath_double_inline = True
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
-autodoc_mock_imports = ["torch"]  # an extra that the documentation is built without
+autodoc_mock_imports = ["torch", "flwr"]  # extras that the documentation is built without
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 

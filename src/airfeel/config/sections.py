@@ -93,8 +93,8 @@ class UplinkKeys(Section):
     """s/N, channel uses per parameter"""
     power: Positive | None = 500.0
     """P, energy per device and round"""
-    policy: Literal["equal", "long_term"] = "equal"
-    """equal, or long_term: spend what earlier rounds saved"""
+    policy: Literal["equal", "long_term", "selection", "mse"] = "equal"
+    """equal; long_term: spend what was saved; selection, mse: weak devices send nothing, or less"""
 
 
 class ChannelKeys(Section):
