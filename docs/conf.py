@@ -1,8 +1,11 @@
 """Settings of the documentation."""
 
 import inspect
+from itertools import groupby
 
 import airfeel
+from airfeel.config.reference import keys
+from airfeel.config.schema import Config
 
 project = "airfeel"
 author = "The airfeel developers"
@@ -37,6 +40,43 @@ html_theme_options = {"source_edit_link": "", "top_of_page_buttons": []}
 def setup(app):
     """Show the operators' own parameters, which scipy's ``LinearOperator.__new__`` hides."""
     app.connect("autodoc-process-signature", _own_parameters)
+    app.connect("source-read", _fill_in_keys)
+
+
+def _fill_in_keys(app, page, source):
+    """Put a table of every key in the place that a page keeps for it."""
+    if "<!-- keys -->" in source[0]:
+        sections = [_section(table, list(found)) for table, found in groupby(keys(), lambda key: key.table)]
+        source[0] = source[0].replace("<!-- keys -->", "\n\n".join(sections))
+
+
+def _section(table, found):
+    """Return the keys of one table of the configuration."""
+    about = inspect.getdoc(Config.model_fields[table].annotation) if table else "Before all tables."
+    lines = [f"## `[{table}]`" if table else "## At the top", "", about, ""]
+    lines += ["| key | default | must be | meaning | readers |", "|---|---|---|---|---|"]
+    for key in found:
+        cells = [
+            f"`{key.name}`",
+            _code(key.default),
+            _plain(key),
+            key.help,
+            ", ".join(map(_code, key.readers)),
+        ]
+        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return "\n".join(lines)
+
+
+def _code(text):
+    return "; ".join(f"`{part}`" for part in text.split("; ")) if text else "unset"
+
+
+def _plain(key):
+    """Return the rule in the fewest words: the limits of what a computer can hold are told once."""
+    if key.rule == "a name":
+        return "one of " + ", ".join(map(_code, key.choices)) + ", or your own"
+    rule = key.rule.replace("'", "`").replace(" and <= 1000000000000000", "").replace(" and <= 1e+30", "")
+    return rule.replace(">= 1e-30", "> 0").replace("a finite number", "a number")
 
 
 def _own_parameters(app, what, name, item, options, signature, returns):
