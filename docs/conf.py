@@ -25,7 +25,7 @@ myst_dmath_double_inline = True
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
-autodoc_mock_imports = ["torch"]  # an extra that the documentation is built without
+autodoc_mock_imports = ["torch", "flwr"]  # extras that the documentation is built without
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
@@ -51,24 +51,19 @@ def _fill_in_keys(app, page, source):
 
 
 def _section(table, found):
-    """Return the keys of one table of the configuration."""
+    """Return the keys of one table of the configuration as a list of definitions."""
     about = inspect.getdoc(Config.model_fields[table].annotation) if table else "Before all tables."
     lines = [f"## `[{table}]`" if table else "## At the top", "", about, ""]
-    lines += ["| key | default | must be | meaning | readers |", "|---|---|---|---|---|"]
     for key in found:
-        cells = [
-            f"`{key.name}`",
-            _code(key.default),
-            _plain(key),
-            key.help,
-            ", ".join(map(_code, key.readers)),
-        ]
-        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+        head = f"`{key.name}`" + (f" = {_code(key.default)}" if key.default else ", unset")
+        readers = f" Read by {', '.join(map(_code, key.readers))}." if key.readers else ""
+        meaning = key.help[0].upper() + key.help[1:] if key.help[1:2].islower() else key.help
+        lines += [head, f": {meaning.replace('|', chr(92) + '|')}. Must be {_plain(key)}.{readers}", ""]
     return "\n".join(lines)
 
 
 def _code(text):
-    return "; ".join(f"`{part}`" for part in text.split("; ")) if text else "unset"
+    return "; ".join(f"`{part}`" for part in text.split("; "))
 
 
 def _plain(key):
