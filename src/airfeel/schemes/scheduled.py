@@ -90,15 +90,25 @@ class Scheduled:
         coefficients[:, chosen] = 0
         return Sent(signal, basis.backward(layout, coefficients))
 
+    def remember(self, plan: Plan, accumulated: Array, sent: Sent, delivered: Array) -> Array:
+        """Keep the coefficients that were not delivered."""
+        layout, chosen = basis.read(plan["layout"]), plan["chosen"]
+        missed = np.zeros_like(accumulated)
+        missed[:, chosen] = (1 - delivered) * sent.signal
+        return sent.remainder + basis.backward(layout, missed)
+
     def decode(self, state: ScheduledState, plan: Plan, heard: Heard) -> tuple[Estimate, ScheduledState]:
-        """Put what was heard where it belongs, and learn from its energy."""
+        """Put what was heard where it belongs, and learn from its energy; what nobody sent waits on."""
         chosen = plan["chosen"]
         spectrum = np.zeros((1, len(state.age)))
         spectrum[0, chosen] = heard.observation
 
         age, energy = state.age + 1, state.energy.copy()
+        found, noise = heard.observation, heard.noise_var
+        if np.isinf(noise).any():
+            chosen, found, noise = (each[np.isfinite(noise)] for each in (chosen, found, np.asarray(noise)))
         with np.errstate(over="ignore"):
-            gathered = np.clip(heard.observation**2 - heard.noise_var, 0, LARGEST)
+            gathered = np.clip(found**2 - noise, 0, LARGEST)
         fresh = gathered / age[chosen].astype(np.float64) ** 2
         energy[chosen] = np.where(energy[chosen] < 0, fresh, (energy[chosen] + fresh) / 2)
         age[chosen] = 0
