@@ -11,16 +11,16 @@ SHARPEST = 60.0  # how nearly the soft minimum is the minimum at the end
 
 
 def principal(channels: Complex) -> Complex:
-    """Return the unit vector a with the largest mean of |a^H h_m|^2 over the channels h_m, rows (M, R)."""
+    """Return the unit vector a with the largest mean of ``|a^H h_m|^2`` over the channels h_m, rows (M, R)."""
     return np.asarray(np.linalg.eigh(channels.T @ channels.conj())[1][:, -1])
 
 
 def fair(channels: Complex, seed: int = 0) -> Complex:
-    """Return a unit vector a for which the least of |a^H h_m|^2 is large.
+    """Return a unit vector a for which the least of ``|a^H h_m|^2`` is large.
 
     The largest possible least gain is a hard problem, so several searches go up from different starts, and
     the best is taken. A step goes along the gradient of the soft minimum -log sum exp(-b g_m) / b of the
-    gains g_m = |a^H h_m|^2 relative to their least, and b grows from step to step.
+    gains ``g_m = |a^H h_m|^2`` relative to their least, and b grows from step to step.
     """
     if channels.shape[1] == 1:
         return np.ones(1, dtype=np.complex128)
