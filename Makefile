@@ -22,9 +22,7 @@ help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 
 demo: $(VENV)/.stamp-demo
-	$(PY) -m airfeel data mnist
-	$(PY) -m airfeel reproduce fig5a --quick --out results/demo
-	$(PY) -m airfeel report results/demo
+	@$(PY) -m airfeel demo --out results/demo
 
 test: $(VENV)/.stamp-test
 	$(PYTEST)
@@ -69,28 +67,28 @@ $(VENV)/.stamp-venv:
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 	  { echo "This Python has no venv module: install it (on Debian and Ubuntu: apt install python3-venv)." >&2; exit 1; }
 	@echo "Installing into $(VENV): about a minute, once."
-	$(PYTHON) -m venv --clear $(VENV)
+	@$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
 # The build backend is pinned too, hence no build isolation.
 $(VENV)/.stamp-build: $(VENV)/.stamp-venv constraints.txt
-	$(INSTALL) hatchling editables
+	@$(INSTALL) hatchling editables
 	@touch $@
 
 $(VENV)/.stamp-demo: $(VENV)/.stamp-build pyproject.toml
-	$(INSTALL) --no-build-isolation -e '.[report]'
+	@$(INSTALL) --no-build-isolation -e '.[report]'
 	@touch $@
 
 $(VENV)/.stamp-test: $(VENV)/.stamp-build pyproject.toml
-	$(INSTALL) --no-build-isolation -e '.[test]'
+	@$(INSTALL) --no-build-isolation -e '.[test]'
 	@touch $@
 
 $(VENV)/.stamp-check: $(VENV)/.stamp-build pyproject.toml
-	$(INSTALL) --no-build-isolation -e '.[test,check,docs]'
+	@$(INSTALL) --no-build-isolation -e '.[test,check,docs]'
 	@touch $@
 
 $(VENV)/.stamp-torch: $(VENV)/.stamp-build pyproject.toml
-	$(INSTALL) --no-build-isolation -e '.[torch]'
+	@$(INSTALL) --no-build-isolation -e '.[torch]'
 	@touch $@
 
 $(VENV)/.stamp-flower: $(VENV)/.stamp-build pyproject.toml
