@@ -45,7 +45,12 @@ def test_a_swept_number_becomes_the_x_axis(tmp_path):
     assert {curve.name for curve in first.curves} == set(SCHEMES)
     assert all([point.x for point in curve.points] == [0.05, 0.1, 0.2] for curve in first.curves)
     assert all(point.low < point.value < point.high for curve in first.curves for point in curve.points)
-    assert [d.figure.x for d in others] == ["round"] * 3
+    assert [(d.figure.x_title, d.figure.metric) for d in others] == [
+        ("uplink.ratio", "cumulative_nmse_db"),
+        ("communication round", "accuracy"),
+        ("communication round", "nmse_db"),
+        ("communication round", "cumulative_nmse_db"),
+    ]
 
 
 def test_two_swept_numbers_become_a_map_for_each_curve(tmp_path):
@@ -56,7 +61,7 @@ def test_two_swept_numbers_become_a_map_for_each_curve(tmp_path):
     specs = [d.payload()["spec"] for d in maps]
     domains = [spec["layer"][0]["encoding"]["color"]["scale"]["domain"] for spec in specs]
     assert domains[0] == domains[1]
-    rows = specs[0]["data"]["values"]
+    (rows,) = specs[0]["datasets"].values()
     assert {(row["x"], row["y"]) for row in rows} == {
         (s, p) for s in (0.05, 0.1, 0.2) for p in (50, 200, 500)
     }
