@@ -258,7 +258,8 @@ def _summary(target: Any) -> str:
 def _options(target: Any) -> Iterator[Option]:
     hints = get_type_hints(_annotated(target), include_extras=True)
     if dataclasses.is_dataclass(target):
-        for field in dataclasses.fields(target):
+        # Keyword-only ones come last, as in a call.
+        for field in sorted(dataclasses.fields(target), key=lambda field: field.kw_only is True):
             if field.init:
                 default = field.default
                 if field.default_factory is not dataclasses.MISSING:

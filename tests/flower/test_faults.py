@@ -346,3 +346,14 @@ def test_a_reply_of_a_node_that_was_not_asked_is_left_out():
     assert sort([apps.Message(apps.RecordDict(), reply_to=request)], question).refused == {
         3: "it was not asked"
     }
+
+
+def test_a_policy_that_chooses_among_devices_is_refused():
+    """Clients learn whether they were heard, not in what part."""
+    from airfeel.radio.choosing import LeastError, Selection
+
+    for policy in (LeastError(500.0), Selection(500.0)):
+        with pytest.raises(
+            ValueError, match=r"power = .*must be a number or a policy that treats all devices"
+        ):
+            AirAvg(channel="gaussian", power=policy)

@@ -14,7 +14,11 @@ _log = logging.getLogger("airfeel")
 
 
 def report(
-    folder: Path = Path("results"), /, *, csv: Annotated[bool, Parameter(negative=())] = False
+    folder: Path = Path("results"),
+    /,
+    *,
+    target_accuracy: float | None = None,
+    csv: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
     """Write an HTML page, figures (PNG, SVG, PDF) and tables from the runs in a results folder.
 
@@ -27,6 +31,9 @@ def report(
     ----------
     folder
         What --out of the training command was.
+    target_accuracy
+        Tell for every curve how many rounds, symbols, seconds on air and joules it takes to reach this
+        accuracy, such as 0.8.
     csv
         Only the tables: results.csv with a line for each round, runs.csv with a line for each run.
     """
@@ -41,7 +48,7 @@ def report(
     from airfeel.experiments.report.report import write_report
     from airfeel.experiments.report.tables import text_table
 
-    written = write_report(folder)
+    written = write_report(folder, target_accuracy=target_accuracy)
     for note in written.left_out:
         _log.warning(note)
     for exhibit in written.exhibits:

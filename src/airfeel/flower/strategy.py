@@ -298,6 +298,8 @@ def _scheme(scheme: str | Scheme[Any], options: Mapping[str, Any] | None) -> Sch
 
 def _air(channel: str | Channel | None, power: float | PowerPolicy) -> Air | None:
     policy = EqualPower(power) if isinstance(power, int | float) else power
+    if hasattr(policy, "choose"):  # clients are told whether they were heard, not in what part
+        raise _checks.reject("power", power, "must be a number or a policy that treats all devices alike")
     if channel is None:
         return None
     found: Any = CHANNELS.get(channel).build({}) if isinstance(channel, str) else channel

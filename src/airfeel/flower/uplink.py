@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from airfeel import _checks
 from airfeel.radio.air import Air, Arrival
 from airfeel.radio.link import Link, weighted_sum
 from airfeel.radio.power import Ledger
@@ -71,6 +72,8 @@ def arrive(
 def link_of(air: Air, devices: Sequence[int], known: int, symbols: int, seed: int, round: int) -> Link:
     """Return the state of the air for some devices, drawn for all that are known."""
     link, rows = air.channel.link(known, symbols, seed, round), list(devices)
+    if link.active.ndim == 2 or link.cost.ndim == 2:
+        raise _checks.reject("channel", air.channel, "must be the same in all symbols of a round with Flower")
     return Link(link.active[rows], link.cost[rows], link.gain[rows], link.noise_var)
 
 
@@ -86,4 +89,4 @@ def _mean(senders: Senders, active: Mask, energy: Array) -> Arrival | None:
     if not active.any():
         return None
     shares = np.where(active, senders.weights, 0.0) / senders.whole
-    return Arrival(weighted_sum(shares, senders.signals), 0.0, 1.0, energy)
+    return Arrival(weighted_sum(shares, senders.signals), 0.0, 1.0, energy, np.ones(len(shares)))

@@ -22,11 +22,11 @@ from airfeel.ranges import Count
 
 PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
 RIVALS = tuple(f"rivals-{model}{rate}" for model in ("softmax", "mlp", "cnn") for rate in ("", "-own"))
-BEYOND = ("demo", "tuned", "rates", "fading", "fashion", "models", "cifar", *RIVALS, "rivals-cifar")
+BEYOND = ("demo", "tuned", "rates", "fading", "cell", "fashion", "models", "cifar", *RIVALS, "rivals-cifar")
 SHIPPED = (*PAPER, *BEYOND)
 GROUPS = {"all": PAPER, "rivals": RIVALS}  # words that stand for several
 QUICK_ROUNDS, QUICK_SEEDS = 50, 3
-COURSES = ("round", "symbols")  # what a figure can follow a run along
+COURSES = ("round", "symbols", "air_seconds", "joules")  # what a figure can follow a run along
 
 Metric = Literal["accuracy", "loss", "nmse_db", "cumulative_nmse_db"]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
