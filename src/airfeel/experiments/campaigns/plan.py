@@ -26,7 +26,7 @@ BEYOND = ("demo", "tuned", "rates", "fading", "cell", "fashion", "models", "cifa
 SHIPPED = (*PAPER, *BEYOND)
 GROUPS = {"all": PAPER, "rivals": RIVALS}  # words that stand for several
 QUICK_ROUNDS, QUICK_SEEDS = 50, 3
-COURSES = ("round", "symbols")  # what a figure can follow a run along
+COURSES = ("round", "symbols", "air_seconds", "joules")  # what a figure can follow a run along
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
 Text = Annotated[str, Field(min_length=1)]

@@ -9,7 +9,7 @@ from airfeel.experiments.campaigns.collect import Collected
 from airfeel.experiments.campaigns.plan import COURSES, Experiment, FigureSpec
 from airfeel.experiments.report.charts import Drawing, Figure
 from airfeel.experiments.report.costs import curve_cost_table
-from airfeel.experiments.report.curves import CurveDrawing, draw_curves, make_curve
+from airfeel.experiments.report.curves import UNITS, CurveDrawing, draw_curves, make_curve
 from airfeel.experiments.report.finals import accuracy_table, gap_table, mean_gap_table
 from airfeel.experiments.report.groups import Group, settings_tables
 from airfeel.experiments.report.headline import headline, loose_headline, trained
@@ -134,6 +134,8 @@ def _draw(
     figure = replace(figure, x=spec.x)
     lines = collected.lines
     curves = [make_curve(line.curve, line.variant, list(line.rows.values()), spec.metric) for line in lines]
+    if spec.x in UNITS:  # curves that do not know them are left out
+        curves = [curve for curve in curves if curve and curve.along(spec.x)]
     return draw_curves(figure, curves, names)
 
 

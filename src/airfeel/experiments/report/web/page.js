@@ -55,7 +55,8 @@ class CurveFigure {
   axisSwitch() {
     const choose = x => { this.x = x; press(); this.draw(); };
     const button = (x, text) => make("button", { type: "button", "data-x": x, onclick: () => choose(x) }, text);
-    const buttons = [button("round", "rounds"), button("symbols", "symbols")];
+    const words = { round: "rounds", symbols: "symbols", air_seconds: "seconds", joules: "joules" };
+    const buttons = Object.keys(this.figure.axes).map(x => button(x, words[x]));
     const press = () => buttons.forEach(b => b.setAttribute("aria-pressed", b.dataset.x === this.x));
     press();
     return make("span", { class: "switch axis", role: "group", "aria-label": "x axis" }, ...buttons);
