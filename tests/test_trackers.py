@@ -51,9 +51,8 @@ def test_mlflow(tmp_path):
         logged.setdefault(key, []).append((step, value))
     check(logged)
     assert status == "FINISHED"
-    assert (
-        settings["scheme"] == "tsa_ga" and float(settings["uplink.ratio"]) == small.SETTINGS["uplink.ratio"]
-    )
+    assert settings["scheme"] == "tsa_ga"
+    assert float(settings["uplink.ratio"]) == small.SETTINGS["uplink.ratio"]
 
 
 def test_wandb(tmp_path):
