@@ -53,7 +53,7 @@ flower: $(VENV)/.stamp-flower
 
 constraints:
 	$(LOWEST_PYTHON) -m venv --clear .venv-resolve
-	.venv-resolve/bin/python -m pip install --quiet '.[torch,flower,test,check,docs]' torch==2.13.0 hatchling editables
+	.venv-resolve/bin/python -m pip install --quiet '.[torch,flower,test,notebook,check,docs]' torch==2.13.0 hatchling editables
 	@echo "# Exact versions for make, resolved on Python 3.11 from the extras in pyproject.toml." > constraints.txt
 	@echo "# To renew: make constraints (then run make check test)." >> constraints.txt
 	.venv-resolve/bin/python -m pip freeze --exclude airfeel | sed 's/+.*//' >> constraints.txt
@@ -88,11 +88,11 @@ $(VENV)/.stamp-demo: $(VENV)/.stamp-build pyproject.toml
 	@touch $@
 
 $(VENV)/.stamp-test: $(VENV)/.stamp-build pyproject.toml
-	@$(INSTALL) --no-build-isolation -e '.[test]'
+	@$(INSTALL) --no-build-isolation -e '.[test,notebook]'
 	@touch $@
 
 $(VENV)/.stamp-check: $(VENV)/.stamp-build pyproject.toml
-	@$(INSTALL) --no-build-isolation -e '.[test,check,docs]'
+	@$(INSTALL) --no-build-isolation -e '.[test,notebook,check,docs]'
 	@touch $@
 
 $(VENV)/.stamp-torch: $(VENV)/.stamp-build pyproject.toml

@@ -122,6 +122,9 @@ class Page:
     def call_python(self, words):
         assert (ROOT / words[0]).exists(), words[0]
 
+    def call_jupyter(self, words):
+        self.call_python(words[1:])
+
 
 def absent_for(words):
     """Return the optional packages that a command needs, also for the modules it names, and lacks."""
