@@ -10,7 +10,7 @@ interrupted goes on where it was.
 
 import argparse
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,8 @@ from airfeel.config import load_config
 from airfeel.experiments.runs.reading import read_records
 from airfeel.experiments.runs.runner import execute
 from airfeel.learning.datasets import load_dataset
-from airfeel.schemes import scheduled
+from airfeel.schemes import basis, scheduled
+from airfeel.schemes.base import Heard
 from airfeel.schemes.scheduled import Scheduled
 from airfeel.streams import stream
 
@@ -47,17 +48,13 @@ OWN = "study_scheduled:"
 
 
 class RandomChoice(Scheduled):
-    """Without the schedule: any s coefficients, with the weights that the record asks for."""
+    """Without the schedule: any s coefficients."""
 
     def plan(self, state, seed, round):
         """Draw the coefficients."""
-        waiting = self._waiting(state)
         draw = stream(seed, "schedule", round)
-        chosen = np.sort(draw.choice(len(waiting), state.symbols, replace=False))
-        picked = waiting[chosen]
-        weights = np.maximum(picked / picked.max(), scheduled.CLIP) ** -0.25
-        chosen = chosen.astype(np.int32)
-        return {"layout": state.layout, "chosen": chosen, "weights": weights.astype(np.float32)}
+        chosen = np.sort(draw.choice(len(state.age), state.symbols, replace=False))
+        return {"layout": state.layout, "chosen": chosen.astype(np.int32)}
 
 
 class OldestFirst(Scheduled):
@@ -75,17 +72,70 @@ class NoPrior(Scheduled):
         if not seen.any():
             return np.ones(len(seen))
         mean = state.energy[seen].mean()
-        energy = np.maximum(np.where(seen, state.energy, mean), self.floor * mean)
+        energy = np.maximum(np.where(seen, state.energy, mean), 0.003 * mean)
         return energy * (state.age + 1.0) ** self.age_exponent
 
 
-class EqualWeights(Scheduled):
-    """Without weights: every coefficient as it is."""
+class FlatStart(Scheduled):
+    """Low frequencies are not expected to be larger."""
+
+    def _waiting(self, state):
+        layout = tuple(basis.Tensor(tensor.matrix) for tensor in basis.read(state.layout))
+        energy = scheduled.expected_energy(state.energy, layout)
+        return energy * (state.age + 1.0) ** self.age_exponent
+
+
+class Floor(Scheduled):
+    """No energy is taken for less than 0.03 of the mean."""
+
+    def _waiting(self, state):
+        energy = scheduled.expected_energy(state.energy, basis.read(state.layout))
+        return np.maximum(energy, 0.03 * energy.mean()) * (state.age + 1.0) ** self.age_exponent
+
+
+class Weighted(Scheduled):
+    """What is expected to be small is sent more strongly: d_n = V_n^(-1/4)."""
 
     def plan(self, state, seed, round):
-        """Give every coefficient the weight 1."""
+        """Add the weights."""
         plan = super().plan(state, seed, round)
-        return {**plan, "weights": np.ones_like(plan["weights"])}
+        picked = self._waiting(state)[plan["chosen"]]
+        return {**plan, "weights": np.maximum(picked / picked.max(), 1e-4) ** -0.25}
+
+    def encode(self, plan, accumulated):
+        """Multiply by the weights."""
+        sent = super().encode(plan, accumulated)
+        return replace(sent, signal=sent.signal * plan["weights"].astype(np.float32))
+
+    def decode(self, state, plan, heard):
+        """Divide by them."""
+        d = plan["weights"]
+        return super().decode(state, plan, Heard(heard.observation / d, heard.noise_var / d**2))
+
+
+class Forgetful(Scheduled):
+    """What was not sent fades: a tenth of every memory is lost in a round."""
+
+    keep = 0.9
+
+    def encode(self, plan, accumulated):
+        """Keep a share of the remainder."""
+        sent = super().encode(plan, accumulated)
+        return replace(sent, remainder=np.float32(self.keep) * sent.remainder)
+
+
+class VeryForgetful(Forgetful):
+    """Three tenths are lost."""
+
+    keep = 0.7
+
+
+class Half(Scheduled):
+    """The stronger half of the coefficients, with all the power."""
+
+    def plan(self, state, seed, round):
+        """Announce half as many."""
+        return super().plan(replace(state, symbols=max(1, state.symbols // 2)), seed, round)
 
 
 PARTS = {
@@ -93,14 +143,14 @@ PARTS = {
     "without schedule (random choice)": {"scheme": f"{OWN}RandomChoice"},
     "without record (oldest first)": {"scheme": f"{OWN}OldestFirst"},
     "without prior": {"scheme": f"{OWN}NoPrior"},
+    "without low frequencies first": {"scheme": f"{OWN}FlatStart"},
     "without basis": {"scheme": "scheduled", "uplink.basis": "identity"},
     "cosines for every matrix": {"scheme": "scheduled", "uplink.basis": "dct"},
-    "without weights": {"scheme": f"{OWN}EqualWeights"},
-    "with warm-up": {"scheme": "scheduled", "uplink.warmup": True},
     "age exponent 1": {"scheme": "scheduled", "uplink.age_exponent": 1.0},
     "age exponent 3": {"scheme": "scheduled", "uplink.age_exponent": 3.0},
-    "without floor": {"scheme": "scheduled", "uplink.floor": 0.0},
-    "floor 0.03": {"scheme": "scheduled", "uplink.floor": 0.03},
+    "with weights": {"scheme": f"{OWN}Weighted"},
+    "with a floor": {"scheme": f"{OWN}Floor"},
+    "with warm-up": {"scheme": "scheduled", "uplink.warmup": True},
 }
 
 
@@ -208,7 +258,27 @@ def robust(study, seeds=None):
             sys.stdout.flush()
 
 
-STUDIES = {"parts": parts, "rates": rates, "permuted": shuffled, "robust": robust}
+WEAK = {
+    "**scheduled**": PARTS["**scheduled**"],
+    "memories keep 0.9": {"scheme": f"{OWN}Forgetful"},
+    "memories keep 0.7": {"scheme": f"{OWN}VeryForgetful"},
+    "half of the symbols": {"scheme": f"{OWN}Half"},
+    "age exponent 1": PARTS["age exponent 1"],
+    "cosines for every matrix": PARTS["cosines for every matrix"],
+    "with warm-up": PARTS["with warm-up"],
+}
+
+
+def weak(study):
+    """Try to help where the scheme is weak."""
+    columns = {
+        f"{name}, P = 5": (model, settings | {"uplink.power": 5.0})
+        for name, (model, settings) in cells(["softmax"], [0.04]).items()
+    }
+    study.table(WEAK, columns | cells(["cnn"], [0.01]), "weak points")
+
+
+STUDIES = {"parts": parts, "rates": rates, "permuted": shuffled, "robust": robust, "weak": weak}
 
 
 def main():

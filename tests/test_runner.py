@@ -117,7 +117,9 @@ def test_a_run_with_a_part_of_one_s_own_goes_on_from_its_state(config, tmp_path,
     assert (heard.done, heard.notes[0]) == (7, "continuing after round 7")
     assert "600 training and 200 test samples of shape (8, 8), uint8; 4 classes" in heard.notes[1]
     assert heard.notes[2].startswith("devices share samples: ")
-    assert re.fullmatch(r"the run takes about [\d.]+ MB of memory", heard.notes[3])
+    assert re.fullmatch(
+        r"the run takes about [\d.]+ MB of memory; the SNR of a device is [-\d.]+ dB .*", heard.notes[3]
+    )
     assert (ended.folder / "rounds.jsonl").read_bytes() == (whole.folder / "rounds.jsonl").read_bytes()
     # Without that part, nobody vouches for the class that the checkpoint names.
     monkeypatch.undo()

@@ -9,19 +9,23 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 
 from airfeel import __version__
+from airfeel.commands.completion import Shell, install
 from airfeel.commands.config import config
 from airfeel.commands.data import data
+from airfeel.commands.demo import demo
 from airfeel.commands.inspect import inspect
 from airfeel.commands.listing import listing
 from airfeel.commands.predict import predict
 from airfeel.commands.report import report
 from airfeel.commands.reproduce import reproduce, sweep
 from airfeel.commands.run import run
+from airfeel.commands.suggestions import advice
 from airfeel.experiments.campaigns.campaign import FailedRuns
 from airfeel.experiments.runs.files import RunError
 from airfeel.learning.fetch import DataError
@@ -33,6 +37,7 @@ app = App(
     help="Over-the-air federated edge learning: train, predict, reproduce, report.",
     version=__version__,
 )
+app.command(demo, name="demo")
 app.command(run, name="run")
 app.command(config, name="config")
 app.command(data, name="data")
@@ -42,7 +47,22 @@ app.command(sweep, name="sweep")
 app.command(report, name="report")
 app.command(predict, name="predict")
 app.command(inspect, name="inspect")
-app.register_install_completion_command(help="Install completion for your shell, then exit.")
+
+
+@app.command(name="--install-completion")
+def _install_completion(*, shell: Shell | None = None, output: Path | None = None) -> None:
+    """Teach your shell what the Tab key means here, then exit.
+
+    Parameters
+    ----------
+    shell
+        Which one; unset: the one this is called from.
+    output
+        Write the script only, into this file, to be sourced by hand.
+    """
+    path = install(app, shell, output)
+    _log.info("in a new shell the Tab key completes commands, options, figures, data sets and --set keys")
+    print(path)
 
 
 @app.meta.default
@@ -71,8 +91,9 @@ def _call(application: App, tokens: Sequence[str]) -> Any:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``airfeel`` with ``arguments`` (those of the process when not given) and return its exit code."""
     _log.handlers = [logging.StreamHandler()]  # bound to what is stderr now
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        _call(app.meta, sys.argv[1:] if arguments is None else arguments)
+        _call(app.meta, words)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as head, has seen enough
         return 0
@@ -92,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (CycloptsError, ValueError, OSError, ImportError, DataError, RunError) as error:
         if os.environ.get("AIRFEEL_DEBUG"):
             raise
-        _say(error)
+        _say((advice(error, words) if isinstance(error, UnknownOptionError) else None) or error)
         return 2
     return 0
 

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from airfeel._pace import Pace
 from airfeel.experiments.runs.files import remove_abandoned, write_atomically
 from airfeel.experiments.studies.inspection import (
     AggregateStatistics,
@@ -59,13 +60,9 @@ def inspect(
 
 
 def _told(rounds: int) -> Callable[[int], None]:
-    """Return who logs every fifth part of the way."""
-
-    def told(round: int) -> None:
-        if round % max(1, rounds // 5) == 0:
-            _log.info(f"round {round} of {rounds}")
-
-    return told
+    """Return who logs now and then how far it is."""
+    pace = Pace(rounds)
+    return lambda round: pace.tell(round, _log.info, f"round {round} of {rounds}")
 
 
 def _draw(folder: Path, recorded: Recorded, found: AggregateStatistics, recovery: Recovery) -> None:

@@ -1,8 +1,10 @@
 """``airfeel predict``: the error a link will have, and the link an error needs, without any training."""
 
+import itertools
 import json
 import logging
 import textwrap
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -10,15 +12,25 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from airfeel._pace import Pace
 from airfeel.commands.run import Settings, load
 from airfeel.config import parse_override
 from airfeel.experiments.studies.lending import Lent, from_run
 from airfeel.experiments.studies.planning import budget, contour, from_config
 from airfeel.experiments.studies.promise import ByTheory, Promise, Promising
-from airfeel.theory.planner import LinkBudget, LinkPlan, OutOfReachError, solve_power, solve_rows
+from airfeel.theory.planner import (
+    LinkBudget,
+    LinkPlan,
+    OutOfReachError,
+    search_steps,
+    solve_power,
+    solve_rows,
+)
 from airfeel.units import count, decibel, from_decibel
 
 _log = logging.getLogger("airfeel")
+
+CELLS = 12  # of the map, in each direction
 
 Switch = Annotated[bool, Parameter(negative=())]
 
@@ -121,12 +133,23 @@ def _read(source: str, settings: list[str] | None) -> tuple[Lent | None, LinkPla
 
 def _solve(forecast: Promising, link: LinkBudget, target: float, solve: str, hold: str) -> LinkBudget:
     """Return the smallest link that reaches the target; that there is none rests on the forecast too."""
+    told = _told(search_steps(link, solve))
     try:
         if solve == "rows":
-            return solve_rows(forecast, link, target, hold, told=_log.info)
-        return solve_power(forecast, link, target, told=_log.info)
+            return solve_rows(forecast, link, target, hold, told=told)
+        return solve_power(forecast, link, target, told=told)
     except OutOfReachError as error:
         raise ValueError(f"{error} ({forecast.basis})") from None
+
+
+def _told(steps: int) -> Callable[[str], None]:
+    """Return who logs every step of a search, with the time that is left where the rest takes as many."""
+    pace, done = Pace(steps), itertools.count(1)
+
+    def told(found: str) -> None:
+        _log.info(f"{found}, at most about {pace.left(next(done))}")
+
+    return told
 
 
 def _link(
@@ -193,11 +216,12 @@ def _draw(forecast: Promising, link: LinkBudget, stem: Path) -> None:
     """Compute and write the map."""
     from airfeel.experiments.report.theory_charts import draw_map
 
-    def told(done: int, of: int) -> None:
-        if done % max(1, of // 12) == 0:
-            _log.info(f"map: {done} of {of} predictions")
+    pace = Pace(CELLS**2)
 
-    for path in draw_map(contour(forecast.for_map(), link, told=told), link).save(stem):
+    def told(done: int, of: int) -> None:
+        pace.tell(done, _log.info, f"map: {done} of {of} predictions")
+
+    for path in draw_map(contour(forecast.for_map(), link, CELLS, told), link).save(stem):
         _log.info(f"wrote {path}")
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 _log = logging.getLogger("airfeel")
 
 
-def report(folder: Path = Path("results"), /) -> None:
+def report(folder: Path = Path("results"), /, *, target_accuracy: float | None = None) -> None:
     """Write an HTML page, PNG and SVG figures and a table from the runs in a results folder.
 
     The page is one file that opens without a network. Runs that differ only in their seed become one curve
-    with a 95 % confidence band. Needs the extra "report": pip install 'airfeel[report]'.
+    with a 95 % confidence band. Needs the extra "report".
 
     Example: airfeel report results
 
@@ -18,13 +18,16 @@ def report(folder: Path = Path("results"), /) -> None:
     ----------
     folder
         What --out of the training command was.
+    target_accuracy
+        Tell for every curve how many rounds, symbols, seconds on air and joules it takes to reach this
+        accuracy, such as 0.8.
     """
     from airfeel.experiments.report.claims import claims_table
     from airfeel.experiments.report.claims_html import score
     from airfeel.experiments.report.report import write_report
     from airfeel.experiments.report.tables import text_table
 
-    written = write_report(folder)
+    written = write_report(folder, target_accuracy=target_accuracy)
     for note in written.left_out:
         _log.warning(note)
     for exhibit in written.exhibits:

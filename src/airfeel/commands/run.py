@@ -64,6 +64,8 @@ def run(
 
 def load(config: str, settings: list[str] | None) -> Config:
     """Return the configuration from a file and ``--set`` options."""
+    if "=" in config and not Path(config).exists():
+        raise ValueError(f"{config}: no such file; to set a key, use --set {config}")
     overrides: dict[str, Any] = dict(parse_override(setting) for setting in settings or [])
     return load_config(config or None, overrides)
 

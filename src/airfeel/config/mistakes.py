@@ -57,9 +57,14 @@ def fields(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
     found: dict[str, FieldInfo] = {}
     for key, field in model.model_fields.items():
         found[prefix + key] = field
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            found |= fields(field.annotation, f"{prefix}{key}.")
+        if is_section(field):
+            found |= fields(field.annotation, f"{prefix}{key}.")  # type: ignore[arg-type]
     return found
+
+
+def is_section(field: FieldInfo) -> bool:
+    """Whether a field is a table of keys."""
+    return isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
 
 
 def sentences(

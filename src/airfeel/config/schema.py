@@ -20,11 +20,13 @@ from airfeel.config.parts import (
     section_class,
     unread,
 )
+from airfeel.config.radio import unfit, units
 from airfeel.config.sections import (
     ChannelKeys,
     DeviceKeys,
     ModelKeys,
     PartitionKeys,
+    RadioKeys,
     ReceiverKeys,
     RunKeys,
     Section,
@@ -37,7 +39,7 @@ from airfeel.registry import Part
 # What cannot change a result does not belong to a run's identity; the values of a preset do.
 _INCIDENTAL = ("name", "run.checkpoint_every", "run.threads", "run.memory_map_above", "model.preset")
 # What a scheme that sends nothing through the air does not read.
-_RADIO = ("uplink.ratio", "uplink.power", "uplink.policy", "channel")
+_RADIO = ("uplink.ratio", "uplink.power", "uplink.policy", "channel", "radio")
 
 
 class Config(Section):
@@ -56,7 +58,7 @@ class Config(Section):
     dataset: Annotated[str, Field(min_length=1)] = "mnist"
     """airfeel list names them all; or a folder, an npz file, or package.module:load"""
     rounds: Count = 300
-    """T"""
+    """T, rounds of training"""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """decides data, noise, rows and everything else that is random"""
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)] | None = None
@@ -66,6 +68,7 @@ class Config(Section):
     model: ModelKeys = ModelKeys()
     uplink: UplinkKeys = UplinkKeys()
     channel: ChannelKeys = ChannelKeys()
+    radio: RadioKeys = RadioKeys()
     receiver: ReceiverKeys = ReceiverKeys()
     server: ServerKeys = ServerKeys()
     run: RunKeys = RunKeys()
@@ -232,9 +235,10 @@ def _rebuilt(tree: dict[str, Any]) -> Config:
 
 
 def _complete(tree: dict[str, Any], chosen: Chosen) -> None:
-    """Fill in what other keys decide: the model's preset, lambda = k/N, the server's rate."""
+    """Fill in what other keys decide: the model's preset, lambda = k/N, the radio's, the server's rate."""
     preset(tree, chosen.model)
     completed(tree, chosen)
+    units(tree)
     devices, server = tree.get("devices"), tree.setdefault("server", {})
     rate = devices.get("learning_rate") if isinstance(devices, dict) else None
     if isinstance(server, dict) and isinstance(rate, int | float) and 0 < rate <= LARGEST:
@@ -249,6 +253,7 @@ def _contradictions(config: Config) -> Iterator[tuple[str, Any, str]]:
     if isinstance(samples, tuple) and spread:
         yield "devices.spread", spread, "must be 0 when devices.samples lists every device's number"
     yield from _local_training(config)
+    yield from unfit(config.radio, config.uplink.policy, config.chosen.channel)
     kind = config.partition.kind
     yield from _only_with("partition.classes", config.partition.classes, "partition.kind", kind, "classes")
     yield from _only_with("partition.alpha", config.partition.alpha, "partition.kind", kind, "dirichlet")

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from airfeel.config import mistakes
+from airfeel.radio.units import MOST_DB
 from airfeel.ranges import Count, Fraction, NonNegative, Positive
 
 Counts = Annotated[
@@ -32,15 +33,15 @@ class DeviceKeys(Section):
     """The M devices and their local training (3)(4)."""
 
     count: Count = 25
-    """M"""
+    """M, how many devices there are"""
     samples: Counts = 1000
     """K_m, or a list with one number per device"""
     local_steps: Count = 1
-    """E"""
+    """E, steps of local training in a round"""
     local_epochs: Count | None = None
     """go through all samples so often instead of local_steps"""
     learning_rate: Positive = 0.01
-    """eta"""
+    """eta, the rate of local steps"""
     spread: Annotated[float, Field(ge=0, le=50)] = 0.0
     """standard deviation of log K_m around samples; 0: all alike"""
     batch_size: Count | None = None
@@ -90,10 +91,10 @@ class UplinkKeys(Section):
 
     ratio: Fraction = 0.1
     """s/N, channel uses per parameter"""
-    power: Positive = 500.0
+    power: Positive | None = 500.0
     """P, energy per device and round"""
-    policy: Literal["equal", "long_term"] = "equal"
-    """equal, or long_term: spend what earlier rounds saved"""
+    policy: Literal["equal", "long_term", "selection", "mse"] = "equal"
+    """equal; long_term: spend what was saved; selection, mse: weak devices send nothing, or less"""
 
 
 class ChannelKeys(Section):
@@ -101,6 +102,24 @@ class ChannelKeys(Section):
 
     kind: str = "gaussian"
     """airfeel list names them all; or package.module:Name"""
+
+
+Level = Annotated[float, Field(ge=-MOST_DB, le=MOST_DB)]
+
+
+class RadioKeys(Section):
+    """Hertz and watts in place of uplink.power and channel.noise_var."""
+
+    bandwidth_hz: Positive | None = None
+    """B, of the complex baseband: two real symbols per channel use"""
+    tx_power_dbm: Level | None = None
+    """of a device, in every round"""
+    path_loss_db: Level | None = None
+    """between device and server, antenna gains included"""
+    noise_figure_db: Level | None = None
+    """of the server's receiver; 7 where not given"""
+    overhead: NonNegative | None = None
+    """air time beyond the symbols': cyclic prefix, pilots, guards; 0.3 where not given"""
 
 
 class ReceiverKeys(Section):

@@ -1,11 +1,15 @@
 """Download a file: bounded in size, and in time whatever the server does."""
 
+import logging
 import queue
 import threading
 import time
 import urllib.request
 from collections.abc import Callable
 
+from airfeel._pace import Pace
+
+_log = logging.getLogger("airfeel")
 SLOWEST = 200_000  # bytes per second: what has come gives a download so much more time
 _READ_SECONDS = 5.0
 _LARGEST = 64 * 2**20
@@ -27,10 +31,12 @@ def receive(url: str, keep: Callable[[bytes], None], seconds: float, most: int) 
     """
     pieces: queue.Queue[bytes | Exception] = queue.Queue(maxsize=64)
     left_alone = threading.Event()
+    expected: list[int] = []  # bytes, where the server says how many
 
     def fetch() -> None:
         try:
             with urllib.request.urlopen(url, timeout=_READ_SECONDS) as stream:
+                expected.extend(filter(None, [getattr(stream, "length", None)]))
                 while (piece := stream.read1(1 << 16)) and not left_alone.is_set():
                     pieces.put(piece)
             pieces.put(b"")
@@ -38,7 +44,7 @@ def receive(url: str, keep: Callable[[bytes], None], seconds: float, most: int) 
             pieces.put(error)
 
     threading.Thread(target=fetch, daemon=True).start()
-    deadline, size = time.monotonic() + seconds, 0
+    deadline, size, pace = time.monotonic() + seconds, 0, None
     try:
         while piece := _next(pieces, deadline, seconds):
             size += len(piece)
@@ -46,6 +52,9 @@ def receive(url: str, keep: Callable[[bytes], None], seconds: float, most: int) 
             if size > most:
                 raise OSError(f"is larger than {most} bytes")
             keep(piece)
+            if expected:
+                pace = pace or Pace(expected[0])
+                pace.tell(size, _log.info, f"{size / 1e6:.1f} of {expected[0] / 1e6:.1f} MB")
     finally:
         left_alone.set()
         while not pieces.empty():  # the thread may be waiting for room

@@ -1,4 +1,4 @@
-"""The networks of the registered models as ``torch.nn.Module``; needs the extra ``airfeel[torch]``.
+"""The networks of the registered models as ``torch.nn.Module``; needs the extra ``torch``.
 
 None of them draws or gathers anything while training: normalisation is by groups of channels.
 """
@@ -8,11 +8,13 @@ from itertools import pairwise
 from math import gcd
 from typing import Any
 
+from airfeel._extras import missing
+
 try:
     import torch
     from torch import nn
 except ImportError as error:
-    raise ImportError("airfeel.learning.modules needs PyTorch: pip install 'airfeel[torch]'") from error
+    raise missing("torch", "this model needs") from error
 
 GROUPS = 8  # of channels that are normalised together
 

@@ -1,4 +1,4 @@
-"""Any ``torch.nn.Module`` with any loss as a task; needs the extra ``airfeel[torch]``.
+"""Any ``torch.nn.Module`` with any loss as a task; needs the extra ``torch``.
 
 Parameters are flattened to one vector in the order of ``module.named_parameters()``. Every device's gradient
 is computed by one thread with PyTorch's automatic differentiation, in chunks of samples that bound the
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks
+from airfeel._extras import missing
 from airfeel.learning.tasks import Array, DataShape, Samples, Score
 from airfeel.streams import bits
 
@@ -21,7 +22,7 @@ try:
     import torch
     from torch import nn
 except ImportError as error:
-    raise ImportError("airfeel.learning.torch_task needs PyTorch: pip install 'airfeel[torch]'") from error
+    raise missing("torch", "this model needs") from error
 
 
 class TorchTask:

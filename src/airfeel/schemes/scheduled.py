@@ -7,14 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks
-from airfeel.ranges import NonNegative, Positive
+from airfeel.ranges import Positive
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, option
 from airfeel.schemes import basis
 from airfeel.schemes.base import Array, Heard, Plan, Sent, Setting, Shapes
 from airfeel.streams import stream
 
-CLIP = 1e-4  # least expected energy over the largest, as far as weights are concerned
 LARGEST = 1e100  # energies are cut here, so that neither their sums nor their products overflow
 WARM = 0.2  # share of the rounds in which a warm-up sends more
 WARM_START = 2.5  # symbols of the first round over the mean
@@ -43,29 +42,27 @@ class Scheduled:
     1. Updates are taken in a basis T that gathers their energy (:mod:`airfeel.schemes.basis`).
     2. E_n is the energy that coefficient n gains in a round, learned from what was heard; L_n rounds after it
        was last sent, V_n = E_n L_n^2 waits in the error memories.
-    3. The s coefficients with the largest V_n are announced, and everybody sends these, times
-       d_n = V_n^(-1/4), which spreads the power so that the error is least.
-    4. The air adds them up: x^ = T^-1(y_n / d_n), zero elsewhere. There is nothing to recover.
+    3. The s coefficients with the largest V_n are announced, and everybody sends these.
+    4. The air adds them up: x^ = T^-1(y on these, 0 elsewhere). There is nothing to recover.
     5. What was heard renews E_n, half old and half new. As much again comes from its row and column, so that
-       the neighbours of what is large are tried early; and no E_n falls below a floor, so that everything is
-       sent some day.
+       the neighbours of what is large are tried early, and everything is sent some day. Before anything was
+       heard, low frequencies are expected to be the larger ones.
     """
 
     basis: Literal["auto", "dct", "identity"] = option(
         "auto", "auto: cosines for kernels and for the layer that sees the samples; dct; or identity"
     )
     age_exponent: Positive = option(2.0, "how fast what waits is expected to grow")
-    floor: NonNegative = option(0.003, "least expected energy over the mean")
     warmup: bool = option(False, "send more in the first fifth of the rounds, and less later")
 
     uses_radio: ClassVar[bool] = True
     exact: ClassVar[bool] = True
+    revision: ClassVar[int] = 2  # without weights, which spent power on what cancels in the sum
 
     def __post_init__(self) -> None:
         """Refuse what makes no schedule."""
         _checks.choice("basis", self.basis, basis.BASES)
         _checks.real("age_exponent", self.age_exponent, above=0, at_most=8)
-        _checks.real("floor", self.floor, at_least=0, at_most=1)
 
     def init(self, shapes: Shapes, setting: Setting) -> ScheduledState:
         """Start with nothing heard."""
@@ -77,39 +74,42 @@ class Scheduled:
         return ScheduledState(words, setting.symbols, setting.rounds or 0, np.zeros(size, np.int32), never)
 
     def plan(self, state: ScheduledState, seed: int, round: int) -> Plan:
-        """Announce which coefficients to send, and with which weights."""
+        """Announce which coefficients to send."""
         waiting = self._waiting(state)
         symbols = min(self._symbols(state, round), len(waiting))
         ties = stream(seed, "schedule", round).random(len(waiting), dtype=np.float32)
         index = waiting * (1 + 1e-6 * ties)
         chosen = np.sort(np.argpartition(index, len(index) - symbols)[len(index) - symbols :])
-        picked = waiting[chosen]
-        weights = np.maximum(picked / picked.max(), CLIP) ** -0.25
-        return {
-            "layout": state.layout,
-            "chosen": chosen.astype(np.int32),
-            "weights": weights.astype(np.float32),
-        }
+        return {"layout": state.layout, "chosen": chosen.astype(np.int32)}
 
     def encode(self, plan: Plan, accumulated: Array) -> Sent:
-        """Send the chosen coefficients of every row, weighted, and keep the others."""
+        """Send the chosen coefficients of every row, and keep the others."""
         layout, chosen = basis.read(plan["layout"]), plan["chosen"]
         coefficients = basis.forward(layout, accumulated)
-        signal = coefficients[:, chosen] * plan["weights"].astype(accumulated.dtype)
+        signal = coefficients[:, chosen]
         coefficients[:, chosen] = 0
         return Sent(signal, basis.backward(layout, coefficients))
 
+    def remember(self, plan: Plan, accumulated: Array, sent: Sent, delivered: Array) -> Array:
+        """Keep the coefficients that were not delivered."""
+        layout, chosen = basis.read(plan["layout"]), plan["chosen"]
+        missed = np.zeros_like(accumulated)
+        missed[:, chosen] = (1 - delivered) * sent.signal
+        return sent.remainder + basis.backward(layout, missed)
+
     def decode(self, state: ScheduledState, plan: Plan, heard: Heard) -> tuple[Estimate, ScheduledState]:
-        """Put what was heard where it belongs, and learn from its energy."""
-        chosen, weights = plan["chosen"], plan["weights"].astype(np.float64)
-        found = heard.observation / weights
-        noise = heard.noise_var / weights**2
+        """Put what was heard where it belongs, and learn from its energy; what nobody sent waits on."""
+        chosen = plan["chosen"]
         spectrum = np.zeros((1, len(state.age)))
-        spectrum[0, chosen] = found
+        spectrum[0, chosen] = heard.observation
 
         age, energy = state.age + 1, state.energy.copy()
+        found, noise = heard.observation, heard.noise_var
+        if np.isinf(noise).any():
+            chosen, found, noise = (each[np.isfinite(noise)] for each in (chosen, found, np.asarray(noise)))
         with np.errstate(over="ignore"):
-            fresh = np.clip(found**2 - noise, 0, LARGEST) / age[chosen].astype(np.float64) ** 2
+            gathered = np.clip(found**2 - noise, 0, LARGEST)
+        fresh = gathered / age[chosen].astype(np.float64) ** 2
         energy[chosen] = np.where(energy[chosen] < 0, fresh, (energy[chosen] + fresh) / 2)
         age[chosen] = 0
         mean = basis.backward(basis.read(state.layout), spectrum)[0]
@@ -118,7 +118,6 @@ class Scheduled:
     def _waiting(self, state: ScheduledState) -> Array:
         """Return V_n = E_n L_n^2, what is expected to have gathered when the next round is sent."""
         energy = expected_energy(state.energy, basis.read(state.layout))
-        energy = np.maximum(energy, self.floor * energy.mean())
         return np.asarray(energy * (state.age + 1.0) ** self.age_exponent)
 
     def _symbols(self, state: ScheduledState, round: int) -> int:
@@ -131,22 +130,25 @@ class Scheduled:
 def expected_energy(heard: Array, layout: basis.Layout) -> Array:
     """Return E_n: half what was heard of n, half what its row and column say; the latter alone if unheard.
 
-    The prior of entry (i, j) of a tensor, read as a matrix, is row mean times column mean over the tensor's
-    mean, each over what was heard and with one pseudo-count of the mean above it.
+    All energies are taken relative to what is expected before anything was heard, which falls with the
+    frequency (:func:`airfeel.schemes.basis.profile`). The prior of entry (i, j) of a tensor, read as a
+    matrix, is row mean times column mean over the tensor's mean, each over what was heard and with one
+    pseudo-count of the mean above it.
     """
-    seen = heard >= 0
-    everything = float(heard[seen].mean()) if seen.any() else 0.0
+    seen, before = heard >= 0, basis.profile(layout)
+    relative = np.where(seen, heard / before, 0)
+    everything = float(relative[seen].mean()) if seen.any() else 0.0
     if everything == 0:
-        return np.ones(len(heard))  # nothing is known: all alike
+        return before
     prior = np.empty(len(heard))
     for tensor, part in zip(layout, basis.stretches(layout), strict=True):
-        shape = (tensor.shape[0], -1) if len(tensor.shape) > 1 else (1, -1)
-        prior[part] = _prior(heard[part].reshape(shape), seen[part].reshape(shape), everything).reshape(-1)
+        known, where = relative[part].reshape(tensor.matrix), seen[part].reshape(tensor.matrix)
+        prior[part] = _prior(known, where, everything).reshape(-1)
+    prior *= before
     return np.where(seen, (heard + prior) / 2, prior)
 
 
-def _prior(heard: Array, seen: NDArray[np.bool_], above: float) -> Array:
-    known = np.where(seen, heard, 0)
+def _prior(known: Array, seen: NDArray[np.bool_], above: float) -> Array:
     mean = float((known.sum() + above) / (seen.sum() + 1))
     if mean == 0 or len(known) == 1:
         return np.full(known.shape, mean)

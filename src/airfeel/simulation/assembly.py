@@ -18,14 +18,23 @@ from airfeel.learning.fitting import ModelLike, fitted
 from airfeel.learning.server import Adam, GradientDescent, Optimizer, Schedule
 from airfeel.learning.tasks import DataShape, Samples, Task
 from airfeel.radio.air import Air
+from airfeel.radio.choosing import LeastError, Selection
 from airfeel.radio.link import Channel
 from airfeel.radio.power import EqualPower, LongTermPower, PowerPolicy
+from airfeel.radio.units import RadioUnits
 from airfeel.schemes.base import Scheme, Setting, Shapes
 from airfeel.schemes.blocks import Room
+from airfeel.schemes.round import uses_radio
 from airfeel.simulation.memory import Estimate, mapped, require_memory
-from airfeel.units import count
+from airfeel.units import count, decibel
 
 Array = NDArray[np.floating[Any]]
+POLICIES: dict[str, type[EqualPower] | type[LongTermPower]] = {
+    "equal": EqualPower,
+    "long_term": LongTermPower,
+    "selection": Selection,
+    "mse": LeastError,
+}
 DataLike = str | Path | Dataset | Sequence[Any]  # four arrays, or a pair of map-style data sets
 
 
@@ -55,6 +64,10 @@ class Parts:
     air: Air
     optimizer: Optimizer
     server_rate: Schedule
+    units: RadioUnits | None = None
+    """The radio in hertz and watts, where the configuration has one and the scheme uses it."""
+    budget: str = ""
+    """What a device may spend in a round, in words."""
     about: tuple[str, ...] = ()
     """Sentences about the data and who holds it."""
     room: Room | None = None
@@ -74,7 +87,7 @@ class Parts:
         return Setting(
             devices=len(self.data),
             symbols=count(config.uplink.ratio, self.task.size),
-            power=config.uplink.power,
+            power=self.air.policy.power,
             noise_var=getattr(self.air.channel, "noise_var", None),
             rounds=config.rounds,
         )
@@ -87,6 +100,11 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
     scheme = make_scheme(config) if own.scheme is None else own.scheme
     needs = require_memory(config, task, source, scheme)
     held = make_partition(config, source)
+    channel = make_channel(config) if own.channel is None else own.channel
+    units = make_units(config, channel)
+    symbols = count(config.uplink.ratio, task.size)
+    power = energy(config, symbols, units)
+    on_air = uses_radio(scheme)
     data = [task.prepare(source.train_inputs[part], source.train_labels[part]) for part in held]
     return Parts(
         config=config,
@@ -98,10 +116,12 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
         participation=Participation(config.devices.participation, config.devices.dropout),
         local_rate=_local_rate(config),
         scheme=scheme,
-        air=Air(make_channel(config) if own.channel is None else own.channel, _policy(config)),
+        air=Air(channel, _policy(config, power), None if units is None else units.snr),
         optimizer=make_optimizer(config),
         server_rate=_schedule(config.server, config.server.learning_rate),
+        units=units if on_air else None,
         about=(source.describe(), partitions.overlap(held)),
+        budget=describe_link(power, symbols, channel, units) if on_air else "",
         room=_maps.temporary if mapped(config, task) else None,
         needs=needs,
     )
@@ -158,9 +178,41 @@ def make_optimizer(config: Config) -> Optimizer:
     return Adam() if config.server.optimizer == "adam" else GradientDescent(config.server.momentum)
 
 
-def _policy(config: Config) -> PowerPolicy:
-    power = config.uplink.power
-    return EqualPower(power) if config.uplink.policy == "equal" else LongTermPower(power)
+def make_units(config: Config, channel: Channel) -> RadioUnits | None:
+    """Return the radio in hertz and watts; None for a configuration in the units of the paper."""
+    given: dict[str, float] = config.radio.model_dump(exclude_none=True)
+    if not given:
+        return None
+    if "path_loss_db" not in given:  # the channel has its own, or the configuration would not have passed
+        given["path_loss_db"] = channel.reference_loss_db  # type: ignore[attr-defined]
+    return RadioUnits(**given)
+
+
+def energy(config: Config, symbols: int, units: RadioUnits | None = None) -> float:
+    """Return P, the energy that a device may spend in a round of so many symbols.
+
+    ``units`` are those of the configuration, where they are known already.
+    """
+    if units is None and config.uplink.power is None:
+        units = make_units(config, make_channel(config))
+    if units is not None:
+        return units.power(symbols)
+    assert config.uplink.power is not None  # only a table [radio] takes its place
+    return config.uplink.power
+
+
+def describe_link(power: float, symbols: int, channel: Channel, units: RadioUnits | None) -> str:
+    """Return a sentence about what a device may spend in a round."""
+    noise_var = getattr(channel, "noise_var", None) or 1.0
+    level = f"the SNR of a device is {decibel(power / (symbols * noise_var)):.1f} dB per symbol"
+    if units is None:
+        return f"{level} (P = {power:g} in {symbols} symbols)"
+    seconds, spent = units.air_seconds(symbols), units.joules(power)
+    return f"{level}; a round takes {seconds:.3g} s on air and a device at most {spent:.3g} J"
+
+
+def _policy(config: Config, power: float) -> PowerPolicy:
+    return POLICIES[config.uplink.policy](power)
 
 
 def _training(config: Config) -> LocalTraining:

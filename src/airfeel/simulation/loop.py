@@ -155,6 +155,7 @@ def advance(parts: Parts, state: RunState, workers: Workers) -> Step:
         sums=(after.true_sum, after.found_sum),
         energy=float(uplink.ledger.spent.max()),
         symbols=after.symbols,
+        units=parts.units,
     )
     return Step(record, after, aggregate)
 

@@ -10,10 +10,14 @@ from numpy.typing import NDArray
 
 from airfeel import _files
 from airfeel.learning.tasks import Score
+from airfeel.radio.units import RadioUnits
 from airfeel.schemes.round import Aggregate
 from airfeel.units import decibel
 
 Array = NDArray[np.floating[Any]]
+
+UNITS = ("air_seconds", "joules")
+"""what only a run with a table [radio] writes down"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +48,12 @@ class Record:
     energy
         The largest energy any device has spent so far.
     symbols
-        Channel uses so far.
+        Real symbols so far; two of them make a complex channel use.
     downlink
         Numbers of 32 bits that the server told every device in this round beside the model.
+    air_seconds, joules
+        Time on air so far, and what the device that spent most has sent with so far; only with a table
+        [radio], and else not even in the file.
     """
 
     round: int
@@ -70,10 +77,13 @@ class Record:
     energy: float
     symbols: int
     downlink: int | None = None
+    air_seconds: float | None = None
+    joules: float | None = None
 
     def to_json(self) -> str:
         """Return one line of JSON; equal records give equal bytes."""
-        return json.dumps(asdict(self), separators=(",", ":"), allow_nan=False)
+        row = {key: value for key, value in asdict(self).items() if value is not None or key not in UNITS}
+        return json.dumps(row, separators=(",", ":"), allow_nan=False)
 
     @classmethod
     def from_json(cls, line: str) -> "Record":
@@ -89,6 +99,7 @@ def make_record(
     sums: tuple[Array, Array],
     energy: float,
     symbols: int,
+    units: RadioUnits | None = None,
 ) -> Record:
     """Put one round on record.
 
@@ -120,6 +131,8 @@ def make_record(
         energy=energy,
         symbols=symbols,
         downlink=aggregate.downlink,
+        air_seconds=None if units is None else units.air_seconds(symbols),
+        joules=None if units is None else units.joules(energy),
     )
 
 

@@ -207,6 +207,13 @@ def solve_power(
     return link.with_snr(_smallest(reaches, QUIETEST, LOUDEST))
 
 
+def search_steps(link: LinkBudget, solve: str) -> int:
+    """Return how many predictions finding the ``"rows"`` or the ``"power"`` takes at most."""
+    if solve == "rows":  # halvings down to a row, then a bisection of the last octave
+        return math.ceil(math.log2(link.size)) + math.ceil(math.log2(1 / math.log2(STEP)))
+    return math.ceil(math.log2(math.log(LOUDEST / QUIETEST) / math.log(STEP)))
+
+
 def _smallest(reaches: Callable[[float], bool], low: float, high: float, whole: bool = False) -> float:
     """Bisect on a logarithmic scale between ``low``, taken to miss, and ``high``, known to reach."""
     while high > low * STEP and not (whole and high - low <= 1):

@@ -16,6 +16,7 @@ from multiprocessing import resource_tracker
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from airfeel._extras import missing
 from airfeel.workers import available_cores
 
 _LONGEST_WAIT = 10.0  # seconds for a scheduler to answer
@@ -59,7 +60,7 @@ def check_engine(url: str | None) -> None:
     try:
         import distributed  # noqa: F401
     except ImportError as error:
-        raise ImportError("a Dask cluster needs distributed: pip install 'airfeel[dask]'") from error
+        raise missing("dask", "a Dask cluster needs") from error
 
 
 def _is_address(url: str) -> bool:

@@ -1,7 +1,6 @@
 """How a campaign of many runs shows itself: one live line on a terminal, a line per run elsewhere."""
 
 import logging
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,8 +8,9 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
+from airfeel._pace import Pace
 from airfeel.experiments.runs import files
-from airfeel.experiments.runs.progress import Display, duration
+from airfeel.experiments.runs.progress import Display
 from airfeel.experiments.runs.work import Work
 
 _log = logging.getLogger("airfeel")
@@ -21,12 +21,12 @@ class Overview(Display):
 
     def begin(self, runs: Sequence[Work], skipped: int, out: Path) -> None:
         """Hear what is to be done."""
-        self._out, self._clock = out, time.perf_counter()
+        self._out = out
         self._efforts = {run.label: run.effort for run in runs}
         self._rounds = {run.label: run.rounds for run in runs}
         self._settled: set[str] = set()
         self._seen: dict[str, tuple[int, int]] = {}
-        self._at_start = self._done()
+        self._pace = Pace(sum(self._efforts.values()), self._done())
         if skipped:
             self.note(f"{skipped} of {skipped + len(runs)} runs are finished already")
 
@@ -46,10 +46,9 @@ class Overview(Display):
     def words(self) -> str:
         """Return how far things are, with the time left."""
         total, done = sum(self._efforts.values()), self._done()
-        pace = (done - self._at_start) / max(time.perf_counter() - self._clock, 1e-9)
-        left = f"about {duration((total - done) / pace)} left" if pace > 0 else ""
-        runs = f"{len(self._settled)}/{len(self._efforts)} runs"
-        return "  ".join(word for word in (runs, f"{done / total if total else 1:.0%}", left) if word)
+        left = self._pace.left(done)
+        words = [f"{len(self._settled)}/{len(self._efforts)} runs", f"{done / total if total else 1:.0%}"]
+        return "  ".join([*words, f"about {left}"] if left else words)
 
     def _done(self) -> float:
         """Return the effort behind us: settled runs, and the others by their rounds so far."""
@@ -71,12 +70,19 @@ class Overview(Display):
 
 
 class CampaignLines(Overview):
-    """One plain line per finished run, for log files and pipes."""
+    """One plain line per finished run, for log files and pipes, and some in between where runs take long."""
+
+    def update(self) -> None:
+        """Say how far things are, if nothing was said for long and something is known of the time left."""
+        if self._pace.is_due() and "left" in (words := self.words()):
+            self._pace.said()
+            self.note(words)
 
     def settled(self, label: str, error: str | None) -> None:
         """Say so, and how much is left."""
         super().settled(label, error)
         if error is None:
+            self._pace.said()
             self.note(f"{self.words()}  {label}")
 
 

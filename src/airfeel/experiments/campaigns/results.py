@@ -18,7 +18,7 @@ from airfeel.experiments.campaigns.folder import Begun, ResultsFolder
 from airfeel.experiments.runs import files
 from airfeel.experiments.runs.reading import FinishedRun, left_out, not_verified
 
-_SINCE_0_2 = ("cumulative_nmse_db", "status", "downlink")
+_SINCE_0_2 = ("cumulative_nmse_db", "status", "downlink", "air_seconds", "joules")
 _FROM_ROW = ("round", "accuracy", "loss", "nmse_db", "symbols", "energy", *_SINCE_0_2)
 COLUMNS = ("experiment", "scheme", "seed", *_FROM_ROW)
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from airfeel._pace import duration
 from airfeel.experiments.campaigns.collect import Collected
 from airfeel.experiments.runs import files
-from airfeel.experiments.runs.progress import duration
 from airfeel.experiments.runs.reading import FinishedRun
 
 Table = list[list[str]]

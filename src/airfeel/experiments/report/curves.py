@@ -1,16 +1,17 @@
-"""Curves over rounds or channel uses, with bands over seeds: for the page, and as PNG and SVG.
+"""Curves over rounds, symbols, seconds or joules, with bands over seeds: for the page, and as PNG and SVG.
 
 Colour tells curves apart. Several variants are told apart by dashes while that is readable, and have a plot
 each where it is not.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from airfeel.experiments.report.charts import DASHES, PALETTE, Figure, save_images
+from airfeel.experiments.report.charts import DASHES, PALETTE, Figure, save_column, save_images
 from airfeel.experiments.report.curve_charts import Look, XAxis, page_spec, paper_spec
+from airfeel.experiments.report.finals import WITHOUT_RADIO
 from airfeel.experiments.report.means import Mean, Rows, average, interval
 
 MOST_POINTS = 400  # per curve on the page; files of results have them all
@@ -18,22 +19,34 @@ MOST_DASHED, MOST_TOGETHER = 4, 16  # variants told apart by dashes, and curves 
 MOST_SHADED = 8  # curves in one plot with bands that are easily seen
 MOST_LINEAR = 4  # times the fewest channel uses that a linear axis can show beside them
 LEAST_LOG = 0.1  # of the mean: how far down a band reaches where a logarithmic axis has no room for it
+UNITS = {"air_seconds": "time on air (s)", "joules": "energy sent by a device (J)"}
+REFERENCE = "#808080"
 VARIANT_DASHES = [[1, 0], [7, 3], [2, 2], [9, 3, 2, 3]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """The course of one metric: means over seeds by round, and the channel uses until then."""
+    """The course of one metric: means over seeds by round, and what was used of the air until then.
+
+    ``units`` are seconds on air and joules, for runs that know them.
+    """
 
     name: str
     variant: str
     points: Sequence[Mean]
     symbols: Sequence[float] = ()
+    units: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @property
     def on_air(self) -> bool:
         """Whether any channel was used."""
         return any(self.symbols)
+
+    def along(self, axis: str) -> Sequence[float]:
+        """Return where the points are on an x axis; nothing where the curve does not know."""
+        if axis == "round":
+            return [point.x for point in self.points]
+        return self.units.get(axis, ()) if axis in UNITS else self.symbols if self.on_air else ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +76,7 @@ class CurveDrawing:
             "axes": {key: asdict(axis) for key, axis in self._axes().items()},
             "logY": self.figure.log_y,
             "percent": self.figure.y_format.endswith("%"),
+            "subjects": list(self.figure.subjects),
             "split": self.split,
             "names": names,
             "colours": list(self.colours.values()),
@@ -72,12 +86,14 @@ class CurveDrawing:
         }
 
     def save(self, stem: Path) -> list[Path]:
-        """Write ``stem.png`` and ``stem.svg``; what uses no channel has no place over channel uses."""
-        drawn = [curve for curve in self.curves if curve.on_air or self.figure.x == "round"]
+        """Write PNG, SVG and PDF files; what uses no channel has no place over channel uses."""
+        drawn = [curve for curve in self.curves if curve.along(self.figure.x)]
         shown = {curve.name for curve in drawn}
         colours = {name: colour for name, colour in self.colours.items() if name in shown}
         rows = [row for curve in drawn for row in self._rows(curve)]
-        return save_images(paper_spec(self._look(colours), rows), stem)
+        look = self._look(colours)
+        column = paper_spec(look, rows, column=True)
+        return [*save_images(paper_spec(look, rows), stem), save_column(column, stem)]
 
     def _look(self, colours: Mapping[str, str]) -> Look:
         dashed = len(self.variants) > 1 and not self.split
@@ -104,7 +120,10 @@ class CurveDrawing:
         ticks, logarithmic = self.figure.ticks, self.figure.log_x
         form = "~g" if ticks else "~s" if logarithmic else "d"
         first = XAxis(title, form, log if logarithmic else linear, ticks)
-        return {"round": first, "symbols": XAxis(symbols, "~s", log if uneven else linear)}
+        scale = log if uneven else linear
+        found = {"round": first, "symbols": XAxis(symbols, "~s", scale)}
+        known = {key for curve in self.curves for key in curve.units}
+        return found | {key: XAxis(words, "~s", scale) for key, words in UNITS.items() if key in known}
 
     def _columns(self, curve: Curve, names: Sequence[str]) -> dict[str, Any]:
         kept = _thinned(len(curve.points))
@@ -118,12 +137,14 @@ class CurveDrawing:
         }
         if curve.on_air:
             columns["symbols"] = [curve.symbols[place] for place in kept]
+        for key, values in curve.units.items():
+            columns[key] = [_short(values[place], 5) for place in kept]
         if points[0].seeds > 1:
-            columns["half"] = [_short(point.high - point.value, 3) for point in points]
+            halves = (max(point.high - point.value, point.value - point.low) for point in points)
+            columns["half"] = [_short(half, 3) for half in halves]
         return columns
 
     def _rows(self, curve: Curve) -> list[dict[str, Any]]:
-        places = curve.symbols if self.figure.x == "symbols" else [point.x for point in curve.points]
         return [
             {
                 "curve": curve.name,
@@ -133,7 +154,7 @@ class CurveDrawing:
                 "low": _short(max(point.low, LEAST_LOG * point.value) if self.figure.log_y else point.low, 5),
                 "high": _short(point.high, 5),
             }
-            for x, point in zip(places, curve.points, strict=True)
+            for x, point in zip(curve.along(self.figure.x), curve.points, strict=True)
         ]
 
 
@@ -143,7 +164,15 @@ def make_curve(name: str, variant: str, runs: Sequence[Rows], metric: str) -> Cu
     if not points:
         return None
     used = {row["round"]: row.get("symbols") or 0 for row in runs[0]}
-    return Curve(name, variant, clipped(points, metric), [used[int(point.x)] for point in points])
+    units = {key: means for key in UNITS if (means := _means(runs, key, points))}
+    return Curve(name, variant, clipped(points, metric), [used[int(point.x)] for point in points], units)
+
+
+def _means(runs: Sequence[Rows], key: str, points: Sequence[Mean]) -> list[float]:
+    """Return the mean of a unit over the runs at every point; nothing where not every one is known."""
+    found = {mean.x: mean.value for mean in average(runs, key)}
+    places = [point.x for point in points]
+    return [found[place] for place in places] if all(place in found for place in places) else []
 
 
 def clipped(points: Sequence[Mean], metric: str) -> Sequence[Mean]:
@@ -163,20 +192,26 @@ def draw_curves(figure: Figure, curves: Iterable[Curve | None], order: Sequence[
     if not found:
         return None
     if len(order) == 1 and len({curve.variant for curve in found}) > 1:
-        found = [Curve(curve.variant, "", curve.points, curve.symbols) for curve in found]
+        found = [replace(curve, name=curve.variant, variant="") for curve in found]
         order = [curve.name for curve in found]
     return _drawing(figure, found, order)
 
 
 def _drawing(figure: Figure, found: Sequence[Curve], order: Sequence[str]) -> CurveDrawing:
-    """Give every curve its colour and dashes."""
+    """Give every curve its colour and dashes, no two alike; grey is what the others are held to."""
     shown = {curve.name for curve in found}
-    places = {name: place for place, name in enumerate(order) if name in shown}
+    looks = {name: (REFERENCE, DASHES[0]) for name in order if name in WITHOUT_RADIO}
+    others = [name for name in order if name not in looks]
+    for place, name in enumerate(sorted(others, key=lambda name: name not in figure.subjects)):
+        looks[name] = (
+            PALETTE[place % len(PALETTE)],
+            DASHES[(place + place // len(PALETTE)) % len(DASHES)],
+        )
     return CurveDrawing(
         figure,
         found,
-        {name: PALETTE[place % len(PALETTE)] for name, place in places.items()},
-        {name: DASHES[(place + place // len(PALETTE)) % len(DASHES)] for name, place in places.items()},
+        {name: looks[name][0] for name in order if name in shown},
+        {name: looks[name][1] for name in order if name in shown},
         list(dict.fromkeys(curve.variant for curve in found)),
     )
 

@@ -7,15 +7,17 @@ from pathlib import Path
 
 from airfeel.experiments.campaigns.collect import Collected, collect
 from airfeel.experiments.campaigns.folder import Begun, ResultsFolder
-from airfeel.experiments.campaigns.plan import SHIPPED
+from airfeel.experiments.campaigns.plan import SHIPPED, shipped
 from airfeel.experiments.campaigns.results import write_results
 from airfeel.experiments.report import page
 from airfeel.experiments.report.claims import Verdict, judge, to_json
 from airfeel.experiments.report.costs import campaign, cost_table
+from airfeel.experiments.report.curves import UNITS
 from airfeel.experiments.report.environment import environment
 from airfeel.experiments.report.exhibits import Exhibit, show_experiment, show_loose
 from airfeel.experiments.report.groups import Group, group_runs, read_runs
 from airfeel.experiments.report.means import average
+from airfeel.experiments.report.reaching import check_target, of_experiment, of_groups, with_costs
 from airfeel.experiments.report.receptions import ENDINGS, ending_cells
 from airfeel.experiments.runs.files import RunError, Unreadable, write_atomically
 from airfeel.experiments.runs.sources import edited_between
@@ -41,7 +43,9 @@ class Report:
     left_out: Sequence[str]
 
 
-def write_report(folder: Path, title: str = "airfeel results") -> Report:
+def write_report(
+    folder: Path, title: str = "airfeel results", target_accuracy: float | None = None
+) -> Report:
     """Write page, tables, verdicts on claims, and figures as PNG and SVG into a results folder.
 
     They are ``report.html``, ``results.csv``, ``claims.json`` and ``figures/``.
@@ -54,7 +58,10 @@ def write_report(folder: Path, title: str = "airfeel results") -> Report:
         with a 95 % confidence band.
     title
         The page's heading.
+    target_accuracy
+        Tell for every curve what it takes to reach it.
     """
+    target = check_target(target_accuracy)
     results = ResultsFolder(folder)
     begun, unknown = results.experiments()
     runs, left_out = read_runs(results, {member.label for one in begun for member in one.members})
@@ -62,8 +69,8 @@ def write_report(folder: Path, title: str = "airfeel results") -> Report:
     found = [run for label in results.labels() if (run := results.run(label)) is not None]
     left_out += edited_between(run.settings for run in found)
     collected = [collect(one, results) for one in sorted(begun, key=_place)]
-    exhibits = show_all(collected, group_runs(runs))
-    verdicts = judge({one.experiment.name: one for one in collected})
+    exhibits = show_all(collected, group_runs(runs), target)
+    verdicts = judge({one.experiment.name: one for one in collected if in_full(one)})
     with _explained(folder):
         (folder / "figures").mkdir(exist_ok=True)
         drawings = [drawing for exhibit in exhibits for drawing in exhibit.drawings]
@@ -85,13 +92,29 @@ def write_report(folder: Path, title: str = "airfeel results") -> Report:
     return Report(folder / "report.html", data, images, exhibits, verdicts, left_out)
 
 
-def show_all(collected: Sequence[Collected], groups: Sequence[Group]) -> list[Exhibit]:
+def show_all(
+    collected: Sequence[Collected], groups: Sequence[Group], target: float | None = None
+) -> list[Exhibit]:
     """Return the parts of the page, no two figures with the same name."""
-    exhibits: list[Exhibit] = [show_loose(groups, summary_table(groups))] if groups else []
+    exhibits: list[Exhibit] = []
+    if groups:
+        exhibits.append(with_costs(show_loose(groups, summary_table(groups)), of_groups(groups), target))
     for one in collected:
         taken = {drawing.figure.name for exhibit in exhibits for drawing in exhibit.drawings}
-        exhibits.append(show_experiment(one, taken))
+        exhibits.append(with_costs(show_experiment(one, taken), of_experiment(one), target))
     return [*exhibits[1:], exhibits[0]] if groups else exhibits
+
+
+def in_full(collected: Collected) -> bool:
+    """Whether a shipped experiment is complete, as long as it is shipped and with as many seeds.
+
+    The paper's claims, and the notes on them, are about these sizes: nothing less can decide them.
+    """
+    found = collected.experiment
+    if collected.missing or found.name not in SHIPPED:
+        return False
+    whole = shipped(found.name)
+    return found.rounds == whole.rounds and len(found.seeds) >= len(whole.seeds)
 
 
 def summary_table(groups: Sequence[Group]) -> list[list[str]]:
@@ -99,14 +122,16 @@ def summary_table(groups: Sequence[Group]) -> list[list[str]]:
 
     Rounds that diverged or ended at the iteration limit are counted over all rounds and seeds.
     """
-    rows = [["scheme", "seeds", "rounds", *COLUMNS.values(), *ENDINGS[:2], "channel uses"]]
+    rows = [["scheme", "seeds", "rounds", *COLUMNS.values(), *ENDINGS[:2], "symbols"]]
+    rows[0] += [words for key, words in UNITS.items() if any(key in g.runs[0].rows[-1] for g in groups)]
     for group in groups:
         last = group.runs[0].rows[-1]
         cells = [_cell(group, metric, ".1f" if metric.endswith("_db") else ".4f") for metric in COLUMNS]
         cells += ending_cells(run.rows for run in group.runs)[:2]
         uses = last.get("symbols")
         shown = "-" if uses is None else f"{uses:,}"
-        rows.append([group.label, str(len(group.runs)), str(last["round"]), *cells, shown])
+        units = [_cell(group, key, ".3g") for key, words in UNITS.items() if words in rows[0]]
+        rows.append([group.label, str(len(group.runs)), str(last["round"]), *cells, shown, *units])
     return rows
 
 

@@ -1,7 +1,6 @@
 """How a run shows itself: a live line on a terminal, a few plain lines elsewhere, or nothing."""
 
 import logging
-import time
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -9,11 +8,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from airfeel._pace import Pace
 from airfeel.simulation import Record
 
 _log = logging.getLogger("airfeel")
 _LINES = 10  # how many plain lines a short run prints
-_FIRST, _EVERY = 3.0, 30.0  # seconds after which a long one says something for the first time, and then again
 
 
 class Progress(Protocol):
@@ -71,21 +70,18 @@ class Lines(Silent):
 
     def begin(self, rounds: int, done: int, notes: list[str]) -> None:
         """Say where the run starts."""
-        self._rounds, self._done, self._clock = rounds, done, time.perf_counter()
-        self._due = self._clock + _FIRST
+        self._rounds, self._pace = rounds, Pace(rounds, done)
         for note in notes:
             _log.info(note)
 
     def update(self, record: Record) -> None:
         """Say something at every tenth part of the run, and when nothing was said for a while."""
-        part, now = max(1, self._rounds // _LINES), time.perf_counter()
-        if record.round % part and record.round != self._rounds and now < self._due:
+        part, pace, done = max(1, self._rounds // _LINES), self._pace, record.round
+        if done % part and done != self._rounds and not pace.is_due():
             return
-        self._due = now + _EVERY
-        speed = (record.round - self._done) / max(now - self._clock, 1e-9)
-        left = (self._rounds - record.round) / speed
-        pace = f"{speed:.3g} rounds/s  {duration(left)} left"
-        _log.info(f"round {record.round}/{self._rounds}  {describe(record)}  {pace}")
+        pace.said()
+        words = f"{pace.per_second(done):.3g} rounds/s  {pace.left(done)}"
+        _log.info(f"round {done}/{self._rounds}  {describe(record)}  {words}")
 
 
 class Live(Silent):
@@ -131,14 +127,3 @@ def choose() -> Progress:
         return Silent()
     console = Console(stderr=True)
     return Live(console) if console.is_terminal else Lines()
-
-
-def duration(seconds: float) -> str:
-    """Return a time span in the unit people use for it.
-
-    >>> duration(4260), duration(59.94), duration(90000)
-    ('71 min', '59.9 s', '25.0 h')
-    """
-    if seconds < 120:
-        return f"{seconds:.3g} s"
-    return f"{seconds / 60:.0f} min" if seconds < 3 * 3600 else f"{seconds / 3600:.1f} h"

@@ -20,6 +20,7 @@ from airfeel.config.identity import recorded_digest
 from airfeel.experiments.runs import files, manifest
 from airfeel.experiments.runs.manifest import CONFIG, MOST_COEFFICIENTS, ROUNDS, SUMMARY, TIMINGS, Damage
 from airfeel.simulation import Record
+from airfeel.simulation.records import UNITS
 
 Array = NDArray[np.floating[Any]]
 Row = dict[str, Any]
@@ -251,9 +252,9 @@ def _finite(value: Any) -> bool:
 
 def _records(path: Path, rows: Sequence[Row]) -> list[Record]:
     known = [entry.name for entry in fields(Record)]
-    lost = [name for name in known if rows and name not in rows[0]]
+    lost = [name for name in known if rows and name not in rows[0] and name not in UNITS]
     if lost:
         raise files.RunError(
             f"{path / ROUNDS} has no {', '.join(lost)}: these are not the records of training"
         )
-    return [Record(**{name: row[name] for name in known}) for row in rows]
+    return [Record(**{name: row[name] for name in known if name in row}) for row in rows]

@@ -139,9 +139,10 @@ def _revived(fresh: RunState, memories: Generations, rounds: int, saved: Any, ro
 
 
 def _remarks(parts: Parts) -> list[str]:
-    """Return what is worth knowing of data and memory, and what is done otherwise than configured."""
+    """Return what is worth knowing of data, memory and link, and what is done otherwise than configured."""
     ratio, size = parts.config.uplink.ratio, parts.task.size
-    remarks = [*parts.about, *([] if parts.needs is None else [f"the run takes {parts.needs}"])]
+    needs = "" if parts.needs is None else f"the run takes {parts.needs}"
+    remarks = [*parts.about, *filter(None, ["; ".join(filter(None, [needs, parts.budget]))])]
     if not uses_radio(parts.scheme) or ratio * size >= 0.5:
         return remarks
     return [

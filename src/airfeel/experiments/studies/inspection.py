@@ -22,6 +22,7 @@ from airfeel.receivers.turbo_cs import TurboCS
 from airfeel.schemes.compressed import shared_seed
 from airfeel.schemes.tsa_ga import TsaGa
 from airfeel.simulation import Record
+from airfeel.simulation.assembly import energy
 from airfeel.streams import stream
 from airfeel.theory.evolution import state_evolution
 from airfeel.units import count, decibel
@@ -142,7 +143,7 @@ def read_recorded(folder: Path) -> Recorded:
     power = np.mean(aggregates**2, axis=1)  # of a measurement as well, as the rows of A have unit norm
     rows = count(config.uplink.ratio, aggregates.shape[1])
     noise_var = getattr(config.channel, "noise_var", None) or 1.0
-    equal = noise_var * rows / (config.devices.count**2 * config.uplink.power)
+    equal = noise_var * rows / (config.devices.count**2 * energy(config, rows))
     noise = np.array([r.noise_var or 0.0 for r in records]) / power
     if is_dense(config.scheme):
         noise *= rows / aggregates.shape[1]  # its columns have unit norm, so that its rows are longer

@@ -14,7 +14,7 @@ from airfeel.config import Config
 from airfeel.experiments.studies.methods import METHODS
 from airfeel.experiments.studies.promise import Promise
 from airfeel.learning.datasets import shape_of
-from airfeel.simulation.assembly import make_task
+from airfeel.simulation.assembly import energy, make_task
 from airfeel.theory.planner import Forecast, LinkBudget, LinkPlan, Method
 from airfeel.units import count, decibel
 from airfeel.workers import available_cores
@@ -37,7 +37,7 @@ def plan_of(config: Config) -> tuple[LinkPlan, LinkBudget]:
     noise_var = getattr(config.channel, "noise_var", None) or 1.0
     size = make_task(config, shape_of(config.dataset)).size
     rows, devices = count(uplink.ratio, size), config.devices.count
-    return plan, LinkBudget(size, rows, devices, uplink.power, noise_var)
+    return plan, LinkBudget(size, rows, devices, energy(config, rows), noise_var)
 
 
 def method_of(config: Config) -> Method:

@@ -1,0 +1,106 @@
+"""What a scheme's two halves cost: encode of all devices and decode, in processor time with one thread.
+
+    python benchmarks/bench_schemes.py                   N = 1e5 with 25 devices, every scheme with a radio
+    python benchmarks/bench_schemes.py growth            scheduled beside common_k from N = 1e4 to 1e7
+
+"Round" is all that a round does beside the gradients: plan, update plus memory, encode, air, decode. Every
+number is the smallest of several, because other processes only make a round slower. s/N = 0.04; growth is in
+nanoseconds for each coefficient of each device.
+"""
+
+import argparse
+import time
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from airfeel.radio.air import Air
+from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.power import EqualPower
+from airfeel.schemes.base import Heard, Setting, size_of
+from airfeel.schemes.common_k import CommonK
+from airfeel.schemes.low_rank import LowRank
+from airfeel.schemes.round import begin, carry
+from airfeel.schemes.scheduled import Scheduled
+from airfeel.schemes.sign_vote import SignVote
+
+SHAPES = {
+    "dense layer that sees the samples": {"first": (125, 784), "bias": (125,), "second": (10, 125)},
+    "convolutions": {"one": (32, 3, 3, 3), "two": (64, 32, 3, 3), "three": (128, 64, 3, 3), "out": (10, 128)},
+    "one vector": {"theta": (100_000,)},
+}
+SCHEMES = {"common_k": CommonK(), "scheduled": Scheduled(), "low_rank": LowRank(), "sign_vote": SignVote()}
+
+
+def halves(scheme, shapes, devices, rounds):
+    """Return the least seconds of encode and decode together, over rounds that follow one another."""
+    size = size_of(shapes)
+    state = scheme.init(shapes, setting(size, devices))
+    rows = np.random.default_rng(0).standard_normal((devices, size), dtype=np.float32)
+    took = []
+    for t in range(1, rounds + 1):
+        plan = scheme.plan(state, 1, t)
+        began = time.process_time()
+        sent = scheme.encode(plan, rows)
+        encoded = time.process_time() - began
+        heard = Heard(sent.signal.mean(axis=0, dtype=np.float64), 1e-3)
+        began = time.process_time()
+        _, state = scheme.decode(state, plan, heard)
+        took.append(encoded + time.process_time() - began)
+    return min(took)
+
+
+def whole(scheme, shapes, devices, rounds):
+    """Return the least seconds of a round without the gradients."""
+    size, air = size_of(shapes), Air(GaussianMAC(1.0), EqualPower(500.0))
+    state = begin(scheme, shapes, setting(size, devices))
+    rows = np.random.default_rng(0).standard_normal((devices, size), dtype=np.float32)
+    took = []
+    for t in range(1, rounds + 1):
+        began = time.process_time()
+        _, state = carry(scheme, air, state, rows, np.full(devices, 1 / devices), seed=1, round=t)
+        took.append(time.process_time() - began)
+    return min(took)
+
+
+def setting(size, devices):
+    return Setting(devices, round(0.04 * size), 500.0, 1.0, 100)
+
+
+def schemes():
+    print("| tensors | scheme | encode and decode, ms | over common_k | round, ms | over common_k |")
+    print("|---|---|---|---|---|---|")
+    for name, shapes in SHAPES.items():
+        base = None
+        for word, scheme in SCHEMES.items():
+            try:
+                found = np.array([measure(scheme, shapes, 25, 15) for measure in (halves, whole)])
+            except ValueError as reason:
+                print(f"| {name} | {word} | {reason} |")
+                continue
+            base = found if base is None else base
+            cells = [f"{1e3 * ms:.1f} | {ratio:.1f}" for ms, ratio in zip(found, found / base, strict=True)]
+            print(f"| {name} | {word} | " + " | ".join(cells) + " |", flush=True)
+
+
+def growth():
+    print("| N, a layer that sees the samples | common_k, ns | scheduled, ns | over common_k |")
+    print("|---|---|---|---|")
+    for units, inputs, devices in ((50, 200, 25), (160, 625, 25), (500, 2000, 10), (1600, 6250, 4)):
+        size = units * inputs
+        each = [
+            1e9 * halves(scheme, {"first": (units, inputs)}, devices, 8) / devices / size
+            for scheme in (CommonK(), Scheduled())
+        ]
+        print(f"| {size:.2g} | {each[0]:.2f} | {each[1]:.2f} | {each[1] / each[0]:.1f} |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("table", nargs="?", default="schemes", choices=["schemes", "growth"])
+    with threadpool_limits(1):
+        {"schemes": schemes, "growth": growth}[parser.parse_args().table]()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Hertz, watts and seconds beside the units in which everything is computed: energies over sigma_e^2.
+
+A complex baseband of bandwidth B carries B complex channel uses a second, and each of them two real symbols
+(in phase and quadrature). A real symbol has the noise energy N0/2, which is sigma_e^2 = 1 here.
+"""
+
+from dataclasses import dataclass
+
+from airfeel import _checks
+from airfeel.units import decibel, from_decibel
+
+BOLTZMANN = 1.380649e-23  # J/K, by definition
+TEMPERATURE = 290.0  # K, to which noise figures refer: -174 dBm/Hz
+NOISE_FIGURE_DB = 7.0  # of a usual base station, where nothing else is said
+OVERHEAD = 0.3  # cyclic prefix, pilots and guards of LTE and NR are 0.25 to 0.35 in all
+MOST_DB = 400.0  # no level is farther from 1: products of a few stay finite
+
+
+def watts(level_dbm: float) -> float:
+    """Return the power that so many dBm stand for.
+
+    >>> watts(30.0)
+    1.0
+    """
+    return from_decibel(level_dbm - 30)
+
+
+def dbm(power: float) -> float:
+    """Undo :func:`watts`.
+
+    >>> dbm(0.1)
+    20.0
+    """
+    return decibel(power) + 30
+
+
+@dataclass(frozen=True, slots=True)
+class RadioUnits:
+    """The radio of one device, as an engineer states it.
+
+    Parameters
+    ----------
+    bandwidth_hz
+        B, of the complex baseband.
+    tx_power_dbm
+        Of a device, the most it sends with in any round.
+    path_loss_db
+        Between device and server, antenna gains included. Where devices differ it is the loss to which a
+        channel's costs refer.
+    noise_figure_db
+        Of the receiver.
+    overhead
+        Air time beyond that of the symbols, as a share of it: cyclic prefix, pilots, guards.
+
+    Examples
+    --------
+    20 MHz, 23 dBm over 120 dB and a noise figure of 7 dB: the noise is -174 + 73 + 7 = -94 dBm, the signal of
+    a device -97 dBm.
+
+    >>> units = RadioUnits(bandwidth_hz=20e6, tx_power_dbm=23, path_loss_db=120, noise_figure_db=7)
+    >>> round(units.snr_db, 1)
+    -3.0
+    >>> round(units.power(785), 1), round(1e6 * units.air_seconds(785), 1)
+    (391.4, 25.5)
+    """
+
+    bandwidth_hz: float
+    tx_power_dbm: float
+    path_loss_db: float
+    noise_figure_db: float = NOISE_FIGURE_DB
+    overhead: float = OVERHEAD
+
+    def __post_init__(self) -> None:
+        """Refuse what is no radio."""
+        _checks.real("bandwidth_hz", self.bandwidth_hz, above=0)
+        for name in ("tx_power_dbm", "path_loss_db", "noise_figure_db"):
+            _checks.real(name, getattr(self, name), at_least=-MOST_DB, at_most=MOST_DB)
+        _checks.real("overhead", self.overhead, at_least=0)
+
+    @property
+    def noise_density(self) -> float:
+        """N0 = k T F, in watts per hertz, which is joules."""
+        return BOLTZMANN * TEMPERATURE * from_decibel(self.noise_figure_db)
+
+    @property
+    def snr(self) -> float:
+        """g p / (N0 B), of one device in a channel use."""
+        received = watts(self.tx_power_dbm - self.path_loss_db)
+        return received / (self.noise_density * self.bandwidth_hz)
+
+    @property
+    def snr_db(self) -> float:
+        """:attr:`snr` in decibel."""
+        return decibel(self.snr)
+
+    @property
+    def symbols_per_second(self) -> float:
+        """Real symbols that fit into a second of air time."""
+        return 2 * self.bandwidth_hz / (1 + self.overhead)
+
+    def power(self, symbols: float) -> float:
+        """Return P = s SNR: the energy that arrives from a device in so many real symbols, over sigma_e^2."""
+        return symbols * self.snr
+
+    def air_seconds(self, symbols: float) -> float:
+        """Return how long so many real symbols take: (s/2) / B, and the overhead."""
+        return symbols / self.symbols_per_second
+
+    def joules(self, energy: float) -> float:
+        """Return what a device sends for an energy in the units of P: energy (N0/2) / g, and the overhead.
+
+        That of P is the transmit power times the air time.
+        """
+        at_the_server = energy * self.noise_density / 2 * (1 + self.overhead)
+        return at_the_server * from_decibel(self.path_loss_db)
+
+    def with_snr_db(self, snr_db: float) -> "RadioUnits":
+        """Return the radio with the transmit power that gives this SNR."""
+        more = snr_db - self.snr_db
+        return RadioUnits(
+            self.bandwidth_hz,
+            self.tx_power_dbm + more,
+            self.path_loss_db,
+            self.noise_figure_db,
+            self.overhead,
+        )

@@ -1,0 +1,66 @@
+"""Rounds, symbols, seconds and joules until an accuracy: hand-made records, and the command line."""
+
+import pytest
+
+import small
+from airfeel.cli import main
+from airfeel.experiments.report.reaching import Trained, check_target, reached, reaching_table, usual_target
+
+pytest.importorskip("altair")
+RADIO = {"radio__bandwidth_hz": 1e6, "radio__tx_power_dbm": 10.0, "radio__path_loss_db": 100.0}
+
+
+def run(accuracies, seconds=None):
+    """Return records of rounds of 100 symbols; None stands for a round that was not evaluated."""
+    rows = [{"round": t, "accuracy": a, "symbols": 100 * t} for t, a in enumerate(accuracies, start=1)]
+    if seconds is not None:
+        rows = [row | {"air_seconds": seconds * row["round"], "joules": 2 * row["round"]} for row in rows]
+    return rows
+
+
+def test_the_first_evaluated_round_that_reaches_it():
+    rows = run([0.2, None, 0.6, 0.5, 0.9], seconds=0.5)
+    assert reached(rows, 0.55)["round"] == 3
+    assert reached(rows, 0.6)["air_seconds"] == 1.5
+    assert reached(rows, 0.95) is None
+
+
+def test_one_row_per_curve_with_the_mean_of_the_seeds_that_reach_it():
+    radio = Trained("with", "A", [run([0.1, 0.7, 0.8], 0.5), run([0.1, 0.2, 0.3, 0.8], 0.5), run([0.1], 0.5)])
+    paper, idle = Trained("without", "", [run([0.9])]), Trained("never", "", [run([0.2])])
+    head, first, second, third = reaching_table([radio, paper, idle], 0.7)
+    assert head == ["curve", "seeds that reach it", "rounds", "symbols", "seconds on air", "joules"]
+    assert first[:2] == ["with, A", "2 of 3"]
+    assert [cell.split(" ± ")[0] for cell in first[2:]] == ["3", "300", "1.5", "6"]
+    assert second == ["without", "1 of 1", "1", "100", "-", "-"]
+    assert third == ["never", "0 of 1", "-", "-", "-", "-"]
+    assert reaching_table([Trained("theory", "", [[{"round": 1}]])], 0.5) == []
+
+
+def test_a_target_that_everybody_reaches():
+    assert usual_target([Trained("a", "", [run([0.3, 0.83]), run([0.9])])]) == 0.8
+    assert usual_target([Trained("a", "", [run([0.02])])]) is None
+    assert usual_target([]) is None
+
+
+@pytest.mark.parametrize("target", [0, 80, -1, float("nan")])
+def test_an_accuracy_is_a_share(target):
+    with pytest.raises(ValueError, match=r"--target-accuracy = .* such as 0.8 for 80 %"):
+        check_target(target)
+
+
+def test_the_report_tells_what_it_takes(tmp_path, capsys):
+    data = small.write_folder(tmp_path / "small")
+    for scheme in ("tsa_ga", "error_free"):
+        words = small.command(data, tmp_path / "out", rounds=6, scheme=scheme, **RADIO)
+        assert small.call(words).returncode == 0
+    capsys.readouterr()
+    assert main(["report", str(tmp_path / "out"), "--target-accuracy", "0.3"]) in (0, None)
+    shown = capsys.readouterr().out
+    assert "Until 30 % accuracy" in shown and "seconds on air" in shown and "joules" in shown
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Until 30 % accuracy" in page and '"air_seconds":[' in page
+    for name in ("runs-seconds", "runs-joules"):
+        assert (tmp_path / "out" / "figures" / f"{name}.svg").exists()
+    header = (tmp_path / "out" / "results.csv").read_text().splitlines()[0]
+    assert header.endswith(",air_seconds,joules")

@@ -1,0 +1,151 @@
+"""Hertz, watts and seconds: hand-computed cases, round trips, and budgets that nobody exceeds."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import airfeel as af
+import small
+from airfeel.config import build_config
+from airfeel.radio.units import RadioUnits, dbm, watts
+from airfeel.simulation.assembly import Own, assemble
+from airfeel.simulation.loop import start, steps
+
+# Bandwidth, transmit power, noise figure, path loss; noise power in dBm by hand with -173.975 dBm/Hz; SNR.
+CASES = [
+    (20e6, 23.0, 7.0, 120.0, -93.965, -3.035),
+    (1e6, 20.0, 0.0, 100.0, -113.975, 33.975),
+    (180e3, 10.0, 5.0, 140.0, -116.422, -13.578),
+    (100e6, 30.0, 9.0, 95.0, -84.975, 19.975),
+]
+RADIO = {"bandwidth_hz": 20e6, "tx_power_dbm": 23.0, "path_loss_db": 115.0}
+
+
+@pytest.mark.parametrize(("bandwidth", "power", "figure", "loss", "noise_dbm", "snr_db"), CASES)
+def test_hand_computed_cases(bandwidth, power, figure, loss, noise_dbm, snr_db):
+    units = RadioUnits(bandwidth, power, loss, figure, overhead=0.25)
+    assert dbm(units.noise_density * bandwidth) == pytest.approx(noise_dbm, abs=1e-3)
+    assert units.snr_db == pytest.approx(snr_db, abs=1e-3)
+    # 1000 real symbols are 500 channel uses: 500 / B seconds and a quarter more.
+    assert units.air_seconds(1000) == pytest.approx(625 / bandwidth, rel=1e-12)
+    assert units.power(1000) == pytest.approx(1000 * 10 ** (snr_db / 10), rel=1e-3)
+
+
+def test_the_paper_s_power_is_an_snr_of_minus_two_decibel():
+    units = RadioUnits(20e6, 23, 100).with_snr_db(10 * math.log10(500 / 785))
+    assert units.power(785) == pytest.approx(500)
+    assert units.snr_db == pytest.approx(-1.96, abs=0.01)
+
+
+levels, shares = st.floats(-100, 100), st.floats(0, 1)
+
+
+@given(st.floats(1e3, 1e9), levels, st.floats(0, 200), st.floats(0, 20), shares, st.integers(1, 10**7))
+def test_the_budget_in_joules_is_power_times_air_time(bandwidth, power, loss, figure, overhead, symbols):
+    units = RadioUnits(bandwidth, power, loss, figure, overhead)
+    budget = units.joules(units.power(symbols))
+    assert budget == pytest.approx(watts(power) * units.air_seconds(symbols), rel=1e-9)
+    assert units.symbols_per_second * units.air_seconds(symbols) == pytest.approx(symbols)
+
+
+@given(levels)
+def test_round_trips(level):
+    assert dbm(watts(level)) == pytest.approx(level, abs=1e-9)
+    units = RadioUnits(1e6, 20, 100).with_snr_db(level)
+    assert units.snr_db == pytest.approx(level, abs=1e-9)
+
+
+def small_config(**more):
+    return af.load_config(None, small.SETTINGS | {"rounds": 4} | more)
+
+
+def radio_config(**more):
+    return small_config(**({f"radio.{key}": value for key, value in RADIO.items()} | more))
+
+
+@pytest.mark.parametrize("scheme", ["tsa_ga", "common_k", "scheduled", "d_dsgd", "a_dsgd"])
+@pytest.mark.parametrize("kind", ["gaussian", "fading"])
+def test_nobody_exceeds_transmit_power_times_air_time(scheme, kind):
+    """In every round, whatever the number of its symbols; and records add both up."""
+    loss = 80.0 if scheme == "d_dsgd" else 115.0  # its messages need a better link
+    config = radio_config(scheme=scheme, **{"radio.path_loss_db": loss, "channel.kind": kind, "rounds": 6})
+    parts = assemble(config, Own(dataset=small.arrays()))
+    units = parts.units
+    seconds, spent, largest = 0.0, 0.0, 0.0
+    for step in steps(parts, start(parts)):
+        record = step.record
+        took = units.air_seconds(step.aggregate.channel_uses)
+        joules = [units.joules(energy) for energy in step.aggregate.energy]
+        assert max(joules) <= watts(23) * took * (1 + 1e-9)
+        seconds += took
+        if took:  # else nobody was heard
+            largest = max(largest, max(joules) / (watts(23) * took))
+        spent = units.joules(float(step.state.uplink.ledger.spent.max()))
+        assert record.air_seconds == pytest.approx(seconds)
+        assert record.joules == pytest.approx(spent)
+        assert record.joules <= watts(23) * record.air_seconds * (1 + 1e-9)
+    if scheme in ("tsa_ga", "common_k"):
+        assert largest == pytest.approx(1)  # the strongest device uses all it may
+
+
+def test_the_same_run_as_with_p_and_noise_in_the_units_of_the_paper():
+    with_units, data = radio_config(), small.arrays()
+    parts = assemble(with_units, Own(dataset=data))
+    plain = small_config(**{"uplink.power": parts.units.power(parts.setting.symbols)})
+    for ours, theirs in zip(af.train(with_units, dataset=data), af.train(plain, dataset=data), strict=True):
+        first, second = json.loads(ours.to_json()), json.loads(theirs.to_json())
+        assert set(first) - set(second) == {"air_seconds", "joules"}
+        same = {key: first[key] for key in second}
+        numbers = {key: value for key, value in second.items() if isinstance(value, float)}
+        assert {key: same[key] for key in numbers} == pytest.approx(numbers, rel=1e-6)
+        assert all(same[key] == value for key, value in second.items() if key not in numbers)
+
+
+def test_a_scheme_without_radio_spends_no_time_on_air():
+    """Its run is the same with and without the table: same hash, same bytes."""
+    with_units, plain = radio_config(scheme="error_free"), small_config(scheme="error_free")
+    assert with_units.digest() == plain.digest()
+    first, second = (list(af.train(config, dataset=small.arrays())) for config in (with_units, plain))
+    assert [record.to_json() for record in first] == [record.to_json() for record in second]
+
+
+def test_the_table_survives_its_file(tmp_path):
+    config = radio_config()
+    (tmp_path / "config.toml").write_text(config.to_toml())
+    again = af.load_config(tmp_path / "config.toml")
+    assert again.digest() == config.digest()
+    assert again.uplink.power is None and again.radio == config.radio
+    assert again.radio.noise_figure_db == 7 and again.radio.overhead == 0.3
+    plain = af.load_config()
+    assert "[radio]" not in plain.to_toml() and "bandwidth_hz" in plain.template()
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"uplink.power": 500.0}, "uplink.power = 500.0: must not be given with a table [radio]"),
+        ({"channel.noise_var": 2.0}, "channel.noise_var = 2.0: must not be given with a table [radio]"),
+        ({"radio.path_loss_db": None}, "radio.path_loss_db is missing: must be given with [radio]"),
+        ({"radio.bandwidth_hz": None}, "radio.bandwidth_hz is missing: must be given with any other key"),
+        ({"uplink.policy": "long_term"}, "uplink.policy = 'long_term': must not be 'long_term' with [radio]"),
+        ({"radio.bandwidth_hz": 0.0}, "radio.bandwidth_hz = 0.0: must be a finite number >= 1e-30"),
+        ({"radio.tx_power_dbm": 900.0}, "radio.tx_power_dbm = 900.0: must be a finite number >= -400.0"),
+        ({"radio.overhead": -0.1}, "radio.overhead = -0.1: must be a finite number >= 0"),
+        ({"radio.bandwith_hz": 1e6}, "radio.bandwith_hz = 1000000.0: unknown key, the nearest valid key is"),
+    ],
+)
+def test_mistakes_in_one_sentence(more, sentence):
+    given_keys = {f"radio.{key}": value for key, value in RADIO.items()} | more
+    kept = {key: value for key, value in given_keys.items() if value is not None}
+    with pytest.raises(ValueError) as mistake:
+        build_config({}, kept, "file")
+    assert sentence in str(mistake.value) and len(str(mistake.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(("name", "value"), [("bandwidth_hz", 0), ("overhead", -1), ("path_loss_db", 1e9)])
+def test_units_refuse_what_is_no_radio(name, value):
+    with pytest.raises(ValueError, match=f"^{name} = "):
+        RadioUnits(**(RADIO | {name: value}))
