@@ -98,7 +98,7 @@ def test_another_training_does_not_find_the_memory_of_this_one(tmp_path):
     """A file outlives its training: the next one starts empty."""
     found = []
     for _ in range(2):
-        grid = Mortal(apps.app(apps.drift), 4, config={"airfeel-memory": str(tmp_path / "memory.npz")})
+        grid = Mortal(apps.app(apps.drift), 4, node_config={"airfeel-memory": str(tmp_path / "memory.npz")})
         del grid.contexts[1002], grid.contexts[1003], grid.contexts[1004]
         one = strategy(scheme="common_k", min_train_nodes=1, min_available_nodes=1)
         found.append(one.start(grid, apps.record(MODEL), 3).arrays)

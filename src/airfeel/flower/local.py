@@ -1,6 +1,6 @@
 """Flower in one process: client apps that answer one after another, for tests and studies without Ray."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
@@ -19,16 +19,31 @@ class LocalGrid(Grid):  # type: ignore[misc]
         What every node runs.
     nodes
         How many there are, or their ids.
-    config
+    node_config
         Added to the configuration of every node.
+    run_config
+        That of the run, which all nodes know.
     """
 
     def __init__(
-        self, app: ClientApp, nodes: int | Sequence[int], config: dict[str, Any] | None = None
+        self,
+        app: ClientApp,
+        nodes: int | Sequence[int],
+        node_config: Mapping[str, Any] | None = None,
+        run_config: Mapping[str, Any] | None = None,
     ) -> None:
         ids = list(range(1001, 1001 + nodes)) if isinstance(nodes, int) else list(nodes)
         self.app = app
-        self.contexts = {node: _context(node, i, len(ids), config or {}) for i, node in enumerate(ids)}
+        self.contexts = {
+            node: Context(
+                run_id=1,
+                node_id=node,
+                node_config={"partition-id": i, "num-partitions": len(ids), **(node_config or {})},
+                state=RecordDict(),
+                run_config=dict(run_config or {}),
+            )
+            for i, node in enumerate(ids)
+        }
         _introduce()
 
     def restart(self, node: int) -> None:
@@ -76,11 +91,6 @@ class LocalGrid(Grid):  # type: ignore[misc]
             return self.app(message, self.contexts[message.metadata.dst_node_id])
         except Exception as error:
             return Message(Error(code=2, reason=f"{type(error).__name__}: {error}"), reply_to=message)
-
-
-def _context(node: int, partition: int, partitions: int, config: dict[str, Any]) -> Context:
-    place = {"partition-id": partition, "num-partitions": partitions, **config}
-    return Context(run_id=1, node_id=node, node_config=place, state=RecordDict(), run_config={})
 
 
 def _introduce() -> None:

@@ -104,12 +104,14 @@ class Round:
         if self.status is not None:
             said += f", receiver {self.status}"
         LOG.info("airfeel round %d: %s", self.round, said)
-        for node in self.joined:
-            LOG.info("airfeel round %d: node %d joined", self.round, node)
+        if self.joined:
+            LOG.info("airfeel round %d: joined: %s", self.round, _listed(self.joined))
         for node in self.restarted:
             LOG.warning("airfeel round %d: node %d restarted, its error memory is empty", self.round, node)
-        for node in self.silent:
-            LOG.info("airfeel round %d: node %d could not send, and keeps its update", self.round, node)
+        if self.silent:
+            LOG.info(
+                "airfeel round %d: could not send, and keep theirs: %s", self.round, _listed(self.silent)
+            )
         for node in self.missing:
             LOG.warning("airfeel round %d: node %d did not answer", self.round, node)
         self._log_reasons("failed", self.failed.items())
@@ -120,6 +122,10 @@ class Round:
     def _log_reasons(self, what: str, reasons: Iterable[tuple[int, str]]) -> None:
         for node, reason in reasons:
             LOG.warning("airfeel round %d: node %d %s: %s", self.round, node, what, reason)
+
+
+def _listed(nodes: Sequence[int]) -> str:
+    return ", ".join(map(str, sorted(nodes)))
 
 
 def _bytes(messages: Sequence[Message]) -> tuple[int, int]:

@@ -11,7 +11,7 @@ SHARPEST = 60.0  # how nearly the soft minimum is the minimum at the end
 
 
 def principal(channels: Complex) -> Complex:
-    """Return the unit vector a with the largest mean of ``|a^H h_m|^2`` over the channels h_m, rows (M, R)."""
+    """Return the unit vector a with the largest mean of ``|a^H h_m|^2`` over the channels, rows (M, R)."""
     return np.asarray(np.linalg.eigh(channels.T @ channels.conj())[1][:, -1])
 
 
