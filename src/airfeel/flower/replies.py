@@ -32,6 +32,7 @@ class Reply:
     """One usable reply; ``device`` is the number its node has by itself, -1 for none."""
 
     node: int
+    client: int
     device: int
     weight: float
     energy: float
@@ -96,8 +97,8 @@ def read(message: Message, question: Question, signals: bool) -> Reply:
         exact = _exact(metrics, question.layout)
         truth = wire.from_record(content[wire.TRUTH])["truth"] if wire.TRUTH in content else None
     named = RecordDict({name: r for name, r in metrics.items() if isinstance(r, MetricRecord)})
-    node, device = int(message.metadata.src_node_id), int(facts["device"])
-    return Reply(node, device, weight, energy, bool(facts["fresh"]), named, signal, exact, truth)
+    ids = int(message.metadata.src_node_id), int(facts["client"]), int(facts["device"])
+    return Reply(*ids, weight, energy, bool(facts["fresh"]), named, signal, exact, truth)
 
 
 def _weight(content: RecordDict, name: str) -> float:

@@ -45,8 +45,9 @@ class Round:
         Nodes that were asked and did not answer.
     failed, refused
         Nodes that answered with an error, or with something that cannot be used, and the reasons.
-    joined, restarted
-        Nodes heard for the first time; nodes heard before whose error memory is empty now.
+    joined, returned, restarted
+        Nodes heard for the first time; nodes whose client was known as another node; nodes heard before whose
+        error memory is empty now.
     traffic
         Bytes up and down.
     channel_uses, energy, alpha
@@ -65,6 +66,7 @@ class Round:
     failed: Mapping[int, str] = field(default_factory=dict)
     refused: Mapping[int, str] = field(default_factory=dict)
     joined: tuple[int, ...] = ()
+    returned: tuple[int, ...] = ()
     restarted: tuple[int, ...] = ()
     traffic: Traffic = Traffic()
     channel_uses: int = 0
@@ -106,12 +108,12 @@ class Round:
         LOG.info("airfeel round %d: %s", self.round, said)
         if self.joined:
             LOG.info("airfeel round %d: joined: %s", self.round, _listed(self.joined))
+        if self.returned:
+            LOG.info("airfeel round %d: came back as other nodes: %s", self.round, _listed(self.returned))
         for node in self.restarted:
             LOG.warning("airfeel round %d: node %d restarted, its error memory is empty", self.round, node)
         if self.silent:
-            LOG.info(
-                "airfeel round %d: could not send, and keep theirs: %s", self.round, _listed(self.silent)
-            )
+            LOG.info("airfeel round %d: not sent, waiting there: %s", self.round, _listed(self.silent))
         for node in self.missing:
             LOG.warning("airfeel round %d: node %d did not answer", self.round, node)
         self._log_reasons("failed", self.failed.items())
