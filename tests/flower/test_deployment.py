@@ -19,6 +19,7 @@ import pytest
 pytest.importorskip("flwr", reason="needs Flower (make flower)")
 
 import small
+from airfeel.flower.memory import Memory
 from airfeel.storage import load_state
 
 APP = Path(__file__).resolve().parents[2] / "examples" / "flower-mnist"
@@ -92,9 +93,11 @@ def test_training_goes_on_when_one_is_killed_and_another_restarted(deployment, t
     data = small.write_folder(tmp_path / "data")
     words = ("--insecure", "--disable-runtime-dependency-installation", "--host", "127.0.0.1")
     deployment.begin("link", "flower-superlink", *words, "--port", str(deployment.port))
-    deployment.wait_for("link", r"(?i)startup complete|running|started")
+    deployment.wait_for("link", r"startup complete")
     for number in range(3):
         deployment.begin_node(number)
+    for number in range(3):
+        deployment.wait_for(f"node-{number}", r"SuperNode ID")
     settings = f'dataset="{data}" samples=40 rounds=5 timeout=60.0 scheme="common_k" ratio=0.2'
     deployment.begin("run", "flwr", "run", "app", "here", "--stream", "--run-config", settings)
 
@@ -112,6 +115,7 @@ def test_training_goes_on_when_one_is_killed_and_another_restarted(deployment, t
     assert "came back as other nodes" in log
     assert int(re.findall(r"airfeel round 5: (\d) of", log)[0]) == 2
     after = load_state(deployment.memory(2))
+    assert isinstance(after, Memory)
     assert (after.client, after.training) == (before.client, before.training)
     assert load_state(deployment.memory(0)).round == 5
     assert load_state(deployment.memory(1)).round < 5

@@ -8,6 +8,8 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs Flower (make flower)")
 
+from flwr.app import Error
+
 import flower_apps as apps
 from airfeel.flower import AirAvg, wire
 from airfeel.flower.memory import Memory
@@ -152,6 +154,25 @@ def test_faults_at_random_lose_nothing():
     strategy = AirAvg("common_k", ratio=0.3, **QUIET)
     strategy.start(grid, apps.record(MODEL), 25)
     assert 20 < sum(len(report.heard) for report in strategy.rounds) < 90
+    conserved(grid, strategy, book)
+
+
+def test_an_error_of_the_superlink_itself_is_a_note_and_the_node_is_missing(caplog):
+    """For a node that is gone, the SuperLink answers in its own name."""
+
+    def unavailable(round, node, reply):
+        if node != 12 or round != 2:
+            return [reply]
+        superlink = apps.Message(apps.RecordDict(), 1, "train")
+        return [apps.Message(Error(code=3, reason="Node Unavailable"), reply_to=superlink)]
+
+    book = Book()
+    grid = apps.Faulty(apps.app(book.step), NODES, unavailable)
+    strategy = AirAvg("common_k", 0.5, **QUIET)
+    strategy.start(grid, apps.record(MODEL), 4)
+    report = strategy.rounds[1]
+    assert (report.missing, report.notes, report.failed) == ((12,), ("Node Unavailable",), {})
+    assert "round 2: Flower says: Node Unavailable" in caplog.text
     conserved(grid, strategy, book)
 
 

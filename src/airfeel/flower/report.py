@@ -45,6 +45,8 @@ class Round:
         Nodes that were asked and did not answer.
     failed, refused
         Nodes that answered with an error, or with something that cannot be used, and the reasons.
+    notes
+        Errors that Flower itself reports of the missing, without saying of whom.
     joined, returned, restarted
         Nodes heard for the first time; nodes whose client was known as another node; nodes heard before whose
         error memory is empty now.
@@ -65,6 +67,7 @@ class Round:
     missing: tuple[int, ...] = ()
     failed: Mapping[int, str] = field(default_factory=dict)
     refused: Mapping[int, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     joined: tuple[int, ...] = ()
     returned: tuple[int, ...] = ()
     restarted: tuple[int, ...] = ()
@@ -116,6 +119,8 @@ class Round:
             LOG.info("airfeel round %d: not sent, waiting there: %s", self.round, _listed(self.silent))
         for node in self.missing:
             LOG.warning("airfeel round %d: node %d did not answer", self.round, node)
+        for note in self.notes:
+            LOG.warning("airfeel round %d: Flower says: %s", self.round, note)
         self._log_reasons("failed", self.failed.items())
         self._log_reasons("left out", self.refused.items())
         if self.skipped:

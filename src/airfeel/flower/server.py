@@ -147,6 +147,7 @@ def _seen(turn: Turn, state: State, found: Sorted, first: Sorted) -> Round:
         missing=tuple(node for node in turn.question.asked if node not in answered),
         failed=failed,
         refused=refused,
+        notes=(*(first.notes if turn.first is not None else ()), *found.notes),
         joined=tuple(r.node for r in first.usable if r.node not in known and r.client not in clients),
         returned=tuple(r.node for r in first.usable if r.node not in known and r.client in clients),
         restarted=tuple(r.node for r in first.usable if r.fresh and r.node in known and known[r.node].heard),
