@@ -94,6 +94,12 @@ def test_a_new_key_with_a_default_changes_no_hash():
     assert af.load_config(None, {"uplink.block": 100}).identity()["uplink.block"] == 100
 
 
+def test_a_key_of_fading_that_other_channels_read_too_changes_only_the_hashes_of_fading():
+    assert "channel.phase_error" not in af.load_config(None).identity()
+    assert af.load_config(None, {"channel.phase_error": 0.1}).identity()["channel.phase_error"] == 0.1
+    assert af.load_config(None, {"channel.kind": "fading"}).identity()["channel.phase_error"] == 0.0
+
+
 def test_a_part_whose_results_change_raises_its_revision():
     revised = renamed("MineRevised", "Mine")
     assert revised.pop("revision.scheme") == 3

@@ -136,7 +136,7 @@ class Config(Section):
             key: value
             for key, value in flat.items()
             if not _covered(key, ignored)
-            and (key in identity.ALWAYS or value != _as_json(known[key].default))
+            and (identity.always(key, self.channel.kind) or value != _as_json(known[key].default))
         }
         return found | self._revisions(found)
 
