@@ -15,16 +15,14 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal
 SPELLED := README.md CHANGELOG.md CONTRIBUTING.md docs src
 
-.PHONY: help demo test test-slow test-lowest check docs torch constraints clean
+.PHONY: help demo test test-slow test-lowest check docs torch flower constraints clean
 .DELETE_ON_ERROR:
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 
 demo: $(VENV)/.stamp-demo
-	$(PY) -m airfeel data mnist
-	$(PY) -m airfeel reproduce fig5a --quick --out results/demo
-	$(PY) -m airfeel report results/demo
+	@$(PY) -m airfeel demo --out results/demo
 
 test: $(VENV)/.stamp-test
 	$(PYTEST)
@@ -50,9 +48,11 @@ test-lowest:
 
 torch: $(VENV)/.stamp-torch
 
+flower: $(VENV)/.stamp-flower
+
 constraints:
 	$(LOWEST_PYTHON) -m venv --clear .venv-resolve
-	.venv-resolve/bin/python -m pip install --quiet '.[torch,test,check,docs]' torch==2.13.0 hatchling editables
+	.venv-resolve/bin/python -m pip install --quiet '.[torch,flower,test,check,docs]' torch==2.13.0 hatchling editables
 	@echo "# Exact versions for make, resolved on Python 3.11 from the extras in pyproject.toml." > constraints.txt
 	@echo "# To renew: make constraints (then run make check test)." >> constraints.txt
 	.venv-resolve/bin/python -m pip freeze --exclude airfeel | sed 's/+.*//' >> constraints.txt
@@ -67,28 +67,32 @@ $(VENV)/.stamp-venv:
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 	  { echo "This Python has no venv module: install it (on Debian and Ubuntu: apt install python3-venv)." >&2; exit 1; }
 	@echo "Installing into $(VENV): about a minute, once."
-	$(PYTHON) -m venv --clear $(VENV)
+	@$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
 # The build backend is pinned too, hence no build isolation.
 $(VENV)/.stamp-build: $(VENV)/.stamp-venv constraints.txt
-	$(INSTALL) hatchling editables
+	@$(INSTALL) hatchling editables
 	@touch $@
 
 $(VENV)/.stamp-demo: $(VENV)/.stamp-build pyproject.toml
-	$(INSTALL) --no-build-isolation -e '.[report]'
+	@$(INSTALL) --no-build-isolation -e '.[report]'
 	@touch $@
 
 $(VENV)/.stamp-test: $(VENV)/.stamp-build pyproject.toml
-	$(INSTALL) --no-build-isolation -e '.[test]'
+	@$(INSTALL) --no-build-isolation -e '.[test]'
 	@touch $@
 
 $(VENV)/.stamp-check: $(VENV)/.stamp-build pyproject.toml
-	$(INSTALL) --no-build-isolation -e '.[test,check,docs]'
+	@$(INSTALL) --no-build-isolation -e '.[test,check,docs]'
 	@touch $@
 
 $(VENV)/.stamp-torch: $(VENV)/.stamp-build pyproject.toml
-	$(INSTALL) --no-build-isolation -e '.[torch]'
+	@$(INSTALL) --no-build-isolation -e '.[torch]'
+	@touch $@
+
+$(VENV)/.stamp-flower: $(VENV)/.stamp-build pyproject.toml
+	$(INSTALL) --no-build-isolation -e '.[flower]'
 	@touch $@
 
 $(VENV)/.stamp-lowest: $(VENV)/.stamp-venv constraints-lowest.txt pyproject.toml

@@ -97,10 +97,9 @@ def growth():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tables", nargs="*", default=["schemes"], choices=["schemes", "growth"])
+    parser.add_argument("table", nargs="?", default="schemes", choices=["schemes", "growth"])
     with threadpool_limits(1):
-        for name in parser.parse_args().tables:
-            {"schemes": schemes, "growth": growth}[name]()
+        {"schemes": schemes, "growth": growth}[parser.parse_args().table]()
 
 
 if __name__ == "__main__":

@@ -76,6 +76,15 @@ class NoPrior(Scheduled):
         return energy * (state.age + 1.0) ** self.age_exponent
 
 
+class FlatStart(Scheduled):
+    """Low frequencies are not expected to be larger."""
+
+    def _waiting(self, state):
+        layout = tuple(basis.Tensor(tensor.matrix) for tensor in basis.read(state.layout))
+        energy = scheduled.expected_energy(state.energy, layout)
+        return energy * (state.age + 1.0) ** self.age_exponent
+
+
 class Floor(Scheduled):
     """No energy is taken for less than 0.03 of the mean."""
 
@@ -134,6 +143,7 @@ PARTS = {
     "without schedule (random choice)": {"scheme": f"{OWN}RandomChoice"},
     "without record (oldest first)": {"scheme": f"{OWN}OldestFirst"},
     "without prior": {"scheme": f"{OWN}NoPrior"},
+    "without low frequencies first": {"scheme": f"{OWN}FlatStart"},
     "without basis": {"scheme": "scheduled", "uplink.basis": "identity"},
     "cosines for every matrix": {"scheme": "scheduled", "uplink.basis": "dct"},
     "age exponent 1": {"scheme": "scheduled", "uplink.age_exponent": 1.0},

@@ -1,8 +1,11 @@
 """Settings of the documentation."""
 
 import inspect
+from itertools import groupby
 
 import airfeel
+from airfeel.config.reference import keys
+from airfeel.config.schema import Config
 
 project = "airfeel"
 author = "The airfeel developers"
@@ -22,7 +25,7 @@ myst_dmath_double_inline = True
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
-autodoc_mock_imports = ["torch"]  # an extra that the documentation is built without
+autodoc_mock_imports = ["torch", "flwr"]  # extras that the documentation is built without
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
@@ -37,6 +40,38 @@ html_theme_options = {"source_edit_link": "", "top_of_page_buttons": []}
 def setup(app):
     """Show the operators' own parameters, which scipy's ``LinearOperator.__new__`` hides."""
     app.connect("autodoc-process-signature", _own_parameters)
+    app.connect("source-read", _fill_in_keys)
+
+
+def _fill_in_keys(app, page, source):
+    """Put a table of every key in the place that a page keeps for it."""
+    if "<!-- keys -->" in source[0]:
+        sections = [_section(table, list(found)) for table, found in groupby(keys(), lambda key: key.table)]
+        source[0] = source[0].replace("<!-- keys -->", "\n\n".join(sections))
+
+
+def _section(table, found):
+    """Return the keys of one table of the configuration as a list of definitions."""
+    about = inspect.getdoc(Config.model_fields[table].annotation) if table else "Before all tables."
+    lines = [f"## `[{table}]`" if table else "## At the top", "", about, ""]
+    for key in found:
+        head = f"`{key.name}`" + (f" = {_code(key.default)}" if key.default else ", unset")
+        readers = f" Read by {', '.join(map(_code, key.readers))}." if key.readers else ""
+        meaning = key.help[0].upper() + key.help[1:] if key.help[1:2].islower() else key.help
+        lines += [head, f": {meaning.replace('|', chr(92) + '|')}. Must be {_plain(key)}.{readers}", ""]
+    return "\n".join(lines)
+
+
+def _code(text):
+    return "; ".join(f"`{part}`" for part in text.split("; "))
+
+
+def _plain(key):
+    """Return the rule in the fewest words: the limits of what a computer can hold are told once."""
+    if key.rule == "a name":
+        return "one of " + ", ".join(map(_code, key.choices)) + ", or your own"
+    rule = key.rule.replace("'", "`").replace(" and <= 1000000000000000", "").replace(" and <= 1e+30", "")
+    return rule.replace(">= 1e-30", "> 0").replace("a finite number", "a number")
 
 
 def _own_parameters(app, what, name, item, options, signature, returns):

@@ -24,12 +24,13 @@ settings.load_profile("ci" if os.environ.get("CI") else "desk")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 _ABSENT = {
     "torch": None if importlib.util.find_spec("torch") else "needs PyTorch (make torch)",
+    "flower": None if importlib.util.find_spec("flwr") else "needs Flower (make flower)",
     "browser": None if CHROMIUM else "needs Chromium (apt install chromium)",
 }
 
 
 def pytest_collection_modifyitems(items):
-    """Skip what needs PyTorch or a browser where they are absent; pytest's summary gives the reason."""
+    """Skip what needs PyTorch, Flower or a browser where it is absent; pytest's summary gives the reason."""
     for item in items:
         for marker, reason in _ABSENT.items():
             if reason and item.get_closest_marker(marker):

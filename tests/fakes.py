@@ -19,11 +19,13 @@ from airfeel.simulation.records import Record
 COURSES = {
     "error_free": (0.905, 12),
     "tsa_ga_tuned": (0.902, 13),
+    "scheduled": (0.9, 13),
     "common_k": (0.898, 14),
     "tsa_ga": (0.885, 16),
     "tsa_ga_no_support": (0.86, 22),
     "tsa_ga_no_amplitude": (0.85, 24),
     "a_dsgd_mmse": (0.82, 30),
+    "turbo_cs": (0.8, 32),
     "a_dsgd": (0.78, 36),
 }
 
@@ -52,7 +54,7 @@ def rows(config):
 
 def status(scheme, round_):
     """Return how an iteration ended: at A-DSGD alone, every fifth at the limit and every tenth diverged."""
-    if scheme in ("error_free", "common_k"):
+    if scheme in ("error_free", "common_k", "scheduled"):
         return None
     ended = "diverged" if round_ % 10 == 0 else "iteration limit" if round_ % 5 == 0 else "converged"
     return ended if scheme == "a_dsgd" else "converged"

@@ -18,7 +18,7 @@ import pytest
 import airfeel
 
 ROOT = Path(__file__).resolve().parents[1]
-HEAVY = ("torch", "distributed", "dask", "altair", "vl_convert")
+HEAVY = ("torch", "distributed", "dask", "altair", "vl_convert", "flwr")
 SLOW = (
     "scipy",
     "pydantic",
@@ -90,7 +90,8 @@ NEED_TORCH = ("airfeel.learning.modules", "airfeel.learning.torch_task")
 def modules():
     for info in pkgutil.walk_packages(airfeel.__path__, "airfeel."):
         if info.name not in ("airfeel.__main__", *NEED_TORCH):
-            yield info.name
+            flower = pytest.mark.flower if info.name.startswith("airfeel.flower") else ()
+            yield pytest.param(info.name, marks=flower)
 
 
 @pytest.mark.parametrize("name", list(modules()))

@@ -18,6 +18,7 @@ from airfeel import __version__
 from airfeel.commands.completion import Shell, install
 from airfeel.commands.config import config
 from airfeel.commands.data import data
+from airfeel.commands.demo import demo
 from airfeel.commands.inspect import inspect
 from airfeel.commands.listing import listing
 from airfeel.commands.predict import predict
@@ -36,6 +37,7 @@ app = App(
     help="Over-the-air federated edge learning: train, predict, reproduce, report.",
     version=__version__,
 )
+app.command(demo, name="demo")
 app.command(run, name="run")
 app.command(config, name="config")
 app.command(data, name="data")

@@ -3,6 +3,7 @@
 Both are pseudo-random: devices and server build the same matrix from a shared seed.
 """
 
+import copy
 from functools import cached_property
 from typing import Any
 
@@ -88,6 +89,29 @@ class PartialDCT(LinearOperator):
         # Every block gets one row; the others are shared by rounding the cumulated share.
         shared = (self.rows - self.blocks) * held // self.size
         return 1 + np.diff(shared, prepend=0)
+
+    def covered_by(self, kept: NDArray[np.bool_]) -> bool:
+        """Whether every block has a row among those that are kept."""
+        edges = np.cumsum(self.block_rows) - self.block_rows
+        return bool(np.add.reduceat(kept.astype(np.intp), edges).all())
+
+    def only(self, kept: NDArray[np.bool_]) -> "PartialDCT":
+        """Return the operator with some of its rows, at least one of every block.
+
+        >>> whole = PartialDCT(size=100, rows=4, seed=1)
+        >>> part = whole.only(np.array([True, False, True, True]))
+        >>> part.shape, bool(np.allclose(part @ np.ones(100), (whole @ np.ones(100))[[0, 2, 3]]))
+        ((3, 100), True)
+        """
+        if kept.shape != (self.rows,) or not self.covered_by(kept):
+            raise _checks.reject("kept", kept, f"must be {self.rows} truth values, one of every block true")
+        part = copy.copy(self)
+        part.__dict__.pop("extended", None)
+        edges = np.cumsum(self.block_rows) - self.block_rows
+        part.block_rows = np.add.reduceat(kept.astype(np.intp), edges)
+        part.index, part.rows = self.index[kept], int(kept.sum())
+        LinearOperator.__init__(part, dtype=np.float64, shape=(part.rows, part.size))  # type: ignore[call-arg]
+        return part
 
     @cached_property
     def index(self) -> NDArray[np.intp]:

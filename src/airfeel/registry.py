@@ -173,6 +173,17 @@ class Registry:
             return Part(name, target, _summary(target), own=True)
         raise _checks.reject(self.seam, name, self._rule(name))
 
+    def registered(self, name: str) -> Part:
+        """Return a part that this process has registered, without importing what the name says.
+
+        For names that come from elsewhere, such as a message.
+        """
+        self._discover()
+        if name not in self._parts:
+            rule = f"is not registered here; known are {', '.join(map(repr, self._parts))}"
+            raise _checks.reject(self.seam, name, rule)
+        return self._parts[name]
+
     def name_of(self, target: Any) -> str:
         """Return how a configuration names a class or function: as registered, else by where it is."""
         self._discover()
@@ -247,7 +258,8 @@ def _summary(target: Any) -> str:
 def _options(target: Any) -> Iterator[Option]:
     hints = get_type_hints(_annotated(target), include_extras=True)
     if dataclasses.is_dataclass(target):
-        for field in dataclasses.fields(target):
+        # Keyword-only ones come last, as in a call.
+        for field in sorted(dataclasses.fields(target), key=lambda field: field.kw_only is True):
             if field.init:
                 default = field.default
                 if field.default_factory is not dataclasses.MISSING:

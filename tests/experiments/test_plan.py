@@ -21,7 +21,7 @@ from airfeel.registry import SCHEMES
 from airfeel.schemes.base import Setting
 from airfeel.units import count
 
-OF_THEIR_OWN_SIZE = ("rates", "models", "cifar", *RIVALS, "rivals-cifar")
+OF_THEIR_OWN_SIZE = ("rates", "cell", "models", "cifar", *RIVALS, "rivals-cifar")
 TRAINING = [name for name in SHIPPED if shipped(name).kind == "training" and name not in OF_THEIR_OWN_SIZE]
 
 

@@ -17,7 +17,7 @@ def reproduce(out, *words):
 
 
 LARGE = ("rates", "models", "cifar", *RIVALS, "rivals-cifar")  # many runs, PyTorch, and data of 170 MB
-SMALL = tuple(name for name in SHIPPED if name not in LARGE)
+SMALL = tuple(name for name in SHIPPED if name not in (*LARGE, "demo"))  # which has a test of its own
 
 
 @pytest.mark.parametrize(("names", "rounds"), [(SMALL, 2), pytest.param(LARGE, 1, marks=pytest.mark.slow)])

@@ -64,7 +64,7 @@ def test_final_accuracy_by_value_in_a_plot_for_every_other_setting(tmp_path):
 
 def test_the_image_has_a_plot_each_and_the_values_below(tmp_path):
     drawing, _ = drawn(tmp_path)
-    _, svg = drawing.save(tmp_path / "swept")
+    _, svg, _ = drawing.save(tmp_path / "swept")
     texts = [text for text in ElementTree.parse(svg).getroot().itertext() if text.strip()]
     assert {"IID", "χ = 2", "common_k", "devices.learning_rate"} <= set(texts)
     for rate in RATES:

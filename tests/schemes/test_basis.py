@@ -22,13 +22,40 @@ def axes(name, shapes=SHAPES):
 def test_the_basis_follows_the_role_of_a_tensor():
     taps = (2, 3)
     assert axes("identity") == [(), (), (), (), (), ()]
-    assert axes("dct") == [taps, (), taps, (), (0, 1), ()]
+    assert axes("dct") == [taps, (), taps, (), (1, 2), ()]
     assert axes("auto") == [taps, (), taps, (), (), ()]
-    mlp = {"first": (100, 784), "bias": (100,), "second": (10, 100)}
-    assert axes("auto", mlp) == [(1,), (), ()]
-    assert axes("auto", {"weights": (784, 10), "bias": (10,)}) == [(0, 1), ()]
     assert axes("auto", {"theta": (7850,)}) == [()]
     assert axes("dct", {"conv1d": (8, 4, 5)}) == [(2,)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "word", "matrix"),
+    [
+        ((100, 784), "100x28cx28c", (100, 784)),
+        ((784, 10), "28cx28cx10", (784, 10)),
+        ((20, 3072), "20x3x32cx32c", (20, 3072)),
+        ((12, 2), "3x2cx2cx2", (12, 2)),
+        ((5, 40), "5x40c", (5, 40)),
+        ((40, 5), "40cx5", (40, 5)),
+        ((40, 40), "40x40c", (40, 40)),
+        ((16, 8, 3, 3), "16x8x3cx3c", (16, 72)),
+        ((8, 4, 3, 1), "8x4x3cx1", (8, 12)),
+    ],
+)
+def test_inputs_are_an_image_where_they_can_be_one(shape, word, matrix):
+    layout = basis.choose({"w": shape, "bias": (3,), "later": (7, 49)}, "auto")
+    assert basis.write(layout) == f"{word} 3 7x49"
+    assert [tensor.matrix for tensor in layout] == [matrix, (1, 3), (7, 49)]
+
+
+def test_energy_is_expected_to_fall_with_the_frequency():
+    """Of images and kernels; a row of inputs may be anything, and the rest has no frequencies."""
+    found = basis.profile(basis.choose({"w": (5, 16), "later": (3, 4)}, "auto"))
+    assert (basis.profile(basis.choose({"w": (5, 18)}, "auto")) == 1).all()
+    image, later = found[:80].reshape(5, 4, 4), found[80:]
+    u, v = np.mgrid[1:5, 1:5]
+    np.testing.assert_allclose(image / image[0, 0, 0], np.broadcast_to((u * v) ** -2.0, (5, 4, 4)))
+    assert image.mean() == pytest.approx(1) and (later == 1).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -45,18 +72,33 @@ def test_transforms_keep_lengths_and_undo_each_other(name, dtype):
     np.testing.assert_array_equal(rows, kept)
 
 
-@pytest.mark.parametrize("shape", [(7, 5), (40, 5), (5, 40), (40, 40)])
-def test_the_matrix_transform_is_the_one_of_the_definition(shape):
-    """sqrt(2/n) cos(pi (2 j + 1) k / (2 n)) along each axis, and sqrt(1/n) for k = 0."""
+def cosines(n):
+    """sqrt(2/n) cos(pi (2 j + 1) k / (2 n)), and sqrt(1/n) for k = 0."""
+    k, j = np.mgrid[:n, :n]
+    return np.sqrt(np.where(k == 0, 1, 2) / n) * np.cos(np.pi * (2 * j + 1) * k / (2 * n))
 
-    def cosines(n):
-        k, j = np.mgrid[:n, :n]
-        return np.sqrt(np.where(k == 0, 1, 2) / n) * np.cos(np.pi * (2 * j + 1) * k / (2 * n))
 
+@pytest.mark.parametrize("shape", [(7, 5), (5, 7), (90, 5), (5, 90), (90, 90)])
+def test_the_transform_of_inputs_in_a_row_is_the_one_of_the_definition(shape):
     matrix = np.random.default_rng(2).standard_normal(shape)
-    found = basis.forward(basis.choose({"w": shape}, "auto"), matrix.reshape(1, -1))
-    expected = cosines(shape[0]) @ matrix @ cosines(shape[1]).T
-    np.testing.assert_allclose(found.reshape(shape), expected, atol=1e-12)
+    found = basis.forward(basis.choose({"w": shape}, "auto"), matrix.reshape(1, -1)).reshape(shape)
+    last = shape[1] >= shape[0]
+    expected = matrix @ cosines(shape[1]).T if last else cosines(shape[0]) @ matrix
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("width", [3, 6, 28, 70])
+@pytest.mark.parametrize("colours", [1, 3])
+@pytest.mark.parametrize("inputs_last", [True, False])
+def test_the_transform_of_images_is_the_one_of_the_definition(width, colours, inputs_last):
+    c, images = cosines(width), np.random.default_rng(2).standard_normal((2, colours, width, width))
+    expected = (c @ images @ c.T).reshape(2, -1)
+    shape = (2, colours * width**2)
+    images = images.reshape(shape)
+    if not inputs_last:
+        images, expected, shape = images.T, expected.T, shape[::-1]
+    found = basis.forward(basis.choose({"w": shape}, "auto"), images.reshape(1, -1)).reshape(shape)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", basis.BASES)

@@ -100,7 +100,7 @@ def _layout():
 
 
 def test_ties_are_broken_by_the_seed_and_the_round():
-    scheme = Scheduled()
+    scheme = Scheduled(basis="identity")
     state = scheme.init(SHAPES, setting())
     first = [scheme.plan(state, seed, t)["chosen"].tobytes() for seed, t in ((1, 1), (1, 1), (1, 2), (2, 1))]
     assert first[0] == first[1]
@@ -130,6 +130,13 @@ def test_the_prior_is_row_mean_times_column_mean():
     # Exact but for the pseudo-counts, one in 6 to 20 of each mean.
     np.testing.assert_allclose(found[[7, 50, 101]], energy[[7, 50, 101]], rtol=0.25)
     assert (found > 0).all()
+
+
+def test_low_frequencies_of_an_image_come_first():
+    scheme = Scheduled()
+    state = scheme.init({"weights": (4, 64)}, setting(symbols=12))
+    unit, u, v = np.unravel_index(scheme.plan(state, 1, 1)["chosen"], (4, 8, 8))
+    assert set(zip(unit, u, v, strict=True)) == {(i, *w) for i in range(4) for w in ((0, 0), (0, 1), (1, 0))}
 
 
 @pytest.mark.parametrize("heard", [np.zeros(SIZE), np.full(SIZE, -1.0)])

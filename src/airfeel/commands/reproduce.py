@@ -2,7 +2,7 @@
 
 import logging
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -68,7 +68,7 @@ def reproduce(
     force
         Compute finished runs again.
     """
-    _at_least_one(rounds=rounds, seeds=seeds, workers=workers)
+    check_counts(rounds=rounds, seeds=seeds, workers=workers)
     if quick:
         rounds, seeds = rounds or QUICK_ROUNDS, seeds or QUICK_SEEDS
     experiments = [experiment.shortened(rounds, seeds) for experiment in select(names)]
@@ -104,14 +104,28 @@ def sweep(
     force
         Compute finished runs again.
     """
-    _at_least_one(workers=workers)
+    check_counts(workers=workers)
     _compute([read_experiment(file)], out, engine, workers, force)
 
 
 def _compute(
     experiments: Sequence[Experiment], out: Path, engine: str | None, workers: int | None, force: bool
 ) -> None:
-    """Carry out the experiments, write the table over all runs and say what came of it."""
+    """Carry out the experiments and say what came of them."""
+    compute(experiments, out, engine, workers, force, told=_tell)
+    _log.info(f"as a page: {shlex.join(['airfeel', 'report', str(out)])}")
+    print(out / "results.csv")
+
+
+def compute(
+    experiments: Sequence[Experiment],
+    out: Path,
+    engine: str | None = None,
+    workers: int | None = None,
+    force: bool = False,
+    told: Callable[[ResultsFolder, Sequence[Begun]], None] = lambda results, begun: None,
+) -> tuple[ResultsFolder, Sequence[Begun]]:
+    """Carry out the experiments and write the table over all runs; ``told`` hears what there is."""
     # Every mistake in a configuration is found here, before anything is computed.
     planned = [experiment.runs() for experiment in experiments]
     check_engine(engine)
@@ -123,16 +137,15 @@ def _compute(
     _log.info(f"{', '.join(experiment.name for experiment in experiments)}: {len(runs)} runs in {out}")
     tally = carry_out(runs, out, engine=engine, workers=workers, force=force, overview=overview.choose())
     results = ResultsFolder(out)
-    table = write_results(results)
+    write_results(results)
     if tally.stopped:
         raise KeyboardInterrupt("stopped; what was computed is kept, and the same command goes on from there")
-    _tell(results, begun)
+    told(results, begun)
     if tally.failures:
         lines = [f"{label}: {error}" for label, error in tally.failures.items()]
         raise FailedRuns("\n".join([f"{len(lines)} of {len(runs)} runs failed", *lines]))
     _log.info(f"{tally.computed} runs computed, {tally.skipped} were finished before")
-    _log.info(f"as a page: {shlex.join(['airfeel', 'report', str(out)])}")
-    print(table)
+    return results, begun
 
 
 def _tell(results: ResultsFolder, begun: Sequence[Begun]) -> None:
@@ -144,7 +157,8 @@ def _tell(results: ResultsFolder, begun: Sequence[Begun]) -> None:
             _log.info(f"\n{one.experiment.title}\n{text_table(rows)}\n")
 
 
-def _at_least_one(**counts: int | None) -> None:
+def check_counts(**counts: int | None) -> None:
+    """Refuse a number of anything that is below one."""
     for name, count in counts.items():
         if count is not None and count < 1:
             raise ValueError(f"--{name} {count}: must be a whole number >= 1")

@@ -58,7 +58,7 @@ class Config(Section):
     dataset: Annotated[str, Field(min_length=1)] = "mnist"
     """airfeel list names them all; or a folder, an npz file, or package.module:load"""
     rounds: Count = 300
-    """T"""
+    """T, rounds of training"""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """decides data, noise, rows and everything else that is random"""
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)] | None = None

@@ -33,15 +33,15 @@ class DeviceKeys(Section):
     """The M devices and their local training (3)(4)."""
 
     count: Count = 25
-    """M"""
+    """M, how many devices there are"""
     samples: Counts = 1000
     """K_m, or a list with one number per device"""
     local_steps: Count = 1
-    """E"""
+    """E, steps of local training in a round"""
     local_epochs: Count | None = None
     """go through all samples so often instead of local_steps"""
     learning_rate: Positive = 0.01
-    """eta"""
+    """eta, the rate of local steps"""
     spread: Annotated[float, Field(ge=0, le=50)] = 0.0
     """standard deviation of log K_m around samples; 0: all alike"""
     batch_size: Count | None = None
@@ -93,8 +93,8 @@ class UplinkKeys(Section):
     """s/N, channel uses per parameter"""
     power: Positive | None = 500.0
     """P, energy per device and round"""
-    policy: Literal["equal", "long_term"] = "equal"
-    """equal, or long_term: spend what earlier rounds saved"""
+    policy: Literal["equal", "long_term", "selection", "mse"] = "equal"
+    """equal; long_term: spend what was saved; selection, mse: weak devices send nothing, or less"""
 
 
 class ChannelKeys(Section):

@@ -84,11 +84,13 @@ def ensure_files(dataset: DatasetFiles, folder: Path) -> Path:
 def _try_sources(dataset: DatasetFiles, folder: Path) -> list[str]:
     """Ask one source after the other until nothing is missing; return why the others failed."""
     reasons: list[str] = []
+    size = sum(file.size for file in _missing(dataset, folder))
+    _log.info("%s: fetching, %.0f MB, kept in %s", dataset.name, size / 1e6, folder)
     for label, deliver in sources_of(dataset):
         missing = {file.name: file for file in _missing(dataset, folder)}
         if not missing:
             break
-        _log.info("%s: fetching from %s", dataset.name, label)
+        _log.debug("%s: asking %s", dataset.name, label)
         try:
             with _workplace(folder) as work, contextlib.closing(deliver(list(missing), work)) as deliveries:
                 for name, stream in deliveries:
@@ -97,7 +99,7 @@ def _try_sources(dataset: DatasetFiles, folder: Path) -> list[str]:
                 reasons.append(f"{label}: has no {', '.join(missing)}")
         except _SOURCE_TROUBLE as error:
             reasons.append(f"{label}: {getattr(error, 'reason', '') or error or type(error).__name__}")
-            _log.info("%s: not from %s", dataset.name, reasons[-1])
+            _log.debug("%s: not from %s", dataset.name, reasons[-1])
     return reasons
 
 

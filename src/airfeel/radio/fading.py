@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.radio.link import Link
+from airfeel.radio.offsets import Offsets
+from airfeel.radio.scattering import Complex, complex_normal, with_line_of_sight
 from airfeel.ranges import NonNegative, Positive
 from airfeel.registry import CHANNELS, option
-from airfeel.streams import stream
 
 
 @CHANNELS.register("fading", place=10)
 @dataclass(frozen=True, slots=True)
-class FadingMAC:
+class FadingMAC(Offsets):
     """Complex gains per device and round, truncated inversion at the devices.
 
     The gain h has unit mean power and is drawn anew for each device and round. A device knows ``h^ = h + e``
@@ -33,15 +33,14 @@ class FadingMAC:
         Power of the line of sight over the scattered power; 0 is Rayleigh fading.
     csi_error
         Mean power of the error e in what a device knows of its gain.
-    phase_error
-        Standard deviation of the residual phase phi, in radians.
+    phase_error, timing_error, carrier_error, subcarriers
+        See :class:`~airfeel.radio.offsets.Offsets`; here every symbol is an element of its own.
     """
 
     noise_var: NonNegative = option(1.0, "sigma_e^2")
     threshold: Positive = option(0.3, "h_min, weaker devices stay silent")
     rician: NonNegative = option(0.0, "line of sight over scattered power; 0: Rayleigh")
     csi_error: NonNegative = option(0.0, "variance of what devices misjudge of their gain")
-    phase_error: NonNegative = option(0.0, "standard deviation of the residual phase")
 
     revision: ClassVar[int] = 2  # silent devices no longer lengthen the step
 
@@ -51,27 +50,20 @@ class FadingMAC:
         _checks.real("threshold", self.threshold, above=0)
         _checks.real("rician", self.rician, at_least=0)
         _checks.real("csi_error", self.csi_error, at_least=0)
-        _checks.real("phase_error", self.phase_error, at_least=0)
+        self.check_offsets()
 
-    def gains(self, num_devices: int, seed: int, round: int) -> NDArray[np.complex128]:
+    def gains(self, num_devices: int, seed: int, round: int) -> Complex:
         """Return the true complex gains h_m of a round."""
-        scattered = _complex_normal(num_devices, seed, "fading", round)
-        return (math.sqrt(self.rician) + scattered) / math.sqrt(1 + self.rician)
+        return with_line_of_sight(complex_normal((num_devices,), seed, "fading", round), self.rician)
 
     def link(self, num_devices: int, symbols: int, seed: int, round: int) -> Link:
         """Draw the gains, what the devices know of them, and what is left after their inversion."""
         gain = self.gains(num_devices, seed, round)
-        known = gain + math.sqrt(self.csi_error) * _complex_normal(num_devices, seed, "csi", round)
-        phase = self.phase_error * stream(seed, "phase", round).standard_normal(num_devices)
+        known = gain + math.sqrt(self.csi_error) * complex_normal((num_devices,), seed, "csi", round)
+        turned = self.rotation(num_devices, symbols, seed, round)
         strength = np.abs(known)
         active = strength >= self.threshold
         # A silent device has no cost and no arriving signal; 1 keeps the division defined.
         safe = np.where(active, known, 1)
-        arriving = np.where(active, (np.exp(1j * phase) * gain / safe).real, 0.0)
+        arriving = np.where(active, (turned.T * gain / safe).real, 0.0).T
         return Link(active, np.where(active, 1 / np.abs(safe) ** 2, 0.0), arriving, self.noise_var)
-
-
-def _complex_normal(count: int, seed: int, purpose: str, round: int) -> NDArray[np.complex128]:
-    """Return circular complex Gaussians of unit power; the first devices' do not depend on ``count``."""
-    pairs = stream(seed, purpose, round).standard_normal((count, 2))
-    return pairs.view(np.complex128)[:, 0] / math.sqrt(2)

@@ -5,7 +5,6 @@ send, at what cost, how strongly each signal arrives, and how much noise the ser
 the cost and decides the signals; :func:`superpose` adds them up.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,23 +14,27 @@ from numpy.typing import NDArray
 from airfeel.streams import stream
 
 Array = NDArray[np.floating[Any]]
+Gain = NDArray[np.inexact[Any]]
 Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Link:
-    """One round's state of the channel, one entry for each device.
+    """One round's state of the channel: one entry for each device (M,), or for each device and symbol (M, s).
 
-    ``active``: the device can send. ``cost``: energy it must spend for each unit of signal energy, which is
-    ``1/|h^|^2`` when it inverts the gain h^ it knows. ``gain``: the real factor at which the inverted signal
-    arrives, 1 when the device knew its gain exactly. ``noise_var``: sigma_e^2, the variance of the noise in
-    each (real) channel use of this round.
+    ``active``: the device can send (this symbol). ``cost``: energy it must spend for each unit of signal
+    energy, which is ``1/|h^|^2`` when it inverts the gain h^ it knows. ``gain``: the factor at which the
+    inverted signal arrives, 1 when the device knew its gain exactly. ``noise_var``: sigma_e^2, the variance
+    of the noise in each (real) symbol of this round; a number, or one for each symbol (s,).
+
+    A complex ``gain`` says that symbols 2e and 2e + 1 are in-phase and quadrature part of one complex channel
+    use e, which arrives turned: (I + jQ) gain.
     """
 
     active: Mask
     cost: Array
-    gain: Array
-    noise_var: float
+    gain: Gain
+    noise_var: float | Array
 
 
 class Channel(Protocol):
@@ -49,16 +52,48 @@ class Channel(Protocol):
 def superpose(link: Link, signals: Array, seed: int, round: int) -> Array:
     """Return what the server hears, sum_m gain_m signal_m + N(0, noise_var I), in double precision.
 
-    ``signals`` (M, s) are what the devices wanted to arrive, that is before they divide by their gain; the
-    rows of silent devices are zero.
+    ``signals`` (M, s) are what the devices wanted to arrive, that is before they divide by their gain; where
+    a device is silent they are zero.
     """
     noise = stream(seed, "noise", round).standard_normal(signals.shape[1])
-    return weighted_sum(link.gain, signals) + math.sqrt(link.noise_var) * noise
+    return arriving(link.gain, signals) + np.sqrt(link.noise_var) * noise
 
 
-def weighted_sum(weights: Array, rows: Array) -> Array:
-    """Return sum_m weights_m rows_m in double precision.
+def arriving(gain: Gain, signals: Array) -> Array:
+    """Return sum_m gain_m signal_m, where a complex gain turns each pair of symbols, I + jQ."""
+    if not np.iscomplexobj(gain):
+        return weighted_sum(gain.real, signals)
+    # (I + jQ) gain = (I Re - Q Im) + j (Q Re + I Im). The partner of a last symbol without one is zero.
+    partner = np.zeros_like(signals)
+    even = signals[:, 0::2]
+    partner[:, 0 : 2 * (signals.shape[1] // 2) : 2] = -signals[:, 1::2]
+    partner[:, 1::2] = even[:, : signals.shape[1] // 2]
+    return weighted_sum(gain.real, signals) + weighted_sum(gain.imag, partner)
+
+
+def weighted_sum(weights: Array, rows: Array | Mask) -> Array:
+    """Return sum_m weights_m rows_m in double precision; weights are (M,), or (M, n) like the rows.
 
     Not a matrix product: BLAS may order the sum by the number of its threads.
     """
-    return np.asarray(np.einsum("m,mn->n", weights, rows, dtype=np.float64))
+    shares = "m" if weights.ndim == 1 else "mn"
+    return np.asarray(np.einsum(f"{shares},mn->n", weights, rows, dtype=np.float64))
+
+
+def anything(active: Mask) -> Mask:
+    """Return who can send at all, (M,), from who can send which symbol."""
+    return active if active.ndim == 1 else np.asarray(active.any(axis=1))
+
+
+def per_symbol(elements: NDArray[Any], symbols: int) -> NDArray[Any]:
+    """Give both symbols of an element its value: (M, ceil(s/2)) to (M, s); one value per device stays one.
+
+    >>> per_symbol(np.array([[1, 2]]), 3)
+    array([[1, 1, 2]])
+    """
+    return elements if elements.ndim == 1 else np.repeat(elements, 2, axis=1)[:, :symbols]
+
+
+def elements_of(symbols: int) -> int:
+    """Return how many complex channel uses so many real symbols take: two in each."""
+    return -(-symbols // 2)

@@ -1,7 +1,8 @@
 """Power control and energy (7)(12).
 
 Signals are scaled by one alpha for all devices, otherwise their sum in the air is not the weighted mean;
-policies differ only in how they choose it.
+policies differ in how they choose it, and some leave weak devices out or let them send less
+(:mod:`airfeel.radio.choosing`).
 """
 
 from dataclasses import dataclass
@@ -57,8 +58,42 @@ class EnergyExceeded(RuntimeError):
     """A device would exceed its average power P: a power policy (or a channel's cost) is wrong."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Offer:
+    """What the devices could send in a round.
+
+    Parameters
+    ----------
+    demand
+        Energy that each device's signal takes at alpha = 1, (M,); 0 where there is nothing to send.
+    weights
+        w_m / W, (M,).
+    norm
+        ||signal_m||, (M,).
+    noise
+        Energy of the noise in the weighted mean at alpha = 1, over all symbols; it falls as 1 / alpha.
+    """
+
+    demand: Array
+    weights: Array
+    norm: Array
+    noise: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grant:
+    """What power control decides: alpha, and c_m in [0, 1], at what share of its strength a device sends."""
+
+    alpha: float
+    share: Array
+
+
 class PowerPolicy(Protocol):
-    """How alpha (12) is chosen from what the devices' signals demand and what they have spent."""
+    """How alpha (12) is chosen from what the devices' signals demand and what they have spent.
+
+    An optional ``choose(offer, ledger)`` returns a :class:`Grant` (or None when nobody has anything to send)
+    where a policy may leave devices out, or let them send less than the others.
+    """
 
     @property
     def power(self) -> float:

@@ -94,7 +94,8 @@ class AMP:
         require_size(state.size, reception)
         require_unit_columns(reception.operator)
         if np.ndim(reception.noise_var):
-            raise ValueError("noise_var is one number per measurement: AMP wants the same for all, a number")
+            rule = "AMP wants the same for all, a number; TSAGA and TurboCS take either"
+            raise ValueError(f"noise_var is one number per measurement: {rule}")
         loudness = scale.level(reception.observation)
         unit = scale.power_of_two(loudness) if loudness > 0 else 1.0
         heard = scale.apply(reception, unit, np.float64)

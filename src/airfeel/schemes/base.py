@@ -48,7 +48,10 @@ class Sent:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Heard:
-    """The weighted mean of the signals plus noise, whose variance is one number or one per symbol."""
+    """The weighted mean of the signals plus noise, whose variance is one number or one per symbol.
+
+    Where nobody sent a symbol, the observation is zero and the variance infinite.
+    """
 
     observation: Array
     noise_var: float | Array
@@ -91,8 +94,9 @@ class Scheme(Protocol[State]):
     ``exact = True`` for one that recovers what left the devices where there is no noise, and ``revision``,
     raised whenever unchanged options give other results.
 
-    An optional ``remember(plan, accumulated, sent, delivered)`` returns the error memories of some devices
-    where a scheme knows better than :func:`airfeel.schemes.round.remember`. An optional
+    An optional ``remember(plan, accumulated, sent, delivered)`` says that symbols are coordinates: it returns
+    the error memories of some devices where ``delivered`` in [0, 1] differs from symbol to symbol, (rows, s).
+    Without it symbols are mixtures, and who sent any has delivered everything. An optional
     ``takes(size, symbols)`` returns about how many bytes its server half needs, for the estimate of a run.
 
     An optional ``spends(plan)`` returns a :class:`Spending`: signals do not superpose, but reach the server

@@ -1,13 +1,14 @@
 """Orthonormal bases in which an update has few large coefficients, tensor by tensor.
 
 Neighbouring pixels have similar weights, and so have neighbouring taps of a kernel: a cosine transform
-gathers their energy in few coefficients. Where the entries of a tensor have no order, it would only mix them.
+gathers their energy in few coefficients, those of low frequency. Where the entries of a tensor have no order,
+it would only mix them.
 """
 
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from math import prod
+from math import isqrt, prod
 
 import numpy as np
 from scipy import fft
@@ -16,7 +17,8 @@ from airfeel import _checks
 from airfeel.schemes.base import Array, Shapes
 
 BASES = ("auto", "dct", "identity")
-SHORT = 32  # coefficients up to which a product with a matrix is faster than a fast transform
+JOINED = 32  # coefficients of axes at the end that are transformed together, by one matrix
+SHORT = 64  # length of an axis up to which a product with a matrix is faster than a fast transform
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,13 @@ class Tensor:
         """The number of its coefficients."""
         return prod(self.shape)
 
+    @property
+    def matrix(self) -> tuple[int, int]:
+        """Its rows and columns, read as a matrix: what is transformed stays together."""
+        first = bool(self.axes) and self.axes[-1] < len(self.shape) - 1 and self.shape[-1] > 1
+        rows = prod(self.shape[:-1] if first else self.shape[:1]) if len(self.shape) > 1 else 1
+        return rows, self.size // rows
+
 
 Layout = tuple[Tensor, ...]
 
@@ -44,25 +53,35 @@ def choose(shapes: Shapes, basis: str) -> Layout:
     """
     _checks.choice("basis", basis, BASES)
     tensors, sees_samples = [], True
-    for shape in shapes.values():
+    for shape in map(tuple, shapes.values()):
         kernel, matrix = len(shape) > 2, len(shape) == 2
         wanted = basis == "dct" or (basis == "auto" and (kernel or sees_samples))
-        tensors.append(Tensor(tuple(shape), _ordered(shape) if wanted and (kernel or matrix) else ()))
+        tensors.append(_ordered(shape) if wanted and (kernel or matrix) else Tensor(shape))
         sees_samples &= not (kernel or matrix)
     return tuple(tensors)
 
 
-def _ordered(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the axes to transform: the taps of a kernel; of a matrix its longer side, and a short one.
+def _ordered(shape: tuple[int, ...]) -> Tensor:
+    """Return a tensor in which the taps of a kernel are transformed, or the inputs of a matrix.
 
-    The longer side of a layer that sees the samples is that of its inputs. A short one, such as ten classes,
-    has no order either, but what all its entries have in common is worth a coefficient of its own.
+    These are its longer side. As many as a square image has, of one or three colours, are taken for one.
     """
-    longest = max(shape)
-    axes = range(2, len(shape)) if len(shape) > 2 else range(2)
-    return tuple(
-        i for i in axes if shape[i] > 1 and (len(shape) > 2 or shape[i] in (longest, *range(SHORT + 1)))
-    )
+    if len(shape) > 2:
+        return Tensor(shape, tuple(i for i in range(2, len(shape)) if shape[i] > 1))
+    inputs_last = shape[1] >= shape[0]
+    image, ordered = _image(max(shape))
+    before = (shape[0],) if inputs_last else ()
+    after = () if inputs_last else (shape[1],)
+    return Tensor((*before, *image, *after), tuple(len(before) + axis for axis in ordered))
+
+
+def _image(inputs: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the sides of an image with so many numbers, and which of them have an order."""
+    for colours, ordered in (((), (0, 1)), ((3,), (1, 2))):
+        width = isqrt(inputs // prod(colours))
+        if width > 1 and prod(colours) * width * width == inputs:
+            return (*colours, width, width), ordered
+    return (inputs,), (0,) if inputs > 1 else ()
 
 
 def forward(layout: Layout, rows: Array) -> Array:
@@ -102,6 +121,26 @@ def stretches(layout: Layout) -> list[slice]:
     return [slice(int(start), int(end)) for start, end in pairwise(ends)]
 
 
+@lru_cache(maxsize=2)
+def profile(layout: Layout) -> Array:
+    """Return what is expected of the energies before anything was heard, with a mean of 1 in every tensor.
+
+    Images and kernels are smooth: along both axes energy falls as the square of the frequency. Inputs in a
+    row may be anything, and get no such expectation.
+    """
+    found = np.concatenate([_profile(tensor).reshape(-1) for tensor in layout])
+    found.flags.writeable = False  # everybody gets the same array
+    return found
+
+
+def _profile(tensor: Tensor) -> Array:
+    found = np.ones(tensor.shape)
+    for axis in tensor.axes if len(tensor.axes) > 1 else ():
+        falling = (1.0 + np.arange(tensor.shape[axis])) ** -2
+        found *= np.expand_dims(falling, [i for i in range(found.ndim) if i != axis])
+    return np.asarray(found / found.mean())
+
+
 def _transform(layout: Layout, rows: Array, inverse: bool) -> Array:
     for tensor, part in zip(layout, stretches(layout), strict=True):
         if tensor.axes:
@@ -110,24 +149,32 @@ def _transform(layout: Layout, rows: Array, inverse: bool) -> Array:
 
 
 def _cosines(stack: Array, axes: tuple[int, ...], inverse: bool) -> None:
-    """Transform some axes of a view, which takes the result.
-
-    Short axes at the end are transformed by a product with their matrix, others by a fast transform. Every
-    row has products of its own, so that its bytes do not depend on how many rows there are.
-    """
-    sides = stack.shape[1:]
-    first = len(sides)  # of the axes at the end that are short, all together
-    while first - 1 in axes and prod(sides[first - 1 :]) <= SHORT:
-        first -= 1
-    if first < len(sides):
-        matrix = _matrix(sides[first:], stack.dtype.str)
-        flat = stack.reshape(len(stack), -1, len(matrix))
-        flat[...] = flat @ (matrix if inverse else matrix.T)
-    if rest := [axis + 1 for axis in axes if axis < first]:
-        transform = fft.idctn if inverse else fft.dctn
-        done = transform(stack, axes=rest, norm="ortho", overwrite_x=True)
+    """Transform some axes of a view, which takes the result: long ones by a fast transform."""
+    for axis in (axis for axis in axes if stack.shape[axis + 1] > SHORT):
+        transform = fft.idct if inverse else fft.dct
+        done = transform(stack, axis=axis + 1, norm="ortho", overwrite_x=True)
         if not np.may_share_memory(done, stack):  # SciPy may write into what it was given, but need not
             stack[...] = done
+    short = tuple(axis for axis in axes if stack.shape[axis + 1] <= SHORT)
+    if short:
+        for row in stack:  # one by one: a row's bytes do not depend on the others, and it fits into the cache
+            row[...] = _products(row, short, inverse)
+
+
+def _products(row: Array, axes: tuple[int, ...], inverse: bool) -> Array:
+    """Transform short axes by products with matrices, those at the end together."""
+    sides = row.shape
+    first = len(sides)  # of the axes that are transformed together
+    while first - 1 in axes and prod(sides[first - 1 :]) <= JOINED:
+        first -= 1
+    if first < len(sides):
+        matrix = _matrix(sides[first:], row.dtype.str)
+        row = row.reshape(-1, len(matrix)) @ (matrix if inverse else matrix.T)
+    for axis in (axis for axis in axes if axis < first):
+        matrix = _matrix((sides[axis],), row.dtype.str)
+        block = row.reshape(prod(sides[:axis]), sides[axis], -1)
+        row = (matrix.T if inverse else matrix) @ block
+    return row.reshape(sides)
 
 
 @lru_cache(maxsize=32)

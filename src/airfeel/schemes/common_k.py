@@ -60,11 +60,25 @@ class CommonK:
         remainder[:, chosen] = 0
         return Sent(accumulated[:, chosen], remainder)
 
+    def remember(self, plan: Plan, accumulated: Array, sent: Sent, delivered: Array) -> Array:
+        """Keep the coordinates that were not delivered."""
+        chosen = coordinates(accumulated.shape[1], plan["symbols"], plan["seed"], plan["turn"])
+        return undelivered(accumulated, sent, delivered, chosen)
+
     def decode(self, state: CommonKState, plan: Plan, heard: Heard) -> tuple[Estimate, CommonKState]:
         """Put what was heard where it belongs."""
         mean = np.zeros(state.size)
         mean[coordinates(state.size, plan["symbols"], plan["seed"], plan["turn"])] = heard.observation
         return Estimate(mean), state
+
+
+def undelivered(accumulated: Array, sent: Sent, delivered: Array, chosen: NDArray[np.intp]) -> Array:
+    """Return the memories where symbols are coordinates: what was not delivered of these, and the rest."""
+    memory = sent.remainder.copy()
+    left = memory[:, chosen]
+    missed = (1 - delivered).astype(accumulated.dtype) * (accumulated[:, chosen] - left)
+    memory[:, chosen] = np.where(delivered == 0, accumulated[:, chosen], left + missed)
+    return memory
 
 
 @lru_cache(maxsize=1)

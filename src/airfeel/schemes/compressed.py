@@ -77,7 +77,7 @@ class Compressed:
     def decode(self, state: CompressedState, plan: Plan, heard: Heard) -> tuple[Estimate, CompressedState]:
         """Recover x from y = A x + n and whatever the receiver remembers."""
         operator = self.operator(state.size, plan["symbols"], plan["seed"])
-        reception = Reception(heard.observation, operator, heard.noise_var)
+        reception = heard_by_all(heard, operator)
         estimate, receiver = self.receiver().receive(state.receiver, reception)
         return estimate, replace(state, receiver=receiver)
 
@@ -108,6 +108,22 @@ class TurboDecoded(Compressed):
     def operator(self, size: int, symbols: int, seed: int) -> LinearOperator:
         """Return s rows of the DCT."""
         return partial_dct(size, symbols, seed, self.signs, self.fast, self.block)
+
+
+def heard_by_all(heard: Heard, operator: LinearOperator) -> Reception:
+    """Return a reception without the symbols that nobody sent, whose noise is infinite.
+
+    A block of a transform keeps a symbol that says nothing rather than none; so does anybody's own operator.
+    """
+    silent = np.isinf(heard.noise_var)
+    if not np.any(silent):
+        return Reception(heard.observation, operator, heard.noise_var)
+    noise_var, kept = np.where(silent, np.finfo(np.float64).max, heard.noise_var), ~silent
+    if not isinstance(operator, PartialDCT) or not operator.covered_by(kept):
+        return Reception(heard.observation, operator, noise_var)
+    left = noise_var[kept]
+    equal = bool((left == left[0]).all())
+    return Reception(heard.observation[kept], operator.only(kept), float(left[0]) if equal else left)
 
 
 def expect_what_is_kept(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -103,16 +103,16 @@ class LowRank:
         remainder[:, chosen] = 0
         return Sent(np.concatenate(signals, axis=1), remainder)
 
+    def remember(self, plan: Plan, accumulated: Array, sent: Sent, delivered: Array) -> Array:
+        """Keep the entries of the products, and the coordinates, that were not delivered."""
+        missed = ((1 - delivered) * sent.signal).astype(accumulated.dtype)
+        return sent.remainder + _told(plan, missed, accumulated.shape[1])
+
     def decode(self, state: LowRankState, plan: Plan, heard: Heard) -> tuple[Estimate, LowRankState]:
         """Multiply by the other factor, and keep what was heard, made orthonormal, for the next round."""
-        mean, factors, begin = np.zeros((1, state.size)), [], 0
-        for matrix, factor in _matrices(plan, mean):
-            shape = matrix.shape[1], factor.shape[1]
-            product = heard.observation[begin : begin + prod(shape)].astype(np.float64).reshape(shape)
-            matrix[0] = product @ factor.T
-            factors.append(_orthonormal(product))
-            begin += prod(shape)
-        mean[0, _chosen(plan, state.size)] += heard.observation[begin:]
+        observation = heard.observation[None].astype(np.float64)
+        mean = _told(plan, observation, state.size)
+        factors = [_orthonormal(product[0]) for product in _products(plan, observation, state.size)]
         side = "left" if plan["side"] == "right" else "right"
         return Estimate(mean[0]), replace(state, side=side, factors=_flat(factors))
 
@@ -163,6 +163,26 @@ def _matrices(plan: Plan, rows: Array) -> Iterator[tuple[Array, Array]]:
         end = begin + matrix.shape[2] * rank
         yield matrix, plan["factors"][begin:end].reshape(-1, rank)
         begin = end
+
+
+def _products(plan: Plan, signals: Array, size: int) -> Iterator[Array]:
+    """Yield the product of each matrix with its factor, as it stands in signals of all rows."""
+    begin = 0
+    for matrix, factor in _matrices(plan, np.broadcast_to(np.float32(0), (1, size))):
+        shape = matrix.shape[1], factor.shape[1]
+        yield signals[:, begin : begin + prod(shape)].reshape(-1, *shape)
+        begin += prod(shape)
+
+
+def _told(plan: Plan, signals: Array, size: int) -> Array:
+    """Return what signals (rows, s) tell of the parameters (rows, N)."""
+    told, begin = np.zeros((len(signals), size), signals.dtype), 0
+    products = _products(plan, signals, size)
+    for (matrix, factor), product in zip(_matrices(plan, told), products, strict=True):
+        matrix[:] = product @ factor.astype(signals.dtype).T
+        begin += prod(product.shape[1:])
+    told[:, _chosen(plan, size)] += signals[:, begin:]
+    return told
 
 
 def _chosen(plan: Plan, size: int) -> NDArray[np.intp]:

@@ -1,14 +1,14 @@
 """One round of any scheme: plan, accumulate, encode, remember, air, decode."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from airfeel import _checks
-from airfeel.radio.air import Air, Arrival
-from airfeel.radio.link import Link
+from airfeel.radio.air import Air, Arrival, delivered
+from airfeel.radio.link import Link, anything
 from airfeel.radio.power import Ledger
 from airfeel.receivers.base import Info
 from airfeel.schemes.base import (
@@ -59,7 +59,7 @@ class Aggregate:
     alpha
         Power scaling (12); None without a radio, or when nothing was sent.
     noise_var
-        sigma^2 of y = A x + n (13); None as alpha.
+        sigma^2 of y = A x + n (13), the harmonic mean where it differs from symbol to symbol; None as alpha.
     info
         The receiver's report; None where no receiver ran.
     variance
@@ -146,21 +146,22 @@ def carry(
         nothing = replace(_nothing_sent(state.memory.shape), downlink=announced(plan))
         return nothing, UplinkState(_everything(turn, sent), ledger, state.scheme)
 
+    kept = sent.kept or _remembered(turn, plan, sent, arrival.share)
     estimate, after = scheme.decode(state.scheme, plan, Heard(arrival.observation, arrival.noise_var))
     radio = uses_radio(scheme)
     aggregate = Aggregate(
         mean=estimate.mean,
-        truth=sent.truth,
-        active=sent.active,
+        truth=kept.truth.value,
+        active=sent.sends & (arrival.share > 0),
         energy=arrival.energy,
         channel_uses=sent.channel_uses if radio else 0,
         alpha=arrival.alpha if radio else None,
-        noise_var=arrival.noise_var if radio else None,
+        noise_var=_typical(arrival.noise_var) if radio else None,
         info=estimate.info,
         variance=estimate.variance,
         downlink=announced(plan),
     )
-    return aggregate, UplinkState(sent.memory, ledger, after)
+    return aggregate, UplinkState(kept.memory.value, ledger, after)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,42 +190,82 @@ class _Turn:
             yield rows, accumulate(self.state.memory[rows], self.produce(rows), rows.start)
 
 
+class _Kept:
+    """The next error memories, and x, the weighted mean of what is not in them: block by block."""
+
+    def __init__(self, turn: _Turn) -> None:
+        self.memory = Rows(len(turn.weights), turn.room)
+        self.truth = Mean(turn.weights, turn.whole)
+
+    def put(self, rows: slice, accumulated: Array, memory: Array) -> None:
+        """Take what some devices had, and what they keep of it."""
+        self.memory.put(rows, memory)
+        self.truth.put(rows, accumulated - memory)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Signals:
     """What the devices made of a round.
 
     ``signals`` are (M, s) for a ``link`` on which they superpose; without one they are the weighted mean of
-    what reached the server, and ``energy`` is what that cost each device.
+    what reached the server, and ``energy`` is what that cost each device. ``active`` is who sends, (M,) or
+    (M, s). ``kept`` is None as long as power control has to say what is delivered; ``block`` is then what
+    it needs, where all devices are in one block.
     """
 
     signals: Array
-    memory: Array
-    truth: Array
+    kept: _Kept | None
     active: Mask
     energy: Array
     link: Link | None
     channel_uses: int
+    block: list[tuple[slice, Array, Sent]] = field(default_factory=list)
+
+    @property
+    def sends(self) -> Mask:
+        """Who sends any symbol, (M,)."""
+        return anything(self.active)
 
 
 def _device_half(turn: _Turn, plan: Plan) -> _Signals:
-    """Accumulate, encode and remember, a few devices at a time."""
-    scheme, weights, whole = turn.scheme, turn.weights, turn.whole
+    """Accumulate and encode, a few devices at a time, and remember what will not have been delivered.
+
+    Power control that chooses among the devices must have seen all signals: then remembering comes later.
+    """
+    scheme, weights = turn.scheme, turn.weights
     active, energy, spends = _admitted(turn, plan)
     superposes, link = uses_radio(scheme) and spends is None, None
-    memory, truth = Rows(len(weights), turn.room), Mean(weights, whole)
-    signals: Gathered = Rows(len(weights)) if superposes else Mean(np.where(active, weights, 0.0), whole)
+    later = superposes and turn.air.chooses
+    one_block = len(blocks(turn.state.memory.shape, turn.computing)) == 1
+    kept, held = _Kept(turn), []
+    signals: Gathered = Rows(len(weights)) if superposes else Mean(np.where(active, weights, 0.0), turn.whole)
     for rows, accumulated in turn.accumulated():
         sent = scheme.encode(plan, accumulated)
         if superposes and link is None:  # the first block tells how many symbols there are
             link = turn.link(sent.signal.shape[1])
-            active = active & link.active
-        kept = remember(scheme, plan, accumulated, sent, active[rows])
-        memory.put(rows, kept)
-        truth.put(rows, accumulated - kept)
+            active = link.active & (active if link.active.ndim == 1 else active[:, None])
+        if not later:
+            share = delivered(active[rows], np.ones(len(accumulated)), coordinates(scheme))
+            kept.put(rows, accumulated, remember(scheme, plan, accumulated, sent, share))
+        elif one_block:
+            held.append((rows, accumulated, sent))
         signals.put(rows, sent.signal)
-        del accumulated, sent, kept  # nobody needs them while the next block is computed
+        del accumulated, sent  # nobody needs them while the next block is computed
     uses = signals.value.shape[-1] if spends is None else spends.channel_uses
-    return _Signals(signals.value, memory.value, truth.value, active, energy, link, uses)
+    return _Signals(signals.value, None if later else kept, active, energy, link, uses, held)
+
+
+def _remembered(turn: _Turn, plan: Plan, sent: _Signals, share: Array) -> _Kept:
+    """Return what the devices keep after power control has chosen the share that each of them delivers.
+
+    More than one block would not fit into memory, and is computed again.
+    """
+    kept = _Kept(turn)
+    again = ((rows, given, turn.scheme.encode(plan, given)) for rows, given in turn.accumulated())
+    for rows, accumulated, encoded in sent.block or again:
+        told = delivered(sent.active[rows], share[rows], coordinates(turn.scheme))
+        kept.put(rows, accumulated, remember(turn.scheme, plan, accumulated, encoded, told))
+    return kept
 
 
 def _admitted(turn: _Turn, plan: Plan) -> tuple[Mask, Array, Spending | None]:
@@ -237,11 +278,28 @@ def _admitted(turn: _Turn, plan: Plan) -> tuple[Mask, Array, Spending | None]:
     return *turn.air.afford(spends.energy, link, turn.sending, turn.state.ledger), spends
 
 
-def remember(scheme: Scheme[Any], plan: Plan, accumulated: Array, sent: Sent, delivered: Mask) -> Array:
-    """Return the next error memories of some devices: the remainder if heard, everything if not."""
-    if (own := getattr(scheme, "remember", None)) is not None:
-        return np.asarray(own(plan, accumulated, sent, delivered))
-    return sent.remainder if delivered.all() else np.where(delivered[:, None], sent.remainder, accumulated)
+def remember(scheme: Scheme[Any], plan: Plan, accumulated: Array, sent: Sent, delivered: Array) -> Array:
+    """Return the next error memories of some devices: the remainder if heard, everything if not.
+
+    ``delivered`` in [0, 1] says what part of a device's signal arrived, (rows,); or what part of each symbol,
+    (rows, s), for a scheme that can tell what a symbol stands for.
+    """
+    if delivered.ndim == 2:
+        kept = np.asarray(scheme.remember(plan, accumulated, sent, delivered))  # type: ignore[attr-defined]
+        return np.where((delivered > 0).any(axis=1, keepdims=True), kept, accumulated)
+    if (delivered == 1).all():
+        return sent.remainder
+    kept = np.where(delivered[:, None] != 0, sent.remainder, accumulated)
+    part = (delivered > 0) & (delivered < 1)
+    if part.any():
+        missed = (1 - delivered[part, None]).astype(accumulated.dtype)
+        kept[part] += missed * (accumulated[part] - sent.remainder[part])
+    return kept
+
+
+def coordinates(scheme: Scheme[Any]) -> bool:
+    """Whether a symbol that a device leaves out can stay in its memory; else symbols are mixtures."""
+    return hasattr(scheme, "remember")
 
 
 def uses_radio(scheme: Scheme[Any]) -> bool:
@@ -253,9 +311,18 @@ def _arrive(turn: _Turn, sent: _Signals) -> Arrival | None:
     """Carry the signals through the air, or without one; None when nothing is sent."""
     if sent.link is None:
         silent = uses_radio(turn.scheme) and not sent.active.any()
-        return None if silent else Arrival(sent.signals, 0.0, 1.0, sent.energy)
+        share = np.ones(len(turn.weights))
+        return None if silent else Arrival(sent.signals, 0.0, 1.0, sent.energy, share)
     given = turn.weights, turn.whole, sent.link, sent.active, turn.state.ledger, turn.seed, turn.round
-    return turn.air.carry(sent.signals, *given)
+    return turn.air.carry(sent.signals, *given, coordinates=coordinates(turn.scheme))
+
+
+def _typical(noise_var: float | Array) -> float:
+    """Return one number for the noise of all symbols: the harmonic mean, as the unheard say nothing."""
+    if np.ndim(noise_var) == 0:
+        return float(noise_var)
+    with np.errstate(divide="ignore"):
+        return float(1 / np.mean(1 / np.asarray(noise_var)))
 
 
 def _everything(turn: _Turn, sent: _Signals) -> Array:
@@ -264,8 +331,8 @@ def _everything(turn: _Turn, sent: _Signals) -> Array:
     That is known where nobody tried. Where all signals were too weak, it is computed again: a rare case, and
     keeping it in all others would take the memory of another M x N numbers.
     """
-    if not sent.active.any() and not hasattr(turn.scheme, "remember"):
-        return sent.memory
+    if sent.kept is not None and not sent.active.any():
+        return sent.kept.memory.value
     memory = Rows(len(turn.weights), turn.room)
     for rows, accumulated in turn.accumulated():
         memory.put(rows, accumulated)

@@ -45,7 +45,8 @@ class Scheduled:
     3. The s coefficients with the largest V_n are announced, and everybody sends these.
     4. The air adds them up: x^ = T^-1(y on these, 0 elsewhere). There is nothing to recover.
     5. What was heard renews E_n, half old and half new. As much again comes from its row and column, so that
-       the neighbours of what is large are tried early, and everything is sent some day.
+       the neighbours of what is large are tried early, and everything is sent some day. Before anything was
+       heard, low frequencies are expected to be the larger ones.
     """
 
     basis: Literal["auto", "dct", "identity"] = option(
@@ -89,15 +90,25 @@ class Scheduled:
         coefficients[:, chosen] = 0
         return Sent(signal, basis.backward(layout, coefficients))
 
+    def remember(self, plan: Plan, accumulated: Array, sent: Sent, delivered: Array) -> Array:
+        """Keep the coefficients that were not delivered."""
+        layout, chosen = basis.read(plan["layout"]), plan["chosen"]
+        missed = np.zeros_like(accumulated)
+        missed[:, chosen] = (1 - delivered) * sent.signal
+        return sent.remainder + basis.backward(layout, missed)
+
     def decode(self, state: ScheduledState, plan: Plan, heard: Heard) -> tuple[Estimate, ScheduledState]:
-        """Put what was heard where it belongs, and learn from its energy."""
+        """Put what was heard where it belongs, and learn from its energy; what nobody sent waits on."""
         chosen = plan["chosen"]
         spectrum = np.zeros((1, len(state.age)))
         spectrum[0, chosen] = heard.observation
 
         age, energy = state.age + 1, state.energy.copy()
+        found, noise = heard.observation, heard.noise_var
+        if np.isinf(noise).any():
+            chosen, found, noise = (each[np.isfinite(noise)] for each in (chosen, found, np.asarray(noise)))
         with np.errstate(over="ignore"):
-            gathered = np.clip(heard.observation**2 - heard.noise_var, 0, LARGEST)
+            gathered = np.clip(found**2 - noise, 0, LARGEST)
         fresh = gathered / age[chosen].astype(np.float64) ** 2
         energy[chosen] = np.where(energy[chosen] < 0, fresh, (energy[chosen] + fresh) / 2)
         age[chosen] = 0
@@ -119,22 +130,25 @@ class Scheduled:
 def expected_energy(heard: Array, layout: basis.Layout) -> Array:
     """Return E_n: half what was heard of n, half what its row and column say; the latter alone if unheard.
 
-    The prior of entry (i, j) of a tensor, read as a matrix, is row mean times column mean over the tensor's
-    mean, each over what was heard and with one pseudo-count of the mean above it.
+    All energies are taken relative to what is expected before anything was heard, which falls with the
+    frequency (:func:`airfeel.schemes.basis.profile`). The prior of entry (i, j) of a tensor, read as a
+    matrix, is row mean times column mean over the tensor's mean, each over what was heard and with one
+    pseudo-count of the mean above it.
     """
-    seen = heard >= 0
-    everything = float(heard[seen].mean()) if seen.any() else 0.0
+    seen, before = heard >= 0, basis.profile(layout)
+    relative = np.where(seen, heard / before, 0)
+    everything = float(relative[seen].mean()) if seen.any() else 0.0
     if everything == 0:
-        return np.ones(len(heard))  # nothing is known: all alike
+        return before
     prior = np.empty(len(heard))
     for tensor, part in zip(layout, basis.stretches(layout), strict=True):
-        shape = (tensor.shape[0], -1) if len(tensor.shape) > 1 else (1, -1)
-        prior[part] = _prior(heard[part].reshape(shape), seen[part].reshape(shape), everything).reshape(-1)
+        known, where = relative[part].reshape(tensor.matrix), seen[part].reshape(tensor.matrix)
+        prior[part] = _prior(known, where, everything).reshape(-1)
+    prior *= before
     return np.where(seen, (heard + prior) / 2, prior)
 
 
-def _prior(heard: Array, seen: NDArray[np.bool_], above: float) -> Array:
-    known = np.where(seen, heard, 0)
+def _prior(known: Array, seen: NDArray[np.bool_], above: float) -> Array:
     mean = float((known.sum() + above) / (seen.sum() + 1))
     if mean == 0 or len(known) == 1:
         return np.full(known.shape, mean)

@@ -15,7 +15,7 @@ from airfeel.ranges import Positive
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, option
 from airfeel.schemes.base import Array, Heard, Plan, Sent, Setting, Shapes, size_of
-from airfeel.schemes.common_k import CommonK, CommonKState, coordinates
+from airfeel.schemes.common_k import CommonK, CommonKState, coordinates, undelivered
 
 
 @SCHEMES.register("sign_vote", place=45)
@@ -62,6 +62,11 @@ class SignVote:
         remainder = accumulated.copy()
         remainder[:, chosen] -= accumulated.dtype.type(self.step) * signs
         return Sent(signs, remainder)
+
+    def remember(self, plan: Plan, accumulated: Array, sent: Sent, delivered: Array) -> Array:
+        """Keep the coordinates whose vote was not delivered."""
+        chosen = coordinates(accumulated.shape[1], plan["symbols"], plan["seed"], plan["turn"])
+        return undelivered(accumulated, sent, delivered, chosen)
 
     def decode(self, state: CommonKState, plan: Plan, heard: Heard) -> tuple[Estimate, CommonKState]:
         """Go one step to the side of the majority in each coordinate."""

@@ -18,6 +18,7 @@ from airfeel.learning.fitting import ModelLike, fitted
 from airfeel.learning.server import Adam, GradientDescent, Optimizer, Schedule
 from airfeel.learning.tasks import DataShape, Samples, Task
 from airfeel.radio.air import Air
+from airfeel.radio.choosing import LeastError, Selection
 from airfeel.radio.link import Channel
 from airfeel.radio.power import EqualPower, LongTermPower, PowerPolicy
 from airfeel.radio.units import RadioUnits
@@ -28,6 +29,12 @@ from airfeel.simulation.memory import Estimate, mapped, require_memory
 from airfeel.units import count, decibel
 
 Array = NDArray[np.floating[Any]]
+POLICIES: dict[str, type[EqualPower] | type[LongTermPower]] = {
+    "equal": EqualPower,
+    "long_term": LongTermPower,
+    "selection": Selection,
+    "mse": LeastError,
+}
 DataLike = str | Path | Dataset | Sequence[Any]  # four arrays, or a pair of map-style data sets
 
 
@@ -205,7 +212,7 @@ def describe_link(power: float, symbols: int, channel: Channel, units: RadioUnit
 
 
 def _policy(config: Config, power: float) -> PowerPolicy:
-    return EqualPower(power) if config.uplink.policy == "equal" else LongTermPower(power)
+    return POLICIES[config.uplink.policy](power)
 
 
 def _training(config: Config) -> LocalTraining:

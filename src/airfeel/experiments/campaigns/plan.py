@@ -22,7 +22,7 @@ from airfeel.ranges import Count
 
 PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
 RIVALS = tuple(f"rivals-{model}{rate}" for model in ("softmax", "mlp", "cnn") for rate in ("", "-own"))
-BEYOND = ("tuned", "rates", "fading", "fashion", "models", "cifar", *RIVALS, "rivals-cifar")
+BEYOND = ("demo", "tuned", "rates", "fading", "cell", "fashion", "models", "cifar", *RIVALS, "rivals-cifar")
 SHIPPED = (*PAPER, *BEYOND)
 GROUPS = {"all": PAPER, "rivals": RIVALS}  # words that stand for several
 QUICK_ROUNDS, QUICK_SEEDS = 50, 3
@@ -83,7 +83,9 @@ class Experiment(Section):
     grid: Table = Field(default_factory=dict)
     """lists of values by key: every combination is a variant"""
     curves: Tables = ()
-    """what is compared: label and configuration keys"""
+    """what is compared: label and configuration keys; seeds of its own, where a curve is costly"""
+    subjects: Annotated[tuple[Text, ...], Field(strict=False)] = ()
+    """labels of the curves that the experiment is about: figures emphasise them, and mute the others"""
     variants: Tables = ()
     """under which circumstances: label and configuration keys"""
     left_out: Annotated[
@@ -110,6 +112,7 @@ class Experiment(Section):
         if self.grid and self.variants:
             raise mistakes.Contradiction("grid", dict(self.grid), "must be empty where variants are listed")
         known = [label for label, _ in self._variants()]
+        self._check_curves()
         self._check_left_out(known)
         for figure in self.figures:
             if figure.variant and figure.variant not in known:
@@ -119,6 +122,17 @@ class Experiment(Section):
                 rule = f"must be one of {axes}, of the swept keys one that is a number in every variant"
                 raise mistakes.Contradiction("figures.x", figure.x, rule)
         return self
+
+    def _check_curves(self) -> None:
+        for entry in self.curves:
+            seeds = entry.get("seeds", list(self.seeds))
+            if not isinstance(seeds, list) or not seeds or not set(seeds) <= set(self.seeds):
+                rule = f"must be a list of some of the experiment's seeds, {list(self.seeds)}"
+                raise mistakes.Contradiction("curves.seeds", seeds, rule)
+        labels = [entry["label"] for entry in self.curves]
+        for subject in self.subjects:
+            if subject not in labels:
+                raise mistakes.Contradiction("subjects", subject, f"must be one of {labels}")
 
     def _check_left_out(self, variants: Sequence[str]) -> None:
         curves = [entry["label"] for entry in self.curves]
@@ -143,9 +157,9 @@ class Experiment(Section):
             Where a curve and a variant do not make a valid configuration.
         """
         planned: list[Work] = []
-        for curve, variant, tree in self._combinations():
+        for curve, variant, seeds, tree in self._combinations():
             place = " / ".join(word for word in (self.name, curve, variant) if word)
-            for seed in self.seeds:
+            for seed in seeds:
                 work = KINDS[self.kind]({**tree, "seed": seed}, place)
                 planned.append(replace(work, curve=curve or work.scheme, variant=variant))
         return planned
@@ -175,6 +189,7 @@ class Experiment(Section):
         changes: dict[str, Any] = {} if rounds is None else {"rounds": rounds}
         if seeds is not None:
             changes["seeds"] = tuple(range(self.seeds[0], self.seeds[0] + seeds))
+            changes["curves"] = tuple(_with_some_of(curve, changes["seeds"]) for curve in self.curves)
         return self.model_copy(update=changes)
 
     def to_toml(self) -> str:
@@ -183,24 +198,25 @@ class Experiment(Section):
         scalars = {
             key: tree.pop(key) for key in list(tree) if not isinstance(getattr(self, key), dict | tuple)
         }
-        lines = _lines({**scalars, "seeds": tree.pop("seeds")})
+        lines = _lines({**scalars, "seeds": tree.pop("seeds"), "subjects": tree.pop("subjects")})
         for key, content in tree.items():
             for table in [content] if isinstance(content, dict) else content:
                 heading = f"[{key}]" if isinstance(content, dict) else f"[[{key}]]"
                 lines += ["", heading, *_lines(table)] if table else []
         return "\n".join(lines) + "\n"
 
-    def _combinations(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """Yield curve label, variant label and the configuration they make together."""
+    def _combinations(self) -> Iterator[tuple[str, str, Sequence[int], dict[str, Any]]]:
+        """Yield curve label, variant label, seeds and the configuration they make together."""
         curves = self.curves or ({},)
         for entry, (variant, changes) in itertools.product(curves, self._variants()):
-            curve = {key: value for key, value in entry.items() if key != "label"}
+            curve = {key: value for key, value in entry.items() if key not in ("label", "seeds")}
             if self.why_not(str(entry.get("label")), variant):
                 continue
             tree = toml.merge(toml.merge(self.base, changes), curve)
             if self.rounds is not None:
                 tree["rounds"] = self.rounds
-            yield str(entry.get("label", tree.get("scheme", ""))), variant, _resolve(tree)
+            label = str(entry.get("label", tree.get("scheme", "")))
+            yield label, variant, entry.get("seeds", self.seeds), _resolve(tree)
 
     def _variants(self) -> list[tuple[str, dict[str, Any]]]:
         if self.variants:
@@ -248,6 +264,12 @@ def select(names: Sequence[str]) -> list[Experiment]:
     """Return the experiments called by name, each once; ``all`` and ``rivals`` stand for several."""
     wanted = [name for word in names for name in GROUPS.get(word, (word,))]
     return [shipped(name) for name in dict.fromkeys(wanted)]
+
+
+def _with_some_of(curve: dict[str, Any], seeds: Sequence[int]) -> dict[str, Any]:
+    """Return a curve whose own seeds, where it has any, are among these; one at least."""
+    kept = [seed for seed in curve.get("seeds", ()) if seed in seeds]
+    return curve | {"seeds": kept or [seeds[0]]} if "seeds" in curve else curve
 
 
 def _resolve(tree: dict[str, Any]) -> dict[str, Any]:

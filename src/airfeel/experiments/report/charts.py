@@ -26,8 +26,8 @@ PALETTE = [
     "#a6761d",
     "#1fa5a5",
     "#d7503c",
-    "#808080",
     "#6a8a1f",
+    "#5a5fd0",
 ]
 DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 2], [10, 4], [1, 3], [6, 2, 1, 2, 1, 2], [3, 3], [12, 3]]
 STYLE = {
@@ -39,6 +39,31 @@ STYLE = {
         "labelLimit": 330,
         "symbolStrokeWidth": 2.5,
         "layout": {"bottom": {"anchor": "middle", "direction": "vertical", "center": True, "margin": 4}},
+    },
+}
+# A point is a 72nd of an inch: letters of 8 points, and a plot that leaves room for those beside it.
+COLUMN = {"width": 205, "height": 135}
+IN_COLUMN = {
+    "padding": 2,
+    "axis": {
+        "labelFontSize": 8,
+        "titleFontSize": 8,
+        "titlePadding": 3,
+        "labelPadding": 2,
+        "tickSize": 3,
+        "gridWidth": 0.4,
+        "domainWidth": 0.6,
+        "tickWidth": 0.6,
+    },
+    "header": {"labelFontSize": 8, "labelPadding": 2},
+    "legend": {
+        "labelFontSize": 8,
+        "titleFontSize": 8,
+        "symbolStrokeWidth": 1.5,
+        "rowPadding": 1,
+        "columnPadding": 6,
+        "offset": 4,
+        "labelLimit": 200,
     },
 }
 _SIZE = {"width": 640, "height": 380}
@@ -62,6 +87,8 @@ class Figure:
     """the few values of x that there are; empty: many"""
     split: bool = False
     """each variant has a plot of its own, however few there are"""
+    subjects: Sequence[str] = ()
+    """curves that are emphasised, the others being muted; none: all alike"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,8 +103,9 @@ class Drawing:
         return {"spec": self._spec(width="container", height=_SIZE["height"])}
 
     def save(self, stem: Path) -> list[Path]:
-        """Write ``stem.png`` and ``stem.svg``."""
-        return save_images(self._spec(**_SIZE, title=self.figure.title), stem)
+        """Write ``stem.png``, ``stem.svg`` and ``stem.pdf``."""
+        column = self._spec(width=COLUMN["width"], height=COLUMN["height"], title="")
+        return [*save_images(self._spec(**_SIZE, title=self.figure.title), stem), save_column(column, stem)]
 
     def _spec(self, **properties: Any) -> dict[str, Any]:
         spec: dict[str, Any] = self.chart.properties(**properties).to_dict()
@@ -92,6 +120,18 @@ def save_images(spec: dict[str, Any], stem: Path) -> list[Path]:
     files.write_atomically(svg, drawn.encode())
     files.write_atomically(png, vl_convert.svg_to_png(drawn, scale=2))
     return [png, svg]
+
+
+def save_column(spec: dict[str, Any], stem: Path) -> Path:
+    """Write a Vega-Lite description as ``stem.pdf``, with the letters of a paper's column 3.5 inches wide.
+
+    It has no title: a paper has captions.
+    """
+    path = stem.with_suffix(".pdf")
+    spec = drawable(spec | {"background": "white", "config": toml.merge(spec.get("config", {}), IN_COLUMN)})
+    drawn = vl_convert.vegalite_to_svg(spec, vl_version=vega_lite_version())
+    files.write_atomically(path, vl_convert.svg_to_pdf(drawn))
+    return path
 
 
 def drawable(spec: dict[str, Any]) -> dict[str, Any]:

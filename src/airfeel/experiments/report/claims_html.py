@@ -40,9 +40,10 @@ def claims_section(verdicts: Sequence[Verdict]) -> str:
     body = "".join(_rows(verdict) for verdict in verdicts)
     return (
         f'<section id="claims"><h2>Claims of the paper</h2>'
+        f"<p><strong>{escape(score(verdicts))}</strong></p><details><summary>One by one</summary>"
         f"<p>{escape(_EXPLAINED)}</p><p>{escape(_CHANCE)}</p>"
-        f"<p><strong>{escape(score(verdicts))}</strong></p>"
-        f'<table class="claims"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></section>'
+        f'<table class="claims"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        "</details></section>"
     )
 
 

@@ -6,9 +6,15 @@ from typing import Any
 
 import altair
 
-from airfeel.experiments.report.charts import STYLE, Figure
+from airfeel.experiments.report.charts import COLUMN, STYLE, Figure
 
-SHORT_LEGEND = 4  # entries in one row
+SHORT_LEGEND, NARROW_LEGEND = 4, 2  # entries in one row, and in a paper's column
+EDGE: dict[str, Any] = {
+    "strokeWidth": 0.6,
+    "strokeOpacity": 0.45,
+}  # of a band, to tell bands that overlap
+# Of a subject, of the others, and of all where none is one.
+THICK, THIN, SHADE, INK = (3.2, 1.6, 2), (1.8, 0.9, 1.2), (0.2, 0.07, 0.16), (1, 0.75, 1)
 _DATA = altair.NamedData(name="rows")  # put in by the page, or into the finished description
 
 
@@ -46,7 +52,8 @@ class Look:
 
 def page_spec(look: Look) -> dict[str, Any]:
     """Return the description without legends, which the page itself has."""
-    area, stroke = altair.Chart().mark_area(clip=True), altair.Chart().mark_line(clip=True, **_marks(look))
+    area = altair.Chart().mark_area(clip=True, **EDGE)
+    stroke = altair.Chart().mark_line(clip=True, **_marks(look))
     band, line = _layers(look, area, stroke)
     zoom = altair.selection_interval(
         name="zoom",
@@ -59,43 +66,60 @@ def page_spec(look: Look) -> dict[str, Any]:
     return sized.to_dict() | {"config": STYLE}
 
 
-def paper_spec(look: Look, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the description with data, and legends below.
+def paper_spec(look: Look, rows: list[dict[str, Any]], column: bool = False) -> dict[str, Any]:
+    """Return the description with data, and legends below; for a paper's column without its title.
 
     Nothing is clipped, and the rows are put in last: either would take most of the time.
     """
-    stroke = altair.Chart().mark_line(**_marks(look))
-    band, line = _layers(look, altair.Chart().mark_area(), stroke, legends=True)
+    stroke = altair.Chart().mark_line(**_marks(look, 16 if column else 40))
+    band, line = _layers(
+        look, altair.Chart().mark_area(**EDGE), stroke, NARROW_LEGEND if column else SHORT_LEGEND
+    )
     plot = altair.layer(band, line, data=_DATA)
-    chart: Any = plot.properties(width=640, height=400)
+    chart: Any = plot.properties(**(COLUMN if column else {"width": 640, "height": 400}))
     if look.split:
         header = altair.Header(title=None, labelFontSize=13, labelFontWeight="bold")
         facet = altair.Facet("variant:N", sort=list(look.variants), header=header)
-        chart = plot.properties(width=230, height=170).facet(facet, columns=min(4, len(look.variants)))
-    spec = chart.properties(title=look.figure.title).to_dict()
+        small = {"width": 80, "height": 75} if column else {"width": 230, "height": 170}
+        chart = plot.properties(**small).facet(facet, columns=min(2 if column else 4, len(look.variants)))
+    spec = chart.properties(title="" if column else look.figure.title).to_dict()
     return dict(spec) | {"config": STYLE, "datasets": {"rows": rows}}
 
 
-def _layers(look: Look, area: Any, line: Any, legends: bool = False) -> tuple[Any, Any]:
-    """Return bands and lines."""
-    legend = _legend(len(look.colours)) if legends else None
-    beside = _legend(len(look.variants), symbolStrokeColor="#444") if legends else None
+def _layers(look: Look, area: Any, line: Any, legends: int = 0) -> tuple[Any, Any]:
+    """Return bands and lines, with so many legend entries in a row."""
+    legend = _legend(len(look.colours), legends) if legends else None
+    beside = _legend(len(look.variants), legends, symbolStrokeColor="#444") if legends else None
     x, y = _x(look), _y(look)
     color = altair.Color("curve:N", scale=_scale(look.colours), legend=legend)
+    width, shade, ink = (
+        _weight(look, *values) for values in ((THIN if legends == NARROW_LEGEND else THICK), SHADE, INK)
+    )
     dash = altair.StrokeDash(
         "variant:N" if look.dashed_variants else "curve:N",
         scale=_scale(look.dashes),
         legend=beside if look.dashed_variants else legend,
     )
     both = {"x": x, "color": color, "detail": "variant:N"}
-    shade, width = altair.value(0.1 if look.many else 0.18), altair.value(2)
-    bands = area.encode(**both, y=altair.Y("low:Q", **y), y2="high:Q", fillOpacity=shade)
-    return bands, line.encode(**both, y=altair.Y("mean:Q", **y), strokeDash=dash, strokeWidth=width)
+    edge = altair.Stroke("curve:N", scale=_scale(look.colours), legend=None)
+    bands = area.encode(**both, y=altair.Y("low:Q", **y), y2="high:Q", fillOpacity=shade, stroke=edge)
+    drawn = line.encode(
+        **both, y=altair.Y("mean:Q", **y), strokeDash=dash, strokeWidth=width, strokeOpacity=ink
+    )
+    return bands, drawn
 
 
-def _marks(look: Look) -> dict[str, Any]:
+def _weight(look: Look, subject: float, other: float, alike: float) -> Any:
+    """Return a value for the curves that a figure is about, and one for the others."""
+    if not look.figure.subjects:
+        return altair.value(alike / 2 if look.many and alike < 1 else alike)
+    chosen = altair.FieldOneOfPredicate(field="curve", oneOf=list(look.figure.subjects))
+    return altair.condition(chosen, altair.value(subject), altair.value(other))
+
+
+def _marks(look: Look, size: int = 40) -> dict[str, Any]:
     """Return marks for lines of few points, which else could not be told from what is between them."""
-    return {"point": {"size": 40, "filled": True, "strokeWidth": 0}} if look.x.ticks else {}
+    return {"point": {"size": size, "filled": True, "strokeWidth": 0}} if look.x.ticks else {}
 
 
 def _x(look: Look) -> Any:
@@ -116,8 +140,9 @@ def _scale(looks: Mapping[str, Any]) -> Any:
     return altair.Scale(domain=list(looks), range=list(looks.values()))
 
 
-def _legend(entries: int, **more: Any) -> Any:
+def _legend(entries: int, most: int, **more: Any) -> Any:
     """Return a legend below the plot, in rows of about equal length."""
-    rows = -(-entries // SHORT_LEGEND)
-    look = {"symbolType": "stroke", "symbolSize": 600, "symbolOpacity": 1, **more}
+    rows = -(-entries // most)
+    size = 600 if most == SHORT_LEGEND else 200
+    look = {"symbolType": "stroke", "symbolSize": size, "symbolOpacity": 1, **more}
     return altair.Legend(title=None, orient="bottom", columns=-(-entries // rows), **look)

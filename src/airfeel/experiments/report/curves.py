@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from airfeel.experiments.report.charts import DASHES, PALETTE, Figure, save_images
+from airfeel.experiments.report.charts import DASHES, PALETTE, Figure, save_column, save_images
 from airfeel.experiments.report.curve_charts import Look, XAxis, page_spec, paper_spec
+from airfeel.experiments.report.finals import WITHOUT_RADIO
 from airfeel.experiments.report.means import Mean, Rows, average, interval
 
 MOST_POINTS = 400  # per curve on the page; files of results have them all
@@ -19,6 +20,7 @@ MOST_SHADED = 8  # curves in one plot with bands that are easily seen
 MOST_LINEAR = 4  # times the fewest channel uses that a linear axis can show beside them
 LEAST_LOG = 0.1  # of the mean: how far down a band reaches where a logarithmic axis has no room for it
 UNITS = {"air_seconds": "time on air (s)", "joules": "energy sent by a device (J)"}
+REFERENCE = "#808080"
 VARIANT_DASHES = [[1, 0], [7, 3], [2, 2], [9, 3, 2, 3]]
 
 
@@ -74,6 +76,7 @@ class CurveDrawing:
             "axes": {key: asdict(axis) for key, axis in self._axes().items()},
             "logY": self.figure.log_y,
             "percent": self.figure.y_format.endswith("%"),
+            "subjects": list(self.figure.subjects),
             "split": self.split,
             "names": names,
             "colours": list(self.colours.values()),
@@ -83,12 +86,14 @@ class CurveDrawing:
         }
 
     def save(self, stem: Path) -> list[Path]:
-        """Write ``stem.png`` and ``stem.svg``; what uses no channel has no place over channel uses."""
+        """Write PNG, SVG and PDF files; what uses no channel has no place over channel uses."""
         drawn = [curve for curve in self.curves if curve.along(self.figure.x)]
         shown = {curve.name for curve in drawn}
         colours = {name: colour for name, colour in self.colours.items() if name in shown}
         rows = [row for curve in drawn for row in self._rows(curve)]
-        return save_images(paper_spec(self._look(colours), rows), stem)
+        look = self._look(colours)
+        column = paper_spec(look, rows, column=True)
+        return [*save_images(paper_spec(look, rows), stem), save_column(column, stem)]
 
     def _look(self, colours: Mapping[str, str]) -> Look:
         dashed = len(self.variants) > 1 and not self.split
@@ -135,7 +140,8 @@ class CurveDrawing:
         for key, values in curve.units.items():
             columns[key] = [_short(values[place], 5) for place in kept]
         if points[0].seeds > 1:
-            columns["half"] = [_short(point.high - point.value, 3) for point in points]
+            halves = (max(point.high - point.value, point.value - point.low) for point in points)
+            columns["half"] = [_short(half, 3) for half in halves]
         return columns
 
     def _rows(self, curve: Curve) -> list[dict[str, Any]]:
@@ -192,14 +198,20 @@ def draw_curves(figure: Figure, curves: Iterable[Curve | None], order: Sequence[
 
 
 def _drawing(figure: Figure, found: Sequence[Curve], order: Sequence[str]) -> CurveDrawing:
-    """Give every curve its colour and dashes."""
+    """Give every curve its colour and dashes, no two alike; grey is what the others are held to."""
     shown = {curve.name for curve in found}
-    places = {name: place for place, name in enumerate(order) if name in shown}
+    looks = {name: (REFERENCE, DASHES[0]) for name in order if name in WITHOUT_RADIO}
+    others = [name for name in order if name not in looks]
+    for place, name in enumerate(sorted(others, key=lambda name: name not in figure.subjects)):
+        looks[name] = (
+            PALETTE[place % len(PALETTE)],
+            DASHES[(place + place // len(PALETTE)) % len(DASHES)],
+        )
     return CurveDrawing(
         figure,
         found,
-        {name: PALETTE[place % len(PALETTE)] for name, place in places.items()},
-        {name: DASHES[(place + place // len(PALETTE)) % len(DASHES)] for name, place in places.items()},
+        {name: looks[name][0] for name in order if name in shown},
+        {name: looks[name][1] for name in order if name in shown},
         list(dict.fromkeys(curve.variant for curve in found)),
     )
 

@@ -11,7 +11,8 @@ from airfeel.experiments.report.charts import Drawing, Figure
 from airfeel.experiments.report.costs import curve_cost_table
 from airfeel.experiments.report.curves import UNITS, CurveDrawing, draw_curves, make_curve
 from airfeel.experiments.report.finals import accuracy_table, gap_table, mean_gap_table
-from airfeel.experiments.report.groups import Group
+from airfeel.experiments.report.groups import Group, settings_tables
+from airfeel.experiments.report.headline import headline, loose_headline, trained
 from airfeel.experiments.report.receptions import CUMULATIVE, NOTE, reception_table
 from airfeel.experiments.report.special_figures import FACTS, SPECIAL
 from airfeel.experiments.report.swept_figures import HOW, draw_swept
@@ -52,6 +53,10 @@ class Exhibit:
     name: str
     title: str
     caption: str = ""
+    headline: str = ""
+    """for strangers: what was trained, and what came of it"""
+    trained: str = ""
+    """the same in a paragraph of plain sentences"""
     missing: str = ""
     """in words, how many runs are not there"""
     headlines: Sequence[Table] = ()
@@ -67,7 +72,7 @@ class Exhibit:
 def show_experiment(collected: Collected, taken: Collection[str] = ()) -> Exhibit:
     """Return all there is to see of an experiment; names in ``taken`` belong to other figures."""
     experiment = collected.experiment
-    names = list(dict.fromkeys(line.curve for line in collected.lines))
+    names = list(dict.fromkeys([*_present(collected), *(line.curve for line in collected.lines)]))
     gap = "Distance in points to training without radio, seed by seed; less is better."
     titled = (
         Table(
@@ -83,11 +88,11 @@ def show_experiment(collected: Collected, taken: Collection[str] = ()) -> Exhibi
         name=experiment.name,
         title=experiment.title,
         caption=experiment.caption,
+        headline=headline(collected),
+        trained=trained(collected),
         missing=_missing(collected),
         headlines=_filled([Table("Mean gap to error-free", mean_gap_table(collected), gap)]),
-        drawings=[
-            d for spec in _figures(experiment) if (d := _draw(spec, collected, names, taken)) is not None
-        ],
+        drawings=[d for s in _figures(experiment) if (d := _draw(s, collected, names, taken)) is not None],
         tables=_filled([*_facts(collected), *titled]),
         settings=_settings(experiment),
         source=experiment.to_toml(),
@@ -104,7 +109,14 @@ def show_loose(groups: Sequence[Group], table: Rows) -> Exhibit:
         drawn = draw_curves(_figure(name, title, metric), curves, names)
         drawings += [drawn] if drawn is not None else []
     last = Table("Last round", table, CUMULATIVE)
-    return Exhibit("runs", "Single runs", headlines=[last], drawings=drawings)
+    return Exhibit(
+        "runs",
+        "Single runs",
+        headline=loose_headline([(group.label, group.runs) for group in groups]),
+        headlines=[last],
+        drawings=drawings,
+        settings=[Table(title, rows) for title, rows in settings_tables(groups)],
+    )
 
 
 def _draw(
@@ -115,6 +127,7 @@ def _draw(
     if spec.kind in SPECIAL:
         return SPECIAL[spec.kind](spec, collected)
     figure = _figure(spec.name, spec.title, spec.metric, spec.caption)
+    figure = replace(figure, subjects=_present(collected))
     if spec.x not in COURSES:
         figure = replace(figure, caption=spec.caption or HOW[spec.metric])
         return draw_swept(figure, spec.x, collected, names)
@@ -124,6 +137,12 @@ def _draw(
     if spec.x in UNITS:  # curves that do not know them are left out
         curves = [curve for curve in curves if curve and curve.along(spec.x)]
     return draw_curves(figure, curves, names)
+
+
+def _present(collected: Collected) -> list[str]:
+    """Return the curves that the experiment is about, as far as something of them is there."""
+    shown = {line.curve for line in collected.lines}
+    return [name for name in collected.experiment.subjects if name in shown]
 
 
 def _facts(collected: Collected) -> list[Table]:

@@ -25,19 +25,19 @@ def accuracy_table(collected: Collected) -> Table:
 
 def gap_table(collected: Collected) -> Table:
     """Return by how many points each curve stays behind training without radio, seed by seed."""
-    return _grid(_gaps(collected), "gap (points)")
+    return _grid(gaps(collected), "gap (points)")
 
 
 def mean_gap_table(collected: Collected) -> Table:
     """Return per curve the mean gap over the variants all curves share; empty where there are not several."""
-    gaps = _gaps(collected)
-    curves = list(dict.fromkeys(curve for curve, _ in gaps))
-    variants = [v for v in dict.fromkeys(v for _, v in gaps) if all((c, v) in gaps for c in curves)]
+    found = gaps(collected)
+    curves = list(dict.fromkeys(curve for curve, _ in found))
+    variants = [v for v in dict.fromkeys(v for _, v in found) if all((c, v) in found for c in curves)]
     if len(variants) < 2:
         return []
     rows = [["curve", f"mean gap over {len(variants)} variants (points)", "smallest", "largest"]]
     for curve in curves:
-        by_variant = [gaps[curve, variant] for variant in variants]
+        by_variant = [found[curve, variant] for variant in variants]
         seeds = [seed for seed in by_variant[0] if all(seed in gap for gap in by_variant)]
         if seeds:
             means = [_mean(gap.values()) for gap in by_variant]
@@ -51,16 +51,16 @@ def cell(values: Sequence[float]) -> str:
     return interval(0, values).words(".2f")
 
 
-def _gaps(collected: Collected) -> dict[tuple[str, str], dict[int, float]]:
+def gaps(collected: Collected) -> dict[tuple[str, str], dict[int, float]]:
     """Return by curve and variant the gap of every seed to the curve without radio, where both exist."""
     ideal = {line.variant: finals(line) for line in collected.lines if line.curve in WITHOUT_RADIO}
-    gaps = {}
+    found = {}
     for line in collected.lines:
         best = ideal.get(line.variant, {})
         gap = {seed: best[seed] - value for seed, value in finals(line).items() if seed in best}
         if gap and line.curve not in WITHOUT_RADIO:
-            gaps[line.curve, line.variant] = gap
-    return gaps
+            found[line.curve, line.variant] = gap
+    return found
 
 
 def _grid(values: Mapping[tuple[str, str], Mapping[int, float]], unit: str) -> Table:

@@ -62,6 +62,25 @@ def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:
     )
 
 
+def settings_tables(groups: Sequence[Group]) -> list[tuple[str, list[list[str]]]]:
+    """Return, under a title each, the settings that all groups share and those in which they differ."""
+    every = [_compared(group.runs[0]) for group in groups]
+    keys = sorted({key for settings in every for key in settings})
+    differ = [key for key in keys if len({repr(settings.get(key)) for settings in every}) > 1]
+    shared = [[key, _word(every[0].get(key))] for key in keys if key not in differ]
+    rows = [
+        [group.label, ", ".join(str(run.settings.get("seed")) for run in group.runs)]
+        + [_word(settings.get(key)) for key in differ]
+        for group, settings in zip(groups, every, strict=True)
+    ]
+    found = [("All runs", [["setting", "value"], *shared])] if shared else []
+    return [*found, ("Each", [["run", "seeds", *differ], *rows])]
+
+
+def _word(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
 def _compared(run: FinishedRun) -> dict[str, Any]:
     """Return the settings that two runs must share to be averaged: those that determined the result.
 

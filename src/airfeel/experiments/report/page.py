@@ -16,10 +16,12 @@ from airfeel.experiments.report.claims import Verdict
 from airfeel.experiments.report.claims_html import claims_section
 from airfeel.experiments.report.curves import CurveDrawing
 from airfeel.experiments.report.exhibits import Exhibit, Table
+from airfeel.experiments.report.glossary import used
 from airfeel.experiments.report.tables import html_table
 
 # What JSON may hold and a page must not show as it is: the signs of HTML, and two ends of a line.
 _ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+_PAIR = ("nmse_db", "cumulative_nmse_db")
 _HINT = (
     "Click in a legend to hide or show, double click for one alone. Drag a plot to move it; zoom with Ctrl "
     "and wheel, or with the buttons. Bands are 95 % confidence intervals over seeds."
@@ -43,6 +45,9 @@ def render(content: Content) -> str:
     """Return the whole page as one string."""
     drawings = [drawing for exhibit in content.exhibits for drawing in exhibit.drawings]
     figures = {d.figure.name: drawable(d.payload()) for d in drawings}
+    body = _head(content) + [_exhibit(each, not place) for place, each in enumerate(content.exhibits)]
+    labels = [name for d in drawings if isinstance(d, CurveDrawing) for name in (*d.colours, *d.variants)]
+    body += [_glossary([*body, *labels]), *_foot(content)]
     style, scripts = _part("page.css"), [_code(javascript()), _code(_part("page.js"))]
     return "\n".join(
         [
@@ -52,9 +57,7 @@ def render(content: Content) -> str:
             f'<meta http-equiv="Content-Security-Policy" content="{_policy(style, scripts)}">',
             '<link rel="icon" href="data:,">',
             f"<title>{escape(content.title)}</title><style>{style}</style></head><body>",
-            *_head(content),
-            *(_exhibit(exhibit) for exhibit in content.exhibits),
-            *_foot(content),
+            *body,
             f'<script id="figures" type="application/json">{_data(figures)}</script>',
             *(f"<script>{script}</script>" for script in scripts),
             "</body></html>\n",
@@ -63,39 +66,63 @@ def render(content: Content) -> str:
 
 
 def _head(content: Content) -> list[str]:
-    parts = [f"<h1>{escape(content.title)}</h1>"]
-    if content.campaign:
-        parts.append(f"<p>{escape(content.campaign[0].upper() + content.campaign[1:])}.</p>")
+    """Return what a stranger sees first: headline, main figure, picture of the system, what was trained."""
+    first = content.exhibits[0] if content.exhibits else None
+    parts = [f'<p class="kicker">{escape(content.title)}</p>'] if first and first.headline else []
+    parts.append(f"<h1>{escape((first and first.headline) or content.title)}</h1>")
+    if first and first.headline and first.drawings:
+        words = f"<p>{escape(first.trained)}</p>" if first.trained else ""
+        links = '<p><a href="#glossary">What the words mean</a></p>'
+        beside = f"<aside>{_part('system.svg')}{words}{links}</aside>"
+        parts.append(f'<div class="first">{_figure(first.drawings[0])}{beside}</div>')
     if len(content.exhibits) > 1:
         parts.append(_contents(content))
-    parts.append(f'<p class="hint">{escape(_HINT)}</p>')
-    return [*parts, claims_section(content.verdicts)] if content.verdicts else parts
+    return [*parts, f'<p class="hint">{escape(_HINT)}</p>']
 
 
 def _contents(content: Content) -> str:
     """Return links to all parts of the page."""
-    named = [("claims", "Claims of the paper")] if content.verdicts else []
-    named += [(f"experiment-{exhibit.name}", exhibit.title) for exhibit in content.exhibits]
+    named = [(f"experiment-{exhibit.name}", exhibit.title) for exhibit in content.exhibits]
+    named += [("glossary", "Glossary")]
+    named += [("claims", "Claims of the paper")] if content.verdicts else []
     named += [("costs", "Computing time")] if content.costs else []
     named += [("environment", "Environment and data")]
     links = "".join(f'<li><a href="#{escape(place)}">{escape(title)}</a></li>' for place, title in named)
     return f'<nav aria-label="Contents"><ul>{links}</ul></nav>'
 
 
-def _exhibit(exhibit: Exhibit) -> str:
+def _exhibit(exhibit: Exhibit, first: bool) -> str:
+    """Return one part of the page; the first one's headline and main figure are at the top already."""
+    top = first and bool(exhibit.headline and exhibit.drawings)
     parts = [f'<section id="experiment-{escape(exhibit.name)}"><h2>{escape(exhibit.title)}</h2>']
+    parts += [f'<p class="lead">{escape(exhibit.headline)}</p>'] if exhibit.headline and not top else []
     parts += [f"<p>{escape(exhibit.caption)}</p>"] if exhibit.caption else []
     parts += [f'<p class="missing">{escape(exhibit.missing)}</p>'] if exhibit.missing else []
     parts += [_titled(table) for table in exhibit.headlines]
-    parts += [_figure(drawing) for drawing in exhibit.drawings]
+    parts += _figures(exhibit.drawings[1:] if top else exhibit.drawings)
     parts += [_titled(table) for table in exhibit.tables]
     if exhibit.settings:
         words = "".join(_titled(table) for table in exhibit.settings)
-        source = f"<h3>As a file</h3><pre>{escape(exhibit.source)}</pre>"
-        parts.append(f"<details><summary>Settings</summary>{words}{source}</details>")
+        source = f"<h3>As a file</h3><pre>{escape(exhibit.source)}</pre>" if exhibit.source else ""
+        parts.append(f"<details><summary>Settings of every run</summary>{words}{source}</details>")
     if exhibit.costs:
         parts.append(f"<details><summary>Computing time</summary>{html_table(exhibit.costs)}</details>")
     return "\n".join([*parts, "</section>"])
+
+
+def _figures(drawings: Sequence[Drawing | CurveDrawing]) -> list[str]:
+    """Return figures below one another, two that are about recovery beside one another."""
+    pair = [d for d in drawings if d.figure.metric in _PAIR and isinstance(d, CurveDrawing) and not d.split]
+    if len(pair) != 2:
+        return [_figure(drawing) for drawing in drawings]
+    others = [_figure(drawing) for drawing in drawings if drawing not in pair]
+    return [*others, f'<div class="pair">{"".join(map(_figure, pair))}</div>']
+
+
+def _glossary(texts: Sequence[str]) -> str:
+    """Return what the words on the page mean."""
+    words = "".join(f"<dt>{escape(w.name)}</dt><dd>{escape(w.meaning)}</dd>" for w in used(texts))
+    return f'<section id="glossary"><h2>Glossary</h2><dl>{words}</dl></section>' if words else ""
 
 
 def _figure(drawing: Drawing | CurveDrawing) -> str:
@@ -107,9 +134,11 @@ def _figure(drawing: Drawing | CurveDrawing) -> str:
 
 
 def _foot(content: Content) -> list[str]:
-    parts = []
+    parts = [claims_section(content.verdicts)] if content.verdicts else []
     if content.costs:
-        parts.append(f'<section id="costs"><h2>Computing time</h2>{html_table(content.costs)}</section>')
+        took = content.campaign and f"<p>{escape(content.campaign[0].upper() + content.campaign[1:])}.</p>"
+        table = html_table(content.costs)
+        parts.append(f'<section id="costs"><h2>Computing time</h2>{took}{table}</section>')
     if content.environment:
         facts = "".join(
             f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in content.environment

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from airfeel.experiments.campaigns.collect import Collected, collect
 from airfeel.experiments.campaigns.folder import Begun, ResultsFolder
-from airfeel.experiments.campaigns.plan import SHIPPED
+from airfeel.experiments.campaigns.plan import SHIPPED, shipped
 from airfeel.experiments.campaigns.results import write_results
 from airfeel.experiments.report import page
 from airfeel.experiments.report.claims import Verdict, judge, to_json
@@ -70,7 +70,7 @@ def write_report(
     left_out += edited_between(run.settings for run in found)
     collected = [collect(one, results) for one in sorted(begun, key=_place)]
     exhibits = show_all(collected, group_runs(runs), target)
-    verdicts = judge({one.experiment.name: one for one in collected})
+    verdicts = judge({one.experiment.name: one for one in collected if in_full(one)})
     with _explained(folder):
         (folder / "figures").mkdir(exist_ok=True)
         drawings = [drawing for exhibit in exhibits for drawing in exhibit.drawings]
@@ -103,6 +103,18 @@ def show_all(
         taken = {drawing.figure.name for exhibit in exhibits for drawing in exhibit.drawings}
         exhibits.append(with_costs(show_experiment(one, taken), of_experiment(one), target))
     return [*exhibits[1:], exhibits[0]] if groups else exhibits
+
+
+def in_full(collected: Collected) -> bool:
+    """Whether a shipped experiment is complete, as long as it is shipped and with as many seeds.
+
+    The paper's claims, and the notes on them, are about these sizes: nothing less can decide them.
+    """
+    found = collected.experiment
+    if collected.missing or found.name not in SHIPPED:
+        return False
+    whole = shipped(found.name)
+    return found.rounds == whole.rounds and len(found.seeds) >= len(whole.seeds)
 
 
 def summary_table(groups: Sequence[Group]) -> list[list[str]]:

@@ -48,7 +48,7 @@ class CurveFigure {
     const csv = make("button", { type: "button", class: "csv", onclick: () => save(`${this.name}.csv`, this.csv()) }, "CSV");
     const tools = make("div", { class: "tools" }, make("span", { class: "switch" }, ...ways));
     if (this.figure.curves.some(curve => curve.symbols)) tools.prepend(this.axisSwitch());
-    tools.append(this.note, make("span", { class: "push" }), csv, link(this.name, "png"), link(this.name, "svg"));
+    tools.append(this.note, make("span", { class: "push" }), csv, ...KINDS.map(kind => link(this.name, kind)));
     return tools;
   }
 
@@ -64,9 +64,9 @@ class CurveFigure {
 
   legends() {
     const { names, variants, split, colours, dashes } = this.figure;
-    const found = [this.legend("name", names, place => [colours[place], dashes[names[place]]])];
+    const found = [this.legend("name", names, place => [colours[place], dashes[names[place]], this.weight(place)])];
     if (variants.length > 1 && !split)
-      found.push(this.legend("variant", variants, place => ["currentColor", dashes[variants[place]]]));
+      found.push(this.legend("variant", variants, place => ["currentColor", dashes[variants[place]], 2.5]));
     return found;
   }
 
@@ -74,10 +74,16 @@ class CurveFigure {
     const buttons = labels.map((label, place) => make("button", {
       type: "button", title: "click: hide or show; double click: only this one",
       onclick: () => this.toggle(kind, place), ondblclick: () => this.only(kind, place),
-    }, key(...look(place)), label));
+    }, key(look(place)), label));
     this[`${kind}Buttons`] = buttons;
     this.press(kind);
     return make("div", { class: `legend ${kind}`, role: "group" }, ...buttons);
+  }
+
+  // How thick a curve is drawn: those that the figure is about more, the others less.
+  weight(place) {
+    const { subjects, names } = this.figure;
+    return !subjects.length ? 2.5 : subjects.includes(names[place]) ? 3.2 : 1.6;
   }
 
   press(kind) {
@@ -109,10 +115,15 @@ class CurveFigure {
   rows(variant) {
     const { names, variants, logY } = this.figure;
     return this.visible(variant).flatMap(curve => curve.mean.map((mean, place) => {
-      const half = curve.half ? curve.half[place] : 0, low = mean - half;
+      const half = curve.half ? curve.half[place] : 0, [low, high] = this.possible([mean - half, mean + half]);
       return { curve: names[curve.name], variant: variants[curve.variant], x: curve[this.x][place],
-        mean, low: logY ? Math.max(low, 0.1 * mean) : low, high: mean + half };
+        mean, low: logY ? Math.max(low, 0.1 * mean) : low, high };
     }));
+  }
+
+  // No share is below 0 or above 1, whatever an interval or a zoom says.
+  possible([low, high]) {
+    return this.figure.percent ? [Math.max(low, 0), Math.min(high, 1)] : [low, high];
   }
 
   csv() {
@@ -122,7 +133,7 @@ class CurveFigure {
     return toCsv([head, ...this.figure.curves.flatMap(curve => curve.mean.map((mean, place) => {
       const half = curve.half ? curve.half[place] : 0;
       return [names[curve.name], variants[curve.variant], curve.round[place], curve.symbols?.[place],
-        mean, curve.half ? five(mean - half) : "", curve.half ? five(mean + half) : "", curve.seeds];
+        mean, ...(curve.half ? this.possible([mean - half, mean + half]).map(five) : ["", ""]), curve.seeds];
     }))]);
   }
 
@@ -139,8 +150,8 @@ class CurveFigure {
 
   // From the lowest to the highest end of all bands.
   range() {
-    return extent(this.figure.curves.flatMap(({ mean, half }) =>
-      mean.flatMap((value, place) => [value - (half?.[place] ?? 0), value + (half?.[place] ?? 0)])));
+    return this.possible(extent(this.figure.curves.flatMap(({ mean, half }) =>
+      mean.flatMap((value, place) => [value - (half?.[place] ?? 0), value + (half?.[place] ?? 0)]))));
   }
 
   async draw() {
@@ -178,7 +189,7 @@ class CurveFigure {
     const [low, high] = extent(seen.flatMap(row => [row.low, row.high]));
     const space = this.figure.logY ? 0 : (high - low) / 25;
     this.views.forEach(({ view }, place) => {
-      view.signal("zoom_x", domains[place]).signal("zoom_mean", domains[place] && [low - space, high + space]);
+      view.signal("zoom_x", domains[place]).signal("zoom_mean", domains[place] && this.possible([low - space, high + space]));
       view.runAsync();
     });
   }
@@ -211,7 +222,7 @@ class CurveFigure {
 
   keyOf(curve) {
     const { names, variants, colours, dashes } = this.figure;
-    return key(colours[curve.name], dashes[variants[curve.variant]] ?? dashes[names[curve.name]], 22);
+    return key([colours[curve.name], dashes[variants[curve.variant]] ?? dashes[names[curve.name]], this.weight(curve.name)], 22);
   }
 
   place(event) {
@@ -247,9 +258,9 @@ function at(curve, axis, x) {
   return { curve, x: xs[place], mean: curve.mean[place], half: curve.half?.[place] };
 }
 
-function key(colour, dash, width = 34) {
+function key([colour, dash, weight], width = 34) {
   const svg = document.createElementNS(SVG, "svg"), line = document.createElementNS(SVG, "line");
-  const facts = { x1: 1, x2: width - 1, y1: 6, y2: 6, stroke: colour, "stroke-width": 2.5,
+  const facts = { x1: 1, x2: width - 1, y1: 6, y2: 6, stroke: colour, "stroke-width": weight,
     "stroke-dasharray": dash && dash[1] ? dash.join(" ") : "none" };
   for (const [name, value] of Object.entries(facts)) line.setAttribute(name, value);
   for (const [name, value] of Object.entries({ width, height: 12, "aria-hidden": true })) svg.setAttribute(name, value);
@@ -257,6 +268,7 @@ function key(colour, dash, width = 34) {
   return svg;
 }
 
+const KINDS = ["png", "svg", "pdf"];
 const link = (name, kind) => make("a", { href: `figures/${name}.${kind}` }, kind.toUpperCase());
 
 // --- figures of any other kind -----------------------------------------------------------------------------
@@ -266,7 +278,7 @@ function anyFigure(root, name, { spec }) {
   const csv = make("button", { type: "button", class: "csv",
     onclick: () => save(`${name}.csv`, toCsv([keys, ...rows.map(row => keys.map(each => row[each]))])) }, "CSV");
   const tools = make("div", { class: "tools" }, make("span", { class: "push" }),
-    ...(rows.length ? [csv] : []), link(name, "png"), link(name, "svg"));
+    ...(rows.length ? [csv] : []), ...KINDS.map(kind => link(name, kind)));
   const chart = make("div", { class: "chart own" });
   root.append(tools, make("div", { class: "wide" }, chart));
   return embed(chart, spec);

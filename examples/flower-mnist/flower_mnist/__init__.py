@@ -1,0 +1,1 @@
+"""A small CNN on MNIST with Flower, its uploads compressed by airfeel."""

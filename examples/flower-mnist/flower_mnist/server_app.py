@@ -1,0 +1,51 @@
+"""The server: FedAvg, or AirAvg with a scheme."""
+
+from flwr.app import ArrayRecord, MetricRecord
+from flwr.serverapp import ServerApp
+from flwr.serverapp.strategy import FedAvg
+
+from airfeel.flower import AirAvg
+from flower_mnist import task
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid, context):
+    """Train, and say after every round what was learned and what it cost."""
+    train(grid, context.run_config)
+
+
+def train(grid, settings):
+    """Return the result of a training, and the strategy that brought it about."""
+    strategy = choose(settings)
+    data = task.load(settings["dataset"])
+    images, labels = task.tensors(data.test_inputs, data.test_labels)
+    model = task.build(settings["dataset"], settings["seed"])
+
+    def evaluate(round, arrays):
+        if round % settings["evaluate-every"]:
+            return None
+        model.load_state_dict(arrays.to_torch_state_dict())
+        loss, accuracy = task.evaluate(model, images, labels)
+        return MetricRecord({"loss": loss, "accuracy": accuracy})
+
+    first = ArrayRecord(model.state_dict())
+    given = {"num_rounds": settings["rounds"], "timeout": settings["timeout"], "evaluate_fn": evaluate}
+    return strategy.start(grid, first, **given), strategy
+
+
+def choose(settings):
+    """Return the strategy that the settings name."""
+    scheme, ratio, channel = (settings[name] for name in ("scheme", "ratio", "channel"))
+    if scheme == "fedavg":
+        return FedAvg(fraction_evaluate=0.0)
+    return AirAvg(
+        scheme,
+        ratio,
+        None if channel == "none" else channel,
+        options={"sparsity": ratio} if scheme == "error_free" else None,  # top-k alone has a share k/N
+        seed=settings["seed"],
+        checkpoint=settings["checkpoint"] or None,
+        fraction_evaluate=0.0,
+    )

@@ -1,0 +1,68 @@
+"""``airfeel demo``: see it work in two minutes."""
+
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from airfeel.commands.reproduce import check_counts, compute
+from airfeel.experiments.campaigns.collect import collect
+from airfeel.experiments.campaigns.plan import shipped
+from airfeel.experiments.report.headline import headline, short_table
+from airfeel.experiments.report.tables import text_table
+from airfeel.learning.datasets import load_dataset
+
+# What follows the name of the command, and why.
+_NEXT = {
+    "run --set scheme=scheduled --set uplink.ratio=0.02": "fifty times fewer symbols, one run",
+    "reproduce fig5a --quick": "a figure of the paper; list names all",
+    "config > mine.toml": "every setting there is, as a file to edit",
+}
+
+
+def demo(
+    *,
+    rounds: int | None = None,
+    seeds: int | None = None,
+    workers: int | None = None,
+    out: Path = Path("results/demo"),
+) -> None:
+    """Train on real data with and without memory, print what came out and write a page: about two minutes.
+
+    25 devices train softmax regression on MNIST over a noisy channel, once without radio, with our own
+    scheme, TSA-GA, two ablations of it, and two rivals. Needs the extra "report". Killed or interrupted, the
+    same command computes only what is missing.
+
+    Example: airfeel demo
+
+    Parameters
+    ----------
+    rounds
+        Rounds of every run; unset: 300.
+    seeds
+        Number of seeds; unset: 3.
+    workers
+        Number of processes; unset: one for each core.
+    out
+        Folder for runs, tables and the page.
+    """
+    from airfeel.experiments.report.report import write_report
+
+    check_counts(rounds=rounds, seeds=seeds, workers=workers)
+    experiment = shipped("demo").shortened(rounds, seeds)
+    load_dataset("mnist")  # once, before several processes ask for it
+    results, begun = compute([experiment], out, workers=workers)
+    found = collect(begun[0], results)
+    written = write_report(out)
+    print(f"\n{headline(found)}\n\n{text_table(short_table(found))}\n")
+    print(f"Page with figures: {written.page}\n\nTo try next:")
+    width = max(map(len, _NEXT))
+    print(*(f"  {_program()} {words:<{width}}  # {why}" for words, why in _NEXT.items()), sep="\n")
+
+
+def _program() -> str:
+    """Return how to call this command: by its path where no shell would find it, as after make demo."""
+    if shutil.which("airfeel"):
+        return "airfeel"
+    return shlex.quote(os.path.relpath(Path(sys.executable).with_name("airfeel")))

@@ -1,0 +1,130 @@
+"""Which replies of a round count: each is read and held against what was asked, or left out by name."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from flwr.app import Message, MetricRecord, RecordDict
+from numpy.typing import NDArray
+
+from airfeel.flower import wire
+from airfeel.flower.tensors import Layout
+
+TOLERANCE = 1e-6  # of an announced energy: sums in double precision of the same numbers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """What a reply must fit to: the nodes that were asked, and what they were told."""
+
+    round: int
+    digest: int
+    symbols: int
+    layout: Layout
+    weighted_by: str
+    asked: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reply:
+    """One usable reply; ``device`` is the number its node has by itself, -1 for none."""
+
+    node: int
+    device: int
+    weight: float
+    energy: float
+    fresh: bool
+    metrics: RecordDict
+    signal: NDArray[np.float32]
+    exact: dict[str, NDArray[Any]]
+    truth: NDArray[np.floating[Any]] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sorted:
+    """The replies of a round: usable ones, errors and refusals with their reasons, by node."""
+
+    usable: list[Reply]
+    failed: dict[int, str] = field(default_factory=dict)
+    refused: dict[int, str] = field(default_factory=dict)
+
+
+def sort(replies: Iterable[Message], question: Question, *, signals: bool = True) -> Sorted:
+    """Read the replies of a round; without ``signals`` they are those that only announce theirs."""
+    usable: dict[int, Reply] = {}
+    failed: dict[int, str] = {}
+    refused: dict[int, str] = {}
+    for message in replies:
+        node = int(message.metadata.src_node_id)
+        if message.has_error():
+            failed[node] = _first_line(str(message.error.reason))
+        elif node not in question.asked:
+            refused[node] = "it was not asked"
+        elif node in usable:
+            refused[node] = "it answered twice, and its first answer counts"
+        else:
+            try:
+                usable[node] = read(message, question, signals)
+            except Exception as error:  # whatever a client sends, the round goes on without it
+                refused[node] = _first_line(str(error)) or type(error).__name__
+    failed = {node: reason for node, reason in failed.items() if node not in usable}
+    return Sorted(list(usable.values()), failed, refused)
+
+
+def read(message: Message, question: Question, signals: bool) -> Reply:
+    """Read one reply; raise ValueError with the reason where it does not fit."""
+    content = message.content
+    if wire.ROUND not in content:
+        raise ValueError("its reply is not from air_mod: add mods=[air_mod] to its train function")
+    facts, metrics = content[wire.ROUND], wire.without_ours(content)
+    if facts["round"] != question.round:
+        raise ValueError(f"its reply is of round {facts['round']}: must be of round {question.round}")
+    if facts["digest"] != question.digest:
+        raise ValueError("its signal was made with another plan")
+    weight = _weight(metrics, question.weighted_by)
+    signal, exact, truth, energy = np.zeros(0, np.float32), {}, None, float(facts["energy"])
+    if not (math.isfinite(energy) and energy >= 0):
+        raise ValueError(f"its energy is {energy}: must be finite and >= 0")
+    if signals:
+        signal = wire.unpack(wire.from_record(content[wire.SIGNAL]), question.symbols)
+        if not np.isfinite(signal).all():
+            raise ValueError("its signal is not finite")
+        if not math.isclose(energy, float(np.sum(signal.astype(np.float64) ** 2)), rel_tol=TOLERANCE):
+            raise ValueError(f"its signal does not have the energy {energy:g} that it announced")
+        exact = _exact(metrics, question.layout)
+        truth = wire.from_record(content[wire.TRUTH])["truth"] if wire.TRUTH in content else None
+    named = RecordDict({name: r for name, r in metrics.items() if isinstance(r, MetricRecord)})
+    node, device = int(message.metadata.src_node_id), int(facts["device"])
+    return Reply(node, device, weight, energy, bool(facts["fresh"]), named, signal, exact, truth)
+
+
+def _weight(content: RecordDict, name: str) -> float:
+    found = [record[name] for record in content.metric_records.values() if name in record]
+    if len(found) != 1:
+        raise ValueError(f"its reply has {len(found)} metrics {name!r}: must have one, its weight")
+    weight = found[0]
+    if isinstance(weight, list) or not (math.isfinite(weight) and weight >= 0):
+        raise ValueError(f"its weight {name!r} is {weight}: must be a number >= 0")
+    return float(weight)
+
+
+def _exact(content: RecordDict, layout: Layout) -> dict[str, NDArray[Any]]:
+    """Return the arrays that travelled whole, of the names and shapes they have in the model."""
+    wanted = [tensor for tensor in layout.tensors if tensor.exact]
+    found = {k: a for record in content.array_records.values() for k, a in wire.from_record(record).items()}
+    if set(found) != {tensor.name for tensor in wanted}:
+        raise ValueError(f"its exact arrays are {sorted(found)}: must be {[t.name for t in wanted]}")
+    for tensor in wanted:
+        if found[tensor.name].shape != tensor.shape:
+            shape = found[tensor.name].shape
+            raise ValueError(f"its array {tensor.name!r} has shape {shape}: must be {tensor.shape}")
+        if found[tensor.name].dtype.kind == "f" and not np.isfinite(found[tensor.name]).all():
+            raise ValueError(f"its array {tensor.name!r} is not finite")
+    return found
+
+
+def _first_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else ""

@@ -1,0 +1,314 @@
+"""The server's line: ``strategy = AirAvg(scheme="tsa_ga", ratio=0.1)``."""
+
+from __future__ import annotations  # the documentation is built without Flower's classes
+
+import logging
+import os
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import FedAvg, Result
+
+from airfeel import _checks
+from airfeel.flower import naming, uplink, wire
+from airfeel.flower.replies import Question, sort
+from airfeel.flower.report import Round, Traffic
+from airfeel.flower.server import Server, Turn
+from airfeel.flower.state import State
+from airfeel.flower.tensors import Layout
+from airfeel.learning.server import GradientDescent, Optimizer
+from airfeel.radio.air import Air
+from airfeel.radio.link import Channel
+from airfeel.radio.power import EqualPower, Ledger, PowerPolicy
+from airfeel.registry import CHANNELS
+from airfeel.schemes.base import Scheme, Setting
+from airfeel.units import count
+
+Evaluate = Callable[[int, ArrayRecord], Any]
+
+LOG = logging.getLogger("flwr")
+RESULTS = ("train_metrics_clientapp", "evaluate_metrics_clientapp", "evaluate_metrics_serverapp")
+
+
+class AirAvg(FedAvg):  # type: ignore[misc]
+    """Federated averaging over a compressed uplink, with or without a radio.
+
+    Clients need ``mods=[air_mod]``. They send signals that are ``ratio`` as long as the model; the server
+    takes their weighted mean, or what a channel makes of it, recovers the mean update and applies it.
+
+    Parameters
+    ----------
+    scheme
+        A scheme by name (``airfeel list``), by ``package.module:Name``, or an object.
+    ratio
+        s/N, the length of a signal over the number of parameters.
+    channel
+        None for a digital uplink, which loses nothing; ``"gaussian"``, ``"fading"`` or any channel for a
+        radio that is simulated at the server.
+    options
+        Of a scheme given by name, such as ``{"sparsity": 0.5}``.
+    power
+        P, the average energy of a device in a round, or a power policy such as
+        :class:`airfeel.radio.power.LongTermPower`.
+    exchange
+        ``"one"``: energy and signal are in one reply. ``"two"``: clients announce their energy, are told
+        alpha, and then transmit, as a real radio would need it. Results are equal.
+    optimizer, rate
+        The server's update, theta - rate times the mean update by default: FedAvg's. Any of
+        :mod:`airfeel.learning.server`, such as ``GradientDescent(momentum=0.9)`` or ``Adam()``.
+    exact
+        Patterns of names of arrays that travel whole and are averaged as in FedAvg; arrays that are not
+        floating always do.
+    minimum
+        Replies without which a round is skipped: nobody is heard, so clients keep what they have.
+    audit
+        Clients also send what left them, so that the error of the estimate is known. It is not counted in
+        the bytes.
+    checkpoint
+        A file (``.npz``) written after every round. If it is there, :meth:`start` goes on from it.
+    seed
+        Of plans and of the channel's randomness.
+    fedavg
+        Whatever :class:`flwr.serverapp.strategy.FedAvg` takes, such as ``fraction_train``.
+
+    Attributes
+    ----------
+    rounds
+        A :class:`airfeel.flower.report.Round` for every round so far.
+    """
+
+    def __init__(
+        self,
+        scheme: str | Scheme[Any] = "tsa_ga",
+        ratio: float = 0.1,
+        channel: str | Channel | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+        power: float | PowerPolicy = 500.0,
+        exchange: str = "one",
+        optimizer: Optimizer | None = None,
+        rate: float = 1.0,
+        exact: Sequence[str] = ("*running_*",),
+        minimum: int = 1,
+        audit: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        seed: int = 0,
+        **fedavg: Any,
+    ) -> None:
+        super().__init__(**fedavg)
+        self.server = Server(
+            scheme=_scheme(scheme, options),
+            air=_air(channel, power),
+            optimizer=optimizer or GradientDescent(),
+            rate=_checks.real("rate", rate, above=0),
+            seed=_checks.integer("seed", seed, at_least=0),
+            minimum=_checks.integer("minimum", minimum, at_least=1),
+        )
+        self.ratio = _checks.real("ratio", ratio, above=0, at_most=1)
+        self.exchange = _checks.choice("exchange", exchange, ("one", "two"))
+        if exchange == "two" and not uplink.superposes(self.server.scheme, self.server.air):
+            rule = "is for a channel on which the signals of the scheme add up"
+            raise _checks.reject("exchange", exchange, rule)
+        self.exact, self.audit, self.checkpoint = _patterns(exact), bool(audit), checkpoint
+        self.rounds: list[Round] = []
+        self._named = naming.describe(self.server.scheme)
+        self._session = uuid.uuid4().hex  # names this process to clients, and changes no result
+        self._state: State | None = None
+        self._arrays: ArrayRecord | None = None  # the model as it was last given out
+        self._turn: Turn | None = None
+        self._done, self._timeout = 0, 3600.0
+        self._horizon: int | None = None
+
+    def summary(self) -> None:
+        """Log the settings."""
+        super().summary()
+        LOG.info("\t└──> airfeel: %s", self._identity)
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Evaluate | None = None,
+    ) -> Result:
+        """Train up to round ``num_rounds``, going on from the checkpoint if there is one.
+
+        Rounds keep their numbers in a training that goes on; the model is then that of the checkpoint.
+        """
+        self._horizon, self._timeout = num_rounds, timeout
+        if self.checkpoint is not None and os.path.exists(self.checkpoint):
+            initial_arrays = self._resume(self.checkpoint)
+        done, left = self._done, max(0, num_rounds - self._done)
+
+        def evaluate(server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
+            return None if evaluate_fn is None else evaluate_fn(server_round + done, arrays)
+
+        given = grid, initial_arrays, left, timeout, train_config, evaluate_config
+        result = super().start(*given, None if evaluate_fn is None else evaluate)
+        if not len(result.arrays):
+            result.arrays = initial_arrays
+        for name in RESULTS:
+            setattr(result, name, {key + done: value for key, value in getattr(result, name).items()})
+        return result
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Announce a round: the model, the plan, and to each node which of its signals was heard last."""
+        round = server_round + self._done
+        messages = list(super().configure_train(round, arrays, config, grid))
+        if not messages:
+            return messages
+        asked = tuple(int(message.metadata.dst_node_id) for message in messages)
+        state = self._state_for(arrays, len(asked))
+        plan = self.server.scheme.plan(state.scheme, self.server.seed, round)
+        announced = self._announcement(state, round)
+        common = {wire.ROUND: announced.record(), **wire.plan_records(plan)}
+        for node, message in zip(asked, messages, strict=True):
+            heard = state.nodes[node].heard if node in state.nodes else 0
+            own = {wire.NODE: ConfigRecord({"heard": heard})}
+            message.content = RecordDict({**message.content, **common, **own})
+        silence = np.zeros((1, state.layout.size), np.float32)
+        symbols = self.server.scheme.encode(plan, silence).signal.shape[1]
+        digest = wire.digest(announced, state.layout, plan)
+        question = Question(round, digest, symbols, state.layout, self.weighted_by_key, asked)
+        self._turn = Turn(announced, plan, question, Traffic().sent(messages))
+        return messages if self.exchange == "one" else self._announce(messages, grid)
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Take the weighted mean of the signals that count, recover the mean update, and apply it."""
+        if self._turn is None or self._state is None:
+            return None, None
+        received = list(replies)
+        turn = replace(self._turn, traffic=self._turn.traffic.received(received))
+        found = sort(received, turn.question)
+        state, report = self.server.conclude(turn, self._state, found)
+        if report.heard:
+            self._arrays = wire.to_record(state.layout.arrays(state.theta, state.exact))
+        self._state, self._turn = state, None
+        if self.checkpoint is not None:
+            state.save(self.checkpoint)
+        self.rounds.append(report)
+        report.log()
+        metrics = MetricRecord()
+        if found.usable:
+            contents = [reply.metrics for reply in found.usable]
+            metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
+        for name, value in report.metrics().items():
+            metrics[name] = value
+        return self._arrays if report.heard else None, metrics
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Ask for an evaluation, with the number that the round has in the whole training."""
+        round = server_round + self._done
+        messages: Iterable[Message] = super().configure_evaluate(round, arrays, config, grid)
+        return messages
+
+    @property
+    def _identity(self) -> str:
+        server, (name, options) = self.server, self._named
+        radio = "digital" if server.air is None else f"{server.air.channel}, {server.air.policy}"
+        update = f"{server.optimizer}, rate {server.rate:g}, exact {list(self.exact)}"
+        return f"{name} {options}, ratio {self.ratio:g}, {radio}, {update}, seed {server.seed}"
+
+    def _resume(self, path: str | os.PathLike[str]) -> ArrayRecord:
+        """Return the model of the checkpoint, and go on after its round."""
+        state = State.load(path, self._identity, trusted=[type(self.server.scheme).__module__])
+        self._state, self._done = state, state.round
+        self._arrays = wire.to_record(state.layout.arrays(state.theta, state.exact))
+        LOG.info("airfeel: going on after round %d from %s", state.round, os.fspath(path))
+        return self._arrays
+
+    def _state_for(self, arrays: ArrayRecord, asked: int) -> State:
+        """Return the state of the training: begun now, or brought to the model that is given."""
+        if self._state is not None and arrays is self._arrays:
+            return self._state
+        model = wire.from_record(arrays)
+        layout = Layout.of(model, self.exact)
+        if self._state is None:
+            self._state = self._begin(layout, asked)
+        if layout != self._state.layout:
+            raise ValueError("initial_arrays: must have the names, shapes and types of the model so far")
+        state = replace(self._state, theta=layout.flat(model), exact=layout.exact(model))
+        self._state, self._arrays = state, arrays
+        return state
+
+    def _begin(self, layout: Layout, asked: int) -> State:
+        """Return the state before the first round, but for the model."""
+        server, size = self.server, layout.size
+        if not size:
+            raise ValueError("the model has no floating arrays to compress: use FedAvg, or other exact=")
+        setting = Setting(
+            devices=asked,
+            symbols=count(self.ratio, size),
+            power=None if server.air is None else server.air.policy.power,
+            noise_var=None if server.air is None else getattr(server.air.channel, "noise_var", None),
+            rounds=self._horizon,
+        )
+        return State(
+            training=uuid.uuid4().hex,
+            identity=self._identity,
+            round=0,
+            layout=layout,
+            theta=np.zeros(size),
+            exact={},
+            scheme=server.scheme.init(layout.shapes, setting),
+            server=server.optimizer.init(size),
+            ledger=Ledger(np.zeros(0), 0),
+            nodes={},
+        )
+
+    def _announcement(self, state: State, round: int) -> wire.Announcement:
+        step = "send" if self.exchange == "one" else "announce"
+        given = (*self._named, self.arrayrecord_key, "\n".join(self.exact), step, self.audit)
+        return wire.Announcement(state.training, self._session, round, *given)
+
+    def _announce(self, messages: list[Message], grid: Grid) -> list[Message]:
+        """Ask for energies first; return the messages that tell alpha to those who can send."""
+        turn, state = self._turn, self._state
+        assert turn is not None and state is not None
+        received = list(grid.send_and_receive(messages, timeout=self._timeout))
+        turn = self.server.permit(turn, sort(received, turn.question, signals=False), state)
+        told = replace(turn.announced, step="transmit", alpha=turn.alpha)
+        content = RecordDict({wire.ROUND: told.record()})
+        second = [Message(content, node, MessageType.TRAIN) for node in turn.told]
+        self._turn = replace(turn, traffic=turn.traffic.received(received).sent(second))
+        return second
+
+
+def _scheme(scheme: str | Scheme[Any], options: Mapping[str, Any] | None) -> Scheme[Any]:
+    if isinstance(scheme, str):
+        return naming.build(scheme, options or {})
+    if options:
+        raise _checks.reject("options", dict(options), "must not be given beside a scheme that is an object")
+    return scheme
+
+
+def _air(channel: str | Channel | None, power: float | PowerPolicy) -> Air | None:
+    policy = EqualPower(power) if isinstance(power, int | float) else power
+    if hasattr(policy, "choose"):  # clients are told whether they were heard, not in what part
+        raise _checks.reject("power", power, "must be a number or a policy that treats all devices alike")
+    if channel is None:
+        return None
+    found: Any = CHANNELS.get(channel).build({}) if isinstance(channel, str) else channel
+    if not hasattr(found, "link"):
+        raise _checks.reject("channel", channel, "must be None, the name of a channel, or have a method link")
+    return Air(found, policy)
+
+
+def _patterns(exact: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(exact, str) or not all(isinstance(pattern, str) for pattern in exact):
+        raise _checks.reject("exact", exact, 'must be a list of patterns, such as ["*running_*"]')
+    return tuple(exact)

@@ -1,0 +1,161 @@
+"""What travels in Flower's messages: the announcement of a round, its plan, and the signal of a client.
+
+The announcement is the same for all clients of a round; beside it stands a record for each node, which says
+which of its signals was heard last.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from numpy.typing import NDArray
+
+from airfeel.flower.tensors import Layout
+from airfeel.schemes.base import Plan
+
+ROUND = "airfeel"  # config of a request, metrics of a reply
+PLAN = "airfeel-plan"  # arrays and texts of the plan
+NODE = "airfeel-node"  # what only one node is told
+SIGNAL = "airfeel-signal"
+TRUTH = "airfeel-truth"  # what left a client, for an audit
+OURS = (ROUND, PLAN, NODE, SIGNAL, TRUTH)
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """What all clients of a round are told beside model and plan.
+
+    ``training`` stays the same when a training is resumed, ``session`` does not. ``step`` is ``"send"``; in
+    an exchange of two messages it is ``"announce"`` in the first and ``"transmit"`` in the second, which
+    tells ``alpha``. ``arrays`` is the name of the record that holds the model, ``exact`` the patterns of
+    names that travel whole, one per line.
+    """
+
+    training: str
+    session: str
+    round: int
+    scheme: str
+    options: str
+    arrays: str
+    exact: str
+    step: str = "send"
+    audit: bool = False
+    alpha: float = 0.0
+
+    def record(self) -> ConfigRecord:
+        """Return the announcement as Flower's record."""
+        return ConfigRecord(asdict(self))
+
+    @classmethod
+    def read(cls, content: RecordDict) -> "Announcement":
+        """Undo :meth:`record`; refuse a record of another version."""
+        record = content[ROUND]
+        names = {field.name for field in fields(cls)}
+        if not isinstance(record, ConfigRecord) or set(record) != names:
+            raise ValueError(f"the record {ROUND!r} is of another version of airfeel than the one here")
+        given: dict[str, Any] = {name: record[name] for name in names}
+        return cls(**given)
+
+
+def plan_records(plan: Plan) -> dict[str, ArrayRecord]:
+    """Return a plan as records: one array record, whose last array holds numbers and texts in JSON."""
+    arrays = {name: value for name, value in plan.items() if isinstance(value, np.ndarray)}
+    rest = {name: _plain(value) for name, value in plan.items() if name not in arrays}
+    words = np.frombuffer(json.dumps(rest).encode(), dtype=np.uint8)
+    return {PLAN: to_record({**{f"plan.{name}": value for name, value in arrays.items()}, "words": words})}
+
+
+def read_plan(content: RecordDict) -> dict[str, Any]:
+    """Undo :func:`plan_records`."""
+    arrays = from_record(content[PLAN])
+    words = json.loads(arrays.pop("words").tobytes())
+    return {**words, **{name.removeprefix("plan."): value for name, value in arrays.items()}}
+
+
+def digest(announcement: Announcement, layout: Layout, plan: Plan) -> int:
+    """Return a number of 56 bits for scheme, model and plan: a client that knew others has another one."""
+    found = hashlib.blake2b(digest_size=7)
+    found.update(repr((announcement.scheme, announcement.options, layout.tensors)).encode())
+    for name in sorted(plan):
+        value = plan[name]
+        array = isinstance(value, np.ndarray)
+        found.update(f"{name}:{(value.dtype, value.shape) if array else _plain(value)!r};".encode())
+        if array:
+            found.update(np.ascontiguousarray(value).tobytes())
+    return int.from_bytes(found.digest(), "big")
+
+
+def pack(signal: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
+    """Return a signal as arrays: as it is, or where most of it is zero, one bit for each place and the rest.
+
+    >>> sorted(pack(np.array([0, 0, 3] + [0] * 61, dtype=np.float32)))
+    ['places', 'values']
+    """
+    there = signal != 0
+    if signal.size / 8 + 4 * np.count_nonzero(there) < 4 * signal.size:
+        return {"places": np.packbits(there), "values": signal[there]}
+    return {"signal": signal}
+
+
+def unpack(arrays: Arrays, length: int) -> NDArray[np.float32]:
+    """Undo :func:`pack` for a signal of known length; refuse everything else in a sentence."""
+    if set(arrays) == {"signal"}:
+        signal = arrays["signal"]
+        if signal.dtype != np.float32 or signal.shape != (length,):
+            held = f"{signal.dtype} of shape {signal.shape}"
+            raise ValueError(f"its signal is {held}: must be float32 of shape ({length},)")
+        return signal
+    if set(arrays) != {"places", "values"}:
+        raise ValueError(f"its signal has the arrays {sorted(arrays)}: must be signal, or places and values")
+    places, values = arrays["places"], arrays["values"]
+    if places.dtype != np.uint8 or places.shape != (-(-length // 8),) or values.dtype != np.float32:
+        raise ValueError(f"its signal marks {8 * places.size} places: must be {length} of float32")
+    there = np.unpackbits(places, count=length).astype(np.bool_)
+    if values.shape != (np.count_nonzero(there),):
+        marked = np.count_nonzero(there)
+        raise ValueError(f"its signal has {values.size} values for {marked} places: must be as many")
+    found = np.zeros(length, dtype=np.float32)
+    found[there] = values
+    return found
+
+
+def to_record(arrays: Arrays) -> ArrayRecord:
+    """Return named NumPy arrays as Flower's record."""
+    return ArrayRecord({name: Array(np.asarray(array)) for name, array in arrays.items()})
+
+
+def from_record(record: Any) -> dict[str, NDArray[Any]]:
+    """Return Flower's record as named NumPy arrays."""
+    if not isinstance(record, ArrayRecord):
+        raise ValueError(f"a record of arrays is expected, not a {type(record).__name__}")
+    return {name: array.numpy() for name, array in record.items()}
+
+
+def without_ours(content: RecordDict) -> RecordDict:
+    """Return the records that are the app's own."""
+    return RecordDict({name: record for name, record in content.items() if name not in OURS})
+
+
+def payload(content: RecordDict) -> int:
+    """Return the bytes of the arrays in a message, without those of an audit."""
+    records = (record for name, record in content.array_records.items() if name != TRUTH)
+    return sum(len(array.data) for record in records for array in record.values())
+
+
+def message_bytes(item: Any) -> int:
+    """Return the bytes of a message, or a part of it, as Flower puts them on the wire."""
+    return len(item.deflate()) + sum(message_bytes(child) for child in _children(item))
+
+
+def _children(item: Any) -> Iterable[Any]:
+    return (item.children or {}).values()
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

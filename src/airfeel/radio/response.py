@@ -1,0 +1,165 @@
+"""Responses measured or computed elsewhere: a complex gain for every round, device and element."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel import _checks, _files
+from airfeel.radio.inversion import inverted
+from airfeel.radio.link import Link, elements_of
+from airfeel.radio.offsets import Offsets
+from airfeel.radio.scattering import Complex, complex_normal
+from airfeel.ranges import NonNegative, Positive
+from airfeel.registry import CHANNELS, option
+from airfeel.units import decibel, from_decibel
+
+Array = NDArray[np.floating[Any]]
+Source = Callable[[int, int, int, int], Complex]  # num_devices, elements, seed, round: (M, elements)
+NAME = "responses"  # of the array in a file that holds several
+
+
+@CHANNELS.register("response", place=40)
+@dataclass(frozen=True, slots=True, eq=False)
+class Response(Offsets):
+    """Complex responses from a file, an array or a function, truncated inversion in every element.
+
+    An element (a resource element of OFDM, say) carries two symbols, in phase and in quadrature. A round
+    takes the next of the recorded rounds, and after the last one the first again; where it needs more
+    elements than were recorded, they are used again from the first on. A device is silent in the elements
+    whose gain it holds for too weak, and inverts the others.
+
+    Parameters
+    ----------
+    source
+        The path of an ``.npz`` file with one array, or with one named ``responses``; or such an array
+        (rounds, devices, elements); or a function of (num_devices, elements, seed, round) that returns the
+        responses (devices, elements) of a round.
+    noise_var
+        sigma_e^2.
+    reference_db
+        The path loss from which P arrives; by default the mean over the devices of their loss in decibel (of
+        a function's responses: 0). Recorded gains are meant as power received over power sent.
+    equalise
+        Divide by each device's mean gain, as if all were equally far.
+    threshold
+        h_min as a share of the root mean square of a device's gains in the round: weaker elements are silent.
+    csi_error
+        Mean power of the error in what a device knows, as a share of its mean power.
+    """
+
+    source: Any = option(None, "npz file of responses: rounds x devices x elements")
+    noise_var: NonNegative = option(1.0, "sigma_e^2")
+    reference_db: float | None = option(None, "path loss from which P arrives; unset: the devices' mean")
+    equalise: bool = option(False, "divide by each device's mean gain")
+    threshold: Positive = option(0.3, "h_min over a device's mean; weaker elements stay silent")
+    csi_error: NonNegative = option(0.0, "variance of what devices misjudge of their gain, over its mean")
+
+    def __post_init__(self) -> None:
+        """Refuse what are no responses."""
+        self.check_offsets()
+        _checks.real("noise_var", self.noise_var, at_least=0)
+        _checks.real("threshold", self.threshold, above=0)
+        _checks.real("csi_error", self.csi_error, at_least=0)
+        if self.reference_db is not None:
+            _checks.real("reference_db", self.reference_db, at_least=-300, at_most=300)
+        if not isinstance(self.source, str | np.ndarray) and not callable(self.source):
+            rule = "must be the path of an npz file, an array (rounds, devices, elements), or a function"
+            raise _checks.reject("source", self.source, rule)
+        if callable(self.source) and self.equalise:
+            raise _checks.reject("equalise", True, "must be false where a function gives the responses")
+        if isinstance(self.source, np.ndarray):
+            _checked(self.source, "source")
+
+    @property
+    def reference_loss_db(self) -> float:
+        """The path loss from which P arrives."""
+        if self.reference_db is not None:
+            return self.reference_db
+        if callable(self.source) or self.equalise:
+            return 0.0
+        return -float(np.mean(decibel(self.path_gains())))
+
+    def path_gains(self, num_devices: int | None = None, seed: int = 0) -> Array:
+        """Return the mean power gain of every recorded device, over rounds and elements."""
+        if callable(self.source):
+            raise _checks.reject("source", self.source, "has no mean gains: a function draws round by round")
+        gains = _gains_in(self.source) if isinstance(self.source, str) else _mean_gains(self.source)
+        return gains[:num_devices]
+
+    def responses(self, num_devices: int, elements: int, seed: int, round: int) -> Complex:
+        """Return the true responses of a round, (M, elements), as they were recorded."""
+        if callable(self.source):
+            found = np.asarray(self.source(num_devices, elements, seed, round))
+            if found.shape != (num_devices, elements) or not np.isfinite(found).all():
+                rule = f"must return finite responses of shape {(num_devices, elements)}, not {found.shape}"
+                raise _checks.reject("source", self.source, rule)
+            return found.astype(np.complex128)
+        recorded = self._recorded()
+        if recorded.shape[1] < num_devices:
+            rule = f"has responses of {recorded.shape[1]} devices, and there are {num_devices}"
+            raise _checks.reject("source", self._called, rule)
+        part = recorded[(round - 1) % len(recorded), :num_devices].astype(np.complex128)
+        part = part[:, np.arange(elements) % part.shape[1]]
+        return part / np.sqrt(self.path_gains(num_devices))[:, None] if self.equalise else part
+
+    def link(self, num_devices: int, symbols: int, seed: int, round: int) -> Link:
+        """Read the responses, draw what the devices know of them, and invert element by element."""
+        elements = elements_of(symbols)
+        gain = known = self.responses(num_devices, elements, seed, round)
+        strength = np.sqrt(np.mean(np.abs(gain) ** 2, axis=1, keepdims=True))
+        if self.csi_error:
+            error = math.sqrt(self.csi_error) * complex_normal(gain.shape, seed, "csi", round)
+            known = gain + strength * error
+        active = (np.abs(known) >= self.threshold * strength) & (strength > 0)
+        turned = None if self.synchronised else self.rotation(num_devices, elements, seed, round)
+        path = 1 / from_decibel(-self.reference_loss_db)
+        return inverted(gain, known, active, turned, self.noise_var, symbols, path)
+
+    @property
+    def _called(self) -> str:
+        return self.source if isinstance(self.source, str) else "array"
+
+    def _recorded(self) -> NDArray[Any]:
+        return _read(self.source) if isinstance(self.source, str) else np.asarray(self.source)
+
+
+def _mean_gains(responses: NDArray[Any]) -> Array:
+    return np.asarray(np.mean(np.abs(responses) ** 2, axis=(0, 2), dtype=np.float64))
+
+
+@lru_cache(maxsize=2)
+def _gains_in(path: str) -> Array:
+    return _mean_gains(_read(path))
+
+
+@lru_cache(maxsize=2)
+def _read(path: str) -> NDArray[Any]:
+    """Return the responses in a file, read once."""
+    try:
+        found = _files.read_arrays(path, most=_files.memory())
+    except OSError as error:
+        raise _checks.reject("source", path, str(error.strerror).lower()) from None
+    if NAME not in found and len(found) != 1:
+        rule = f"must hold one array, or one named {NAME}, not {', '.join(found) or 'nothing'}"
+        raise _checks.reject("source", path, rule)
+    return _checked(found.get(NAME, next(iter(found.values()))), path)
+
+
+def _checked(responses: NDArray[Any], name: str) -> NDArray[Any]:
+    if responses.ndim != 3 or not responses.size or responses.dtype.kind not in "cfiu":
+        rule = (
+            "must hold numbers (rounds, devices, elements), at least one of each, "
+            f"not {responses.dtype} of shape {responses.shape}"
+        )
+        raise _checks.reject("source", name, rule)
+    if not np.isfinite(responses).all():
+        raise _checks.reject("source", name, "must hold finite numbers only")
+    if not np.abs(responses).max(axis=(0, 2)).all():
+        device = int(np.argmin(np.abs(responses).max(axis=(0, 2))))
+        raise _checks.reject("source", name, f"holds nothing but zeros for device {device}")
+    return responses

@@ -1,0 +1,195 @@
+"""The blocks of a page of documentation, and what it takes to try each of them.
+
+Files that blocks name in their first line are written, so that later commands find them. Commands are called
+with their own words, and shorter where they would take long: a training makes two rounds, a campaign of many
+rounds is planned only (``--dry-run``).
+"""
+
+import ast
+import contextlib
+import importlib
+import importlib.util
+import inspect
+import re
+import shlex
+import sys
+import tomllib
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import small
+from airfeel.commands.reproduce import reproduce
+from airfeel.experiments.campaigns.plan import read_experiment, select
+
+ROOT = Path(__file__).resolve().parents[1]
+NEEDED = {"torch": "torch", "read_results": "pandas", "flwr": "flwr", "altair": "altair"}
+DRY_RUN = "dry_run" in inspect.signature(reproduce).parameters
+ELSEWHERE = ("dask_jobqueue",)  # only where there is a cluster of that kind
+PRETEND = ("results/runs/", "-0123456789ab")  # how pages write the folder of some run
+ANY_SWEEP = 'seeds = [0]\nbase.rounds = 300\ngrid.scheme = ["tsa_ga", "common_k"]\n'
+FEW = 200  # rounds that a sweep may have and still be carried out
+
+
+def blocks(path):
+    """Return (line, language, text) of every fenced block."""
+    found = re.finditer(r"^```([\w{}-]*)[^\n]*\n(.*?)^```$", path.read_text(), flags=re.S | re.M)
+    text = path.read_text()
+    return [(text.count("\n", 0, one.start()) + 1, one.group(1), one.group(2)) for one in found]
+
+
+def missing(code):
+    """Return the optional packages that a block needs and that are not installed."""
+    return [
+        package
+        for word, package in NEEDED.items()
+        if re.search(rf"\b{word}\b", code) and importlib.util.find_spec(package) is None
+    ]
+
+
+class Page:
+    """Tries the blocks of one page in their order, in the working folder."""
+
+    def __init__(self, name):
+        self.name = name
+        self.skipped = []
+
+    def run(self, line, language, text):
+        try_it = getattr(self, f"try_{language}", None)
+        if language in ("text", "bibtex", "") or language.startswith("{"):
+            return
+        assert try_it, f"{self.name}:{line}: nobody knows how to try a block of {language!r}"
+        try:
+            try_it(line, text)
+        except BaseException as error:
+            error.add_note(f"in the block at {self.name}:{line}")
+            raise
+
+    def try_python(self, line, text):
+        if any(word in text for word in ELSEWHERE):
+            ast.parse(text)
+        elif absent := missing(text):
+            self.skipped += absent
+        else:
+            path = Path(named_in(text, ".py") or f"block_{line}.py")
+            path.write_text(text)
+            call_module(path)
+
+    def try_toml(self, line, text):
+        tree, path = tomllib.loads(text), Path(named_in(text, ".toml") or f"block_{line}.toml")
+        path.write_text(text)
+        if "base" in tree or "grid" in tree:
+            assert read_experiment(path).runs()
+        elif "project" not in tree:
+            airfeel("config", str(path))
+
+    def try_console(self, line, text):
+        for command in re.findall(r"^\$ (.*?)(?:\s+#.*)?$", text, flags=re.M):
+            program, *words = shlex.split(command)
+            getattr(self, f"call_{program}")(words)
+
+    def call_airfeel(self, words):
+        code = " ".join(words)
+        for module in re.findall(r"=(\w+):\w+", code):
+            if Path(f"{module}.py").exists() and (absent := missing(Path(f"{module}.py").read_text())):
+                self.skipped += absent
+                return
+        if absent := missing("torch") if re.search(r"model\.kind=(?!softmax|\w+:)", code) else []:
+            self.skipped += absent
+            return
+        if "report" in words and (absent := missing("altair")):
+            self.skipped += absent
+            return
+        target = None
+        if ">" in words:
+            words, target = words[: words.index(">")], words[-1]
+        if words[0] == "sweep" and not Path(words[1]).exists():  # a name that stands for the reader's own
+            Path(words[1]).write_text(ANY_SWEEP)
+        if (
+            words[0] == "report" and not Path(words[1], "runs").exists()
+        ):  # what was planned only has no results
+            airfeel("run", "--set", "rounds=2", "--out", words[1])
+        if "--dry-run" in (words := shortened([some_run(word) for word in words])) and not DRY_RUN:
+            planned(words)
+            return
+        done = airfeel(*words)
+        if target:
+            Path(target).write_text(done.stdout)
+
+    def call_make(self, words):
+        makefile = (ROOT / "Makefile").read_text()
+        for target in words:
+            assert re.search(rf"^{target}:", makefile, flags=re.M), target
+
+    def call_pip(self, words):
+        extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+        for one in re.findall(r"\[(.*?)\]", " ".join(words)):
+            assert set(one.split(",")) <= set(extras)
+
+    def call_dask(self, words):
+        if not missing("distributed"):
+            assert words[0] in {entry.name for entry in entry_points(group="dask_cli")}
+
+    def call_python(self, words):
+        assert (ROOT / words[0]).exists(), words[0]
+
+
+def named_in(text, ending):
+    """Return the file name that the first line of a block gives as a comment."""
+    found = re.match(rf"# ([\w-]+{re.escape(ending)})$", text.splitlines()[0])
+    return found and found.group(1)
+
+
+def call_module(path):
+    """Run a file as a programme whose classes another process could import."""
+    text = path.read_text().replace('if __name__ == "__main__":', "if True:")
+    path.with_suffix(".py").write_text(text)
+    sys.modules.pop(path.stem, None)
+    importlib.invalidate_caches()
+    with contextlib.redirect_stdout(None):
+        importlib.import_module(path.stem)
+
+
+def airfeel(*words):
+    """Call the command and insist that it ends well."""
+    done = small.call(["airfeel", *words])
+    assert done.returncode == 0, f"airfeel {shlex.join(words)}: {done.stderr[-2000:]}"
+    return done
+
+
+def shortened(words):
+    """Return a command line that ends soon and says as much about the words in it."""
+    command = next(word for word in words if not word.startswith("-"))
+    if command == "run":
+        far = any("cifar" in word for word in words)  # 170 MB
+        return ["config", *words[1:]] if far else [*words, "--set", "rounds=2"]
+    if command in ("reproduce", "sweep"):
+        return words if few_rounds(words) else [*words, "--dry-run"]
+    if command == "predict":  # two rounds reach no good error
+        return [re.sub(r"^-\d+(\.\d+)?$", "-0.5", word) for word in words] + ["--samples", "2000"]
+    if command == "demo":
+        return ["demo", "--help"]
+    if command == "data" and words[1:] and words[1] not in ("mnist",):
+        return ["data"]
+    return words
+
+
+def few_rounds(words):
+    """Whether a command is a sweep on this machine that is done soon."""
+    if words[0] != "sweep" or "--engine" in words:
+        return False
+    return sum(run.rounds for run in read_experiment(Path(words[1])).runs()) <= FEW
+
+
+def some_run(word):
+    """Return a word with the folder of a run that an earlier block made in the place of a made-up one."""
+    if not word.startswith(PRETEND[0]) or PRETEND[1] not in word:
+        return word
+    recorded = sorted(Path(PRETEND[0]).glob("*/aggregates*"))
+    return str(recorded[0].parent if recorded else next(Path(PRETEND[0]).iterdir()))
+
+
+def planned(words):
+    """Check what a campaign would compute."""
+    names = [word for word in words[1:] if not word.startswith("-")]
+    for experiment in select(names[:1]) if words[0] == "reproduce" else [read_experiment(Path(names[0]))]:
+        assert experiment.runs()

@@ -1,0 +1,62 @@
+"""The example app: in one process with a small data set, and as a deployment of real processes."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="needs Flower (make flower)")
+
+import small
+from airfeel.flower.local import LocalGrid
+
+APP = Path(__file__).resolve().parents[2] / "examples" / "flower-mnist"
+SCHEMES = ["fedavg", "error_free", "common_k", "tsa_ga", "scheduled"]
+
+
+@pytest.fixture
+def app(monkeypatch):
+    """The app's own modules, and its settings."""
+    monkeypatch.syspath_prepend(APP)
+    from flower_mnist import client_app, server_app, task
+
+    yield client_app, server_app, task
+    for name in [name for name in sys.modules if name.startswith("flower_mnist")]:
+        del sys.modules[name]
+
+
+def settings(folder, **given):
+    config = tomllib.loads((APP / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
+    size = {"dataset": str(folder), "samples": 40, "batch-size": 10, "rounds": 3, "learning-rate": 0.05}
+    return config | size | given
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_example_trains_with_every_switch(app, tmp_path, scheme):
+    client_app, server_app, _ = app
+    config = settings(small.write_folder(tmp_path / "data"), scheme=scheme, ratio=0.2)
+    result, strategy = server_app.train(LocalGrid(client_app.app, 3, run_config=config), config)
+    found = result.evaluate_metrics_serverapp
+    assert found[3]["loss"] < found[0]["loss"]
+    assert sorted(result.train_metrics_clientapp) == [1, 2, 3]
+    if scheme != "fedavg":
+        assert all(len(report.heard) == 3 for report in strategy.rounds)
+
+
+@pytest.mark.torch
+def test_clients_hold_as_many_classes_as_they_are_told(app, tmp_path):
+    *_, task = app
+    folder = str(small.write_folder(tmp_path / "data"))
+    labels = task.load(folder).train_labels
+    for held in task.partition(folder, 5, 40, 2, 0):
+        assert len(np.unique(labels[held])) == 2
+
+
+def test_the_app_does_not_ask_an_index_for_airfeel():
+    """airfeel is installed beside, by hand: an app that named it could not be run before it is published."""
+    project = tomllib.loads((APP / "pyproject.toml").read_text())["project"]
+    assert not any("airfeel" in wanted for wanted in project["dependencies"])
+    assert "airfeel[flower" in (APP / "README.md").read_text()

@@ -1,0 +1,119 @@
+"""The demo and the headline: what a stranger reads first is right, and says what was computed."""
+
+import re
+
+import pytest
+
+import fakes
+import small
+from airfeel.experiments.campaigns.plan import Experiment, shipped
+from airfeel.experiments.report.finals import finals, gaps
+from airfeel.experiments.report.headline import headline, short_table, symbols
+
+CURVES = [
+    "error-free", "scheduled (our own)", "TSA-GA", "without support chain", "without amplitude chain",
+    "Turbo-CS, no memory", "A-DSGD, one seed",
+]  # fmt: skip
+
+
+def test_the_demo_runs_and_says_what_to_look_at(tmp_path):
+    pytest.importorskip("altair")
+    out = tmp_path / "demo"
+    ended = small.call(["airfeel", "demo", "--rounds", "2", "--seeds", "1", "--out", str(out)])
+    assert ended.returncode == 0, ended.stderr
+    first = ended.stdout.strip().splitlines()[0]
+    assert first.startswith("25 devices together learned to read handwritten digits (MNIST) over one noisy")
+    assert "sending 10 times fewer symbols than the model has weights" in first
+    assert "with our own scheme" in first and "without memory of earlier rounds" in first
+    assert all(f"\n{curve}  " in ended.stdout for curve in CURVES)
+    assert f"Page with figures: {out / 'report.html'}" in ended.stdout
+    assert (out / "report.html").stat().st_size > 1e5
+    assert "claim" not in ended.stdout and not (out / "claims.json").exists()
+
+
+def test_the_commands_to_try_next_exist(capsys):
+    from airfeel.cli import app
+    from airfeel.commands.demo import _NEXT
+
+    for words in _NEXT:
+        app.parse_args(re.sub(" >.*", "", words), exit_on_error=False, print_error=False)
+
+
+def test_the_demo_is_what_it_promises():
+    experiment = shipped("demo")
+    runs = experiment.runs()
+    assert list(dict.fromkeys(run.curve for run in runs)) == CURVES
+    assert {run.rounds for run in runs} == {300}
+    seeds = {curve: [run.seed for run in runs if run.curve == curve] for curve in CURVES}
+    assert seeds.pop("A-DSGD, one seed") == [0]
+    assert set(map(tuple, seeds.values())) == {(0, 1, 2)}
+    short = experiment.shortened(5, 2)
+    assert [run.seed for run in short.runs() if run.curve in CURVES[-2:]] == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            {"seeds": [9]},
+            r"curves.seeds = \[9\]: must be a list of some of the experiment's seeds, \[0, 1, 2\]",
+        ),
+        ({"seeds": 1}, "curves.seeds = 1: must be a list"),
+        ({"seeds": []}, r"curves.seeds = \[\]: must be a list"),
+    ],
+)
+def test_seeds_of_a_curve_are_some_of_the_experiment_s(change, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Experiment(name="x", title="x", curves=[{"label": "a", "scheme": "tsa_ga", **change}])
+
+
+def test_a_subject_is_a_curve():
+    with pytest.raises(ValueError, match=r"subjects = 'b': must be one of \['a'\]"):
+        Experiment(name="x", title="x", curves=[{"label": "a", "scheme": "tsa_ga"}], subjects=["b"])
+
+
+def found_of(experiment, folder):
+    fakes.write_experiment(experiment, folder)
+    return fakes.collected(experiment, folder)
+
+
+def test_the_headline_says_the_numbers_of_the_tables(tmp_path):
+    found = found_of(shipped("demo").shortened(40), tmp_path)
+    lost = {curve: sum(gap.values()) / len(gap) for (curve, _), gap in gaps(found).items()}
+    ideal = finals(found.line("error-free"))
+    assert headline(found) == (
+        "25 devices together learned to read handwritten digits (MNIST) over one noisy radio channel, "
+        "sending 10 times fewer symbols than the model has weights: "
+        f"{lost['scheduled (our own)']:.1f} points of accuracy lost with our own scheme, "
+        f"{lost['TSA-GA']:.1f} with TSA-GA and "
+        f"{lost['Turbo-CS, no memory']:.1f} without memory of earlier rounds (a perfect channel reaches "
+        f"{sum(ideal.values()) / 3:.1f} %)."
+    )
+    rows = short_table(found)
+    assert [row[0] for row in rows[1:]] == CURVES
+    assert [row[3:] for row in rows[1:3]] == [["-", "3"], ["785", "3"]]
+    assert rows[-1][3:] == ["785", "1"] and "±" not in rows[-1][1]
+    assert symbols(found.line("TSA-GA")) == 785
+
+
+def test_a_headline_over_several_settings_says_so(tmp_path):
+    found = found_of(shipped("fig6").shortened(10, 2), tmp_path)
+    said = headline(found)
+    assert "sending 2 to 25 times fewer symbols" in said
+    assert "means over 4 settings" in said
+
+
+def test_a_headline_without_a_perfect_channel_tells_the_extremes(tmp_path):
+    curves = [{"label": name, "scheme": name} for name in ("tsa_ga", "a_dsgd", "common_k")]
+    experiment = Experiment(
+        name="mine", title="mine", rounds=20, curves=curves, base={"dataset": "fashion-mnist"}
+    )
+    said = headline(found_of(experiment, tmp_path))
+    assert "to tell clothes apart (Fashion-MNIST)" in said
+    assert re.search(r": test accuracy \d\d\.\d % with a_dsgd and \d\d\.\d % with common_k\.$", said)
+
+
+def test_a_study_of_the_theory_has_no_headline():
+    from airfeel.experiments.campaigns.collect import Collected
+
+    assert headline(Collected(shipped("recovery"), [], 0)) == ""
