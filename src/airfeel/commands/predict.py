@@ -1,19 +1,17 @@
 """``airfeel predict``: the error a link will have, and the link an error needs, without any training."""
 
 import itertools
-import json
 import logging
-import textwrap
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from airfeel._pace import Pace
 from airfeel import _checks
+from airfeel._pace import Pace
 from airfeel.commands.run import Settings, load
 from airfeel.config import Config, parse_override
 from airfeel.experiments.report.tables import text_table
@@ -26,7 +24,14 @@ from airfeel.experiments.studies.profiles import load as load_profile
 from airfeel.experiments.studies.promise import ByTheory, Promise, Promising
 from airfeel.radio.units import RadioUnits
 from airfeel.simulation.assembly import energy
-from airfeel.theory.planner import LinkBudget, LinkPlan, OutOfReachError, solve_power, solve_rows
+from airfeel.theory.planner import (
+    LinkBudget,
+    LinkPlan,
+    OutOfReachError,
+    search_steps,
+    solve_power,
+    solve_rows,
+)
 from airfeel.units import count, decibel, from_decibel
 
 _log = logging.getLogger("airfeel")

@@ -17,6 +17,7 @@ from airfeel.theory.prediction import Array, Prediction, averaged
 from airfeel.units import decibel
 
 HOLDS = ("energy", "snr")
+FEWEST = 800  # scalar chains that can be followed at all
 STEP = 1.01  # an answer is within this factor of the smallest one
 QUIETEST, LOUDEST = 1e-8, 1e8  # receive SNR per channel use between which a power is sought
 
@@ -145,7 +146,7 @@ class LinkPlan:
             return amp_evolution(
                 self.chain, link.ratio, noise_var, self.rounds, denoiser=self.method.denoiser
             )
-        several = 1 if self.air is None else len(self.air.noise)
+        samples = self.samples if self.air is None else max(FEWEST, self.samples // len(self.air.noise))
         return state_evolution(
             self.chain,
             link.ratio,
@@ -156,7 +157,7 @@ class LinkPlan:
             amplitude_message=self.method.amplitude_message,
             support_chain=self.method.support_chain,
             amplitude_chain=self.method.amplitude_chain,
-            samples=max(800, self.samples // several),
+            samples=samples,
             seed=self.seed + place,
         )
 

@@ -87,7 +87,8 @@ def averaged(found: Sequence[Prediction]) -> Prediction:
 
     def mean(name: str) -> Array:
         courses = [getattr(one, name) for one in found]
-        return np.mean([np.pad(c, ((0, 0), (0, longest - c.shape[1])), mode="edge") for c in courses], axis=0)
+        padded = [np.pad(c, ((0, 0), (0, longest - c.shape[1])), mode="edge") for c in courses]
+        return np.asarray(np.mean(padded, axis=0))
 
     power = found[0].power
     errors = np.mean([one.nmse_error**2 for one in found], axis=0) / len(found)

@@ -38,15 +38,21 @@ class ByProfile:
         steady, spread = self.profile.measured_db(said.steady_db)
         added, profile = steady - said.steady_db, self.profile
         margin = (
-            f"Profile {profile.name}: {profile.about}, TSA-GA with k/N = {profile.sparsity:g} and equal power. "
+            f"Profile {profile.name}: {profile.about}, TSA-GA with k/N = {profile.sparsity:g}, equal power. "
             f"Margin {added:+.1f} dB on state evolution, as measured at the profile's links of like error; "
             f"left out one by one, these are told to {spread:.1f} dB. Assumed are equal devices"
             f"{self._others(link)}, and in the air what the channel's own draws say. A training of your own "
             "tells more: airfeel predict RUN"
         )
-        limits = {"best_db": steady - spread, "worst_db": steady + spread}
-        moved = said.nmse_db + added
-        return replace(said, nmse_db=moved, steady_db=steady, margin=margin, error_db=None, **limits)
+        return replace(
+            said,
+            nmse_db=said.nmse_db + added,
+            steady_db=steady,
+            best_db=steady - spread,
+            worst_db=steady + spread,
+            margin=margin,
+            error_db=None,
+        )
 
     def for_map(self) -> "ByProfile":
         """Follow fewer chains, but as many rounds, as the margin belongs to these."""
@@ -79,7 +85,7 @@ class Reaching:
 
 
 def rounds_to(profile: Profile, accuracy: float, promise: Promise) -> Reaching:
-    """Return how many rounds a profile takes to an accuracy; limits over seeds and over the error's limits."""
+    """Return how many rounds a profile takes to an accuracy; limits over seeds and the error's limits."""
     found, best, worst = (
         profile.rounds_to(accuracy, level) for level in (promise.steady_db, promise.best_db, promise.worst_db)
     )
@@ -97,13 +103,13 @@ def radio_rows(
         ("bandwidth (MHz)", f"{units.bandwidth_hz / 1e6:g}"),
         ("transmit power (dBm)", f"{units.tx_power_dbm:.1f}"),
         ("round on air (ms)", f"{1e3 * seconds:.4g}"),
-        ("energy of a device and round (mJ)", f"{1e3 * joules:.4g}"),
+        ("energy of a device, at most (mJ/round)", f"{1e3 * joules:.4g}"),
     ]
     if reaching is not None:
         until = f"until {100 * (accuracy or 0):g} %"
         rows += [
             (f"seconds on air {until}", reaching.times(seconds)),
-            (f"joules of a device {until}", reaching.times(joules)),
+            (f"joules of a device, at most, {until}", reaching.times(joules)),
         ]
     return rows
 
