@@ -9,12 +9,14 @@ import logging
 import os
 import tracemalloc
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 import fakes
 import small
+from airfeel._pace import Pace
 from airfeel.config import load_config, parse_override
 from airfeel.experiments.report.report import write_report
 from airfeel.experiments.runs import progress, runner
@@ -194,7 +196,7 @@ def test_memory_that_runs_out_is_a_sentence_and_the_run_goes_on_later(folder, tm
 
 def test_a_long_run_says_something_every_half_minute(monkeypatch, caplog):
     clock = [0.0]
-    monkeypatch.setattr(progress.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(progress, "Pace", partial(Pace, clock=lambda: clock[0]))
     lines = progress.Lines()
     record = next(iter(train(load_config(None, small.SETTINGS | {"rounds": 1}), dataset=small.arrays())))
     times = []

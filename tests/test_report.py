@@ -392,7 +392,7 @@ def test_claims_are_judged_and_shown(tmp_path):
     shown = re.findall(r"<tr><td>(\d+)</td>.*?<span class=\"verdict (\w+)\">(.) ", html)
     assert [int(number) for number, _, _ in shown] == [verdict.number for verdict in report.verdicts]
     assert {"good": "✓", "bad": "✗"}.items() <= {kind: sign for _, kind, sign in shown}.items()
-    assert report.data == [tmp_path / "results.csv", tmp_path / "claims.json"]
+    assert report.data == [tmp_path / name for name in ("results.csv", "runs.csv", "claims.json")]
 
 
 def test_figures_of_the_same_name_get_files_of_their_own(tmp_path):

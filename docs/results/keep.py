@@ -3,11 +3,12 @@
 airfeel reproduce all tuned --out DIR
 airfeel report DIR
 python docs/results/keep.py DIR             # everything anew
-python docs/results/keep.py DIR rates ...   # tables and figures of these experiments only
+python docs/results/keep.py DIR rates ...   # these experiments, and the claims of which all was run in DIR
 """
 
 import csv
 import io
+import json
 import lzma
 import shutil
 import sys
@@ -15,7 +16,15 @@ from pathlib import Path
 
 from airfeel.experiments.campaigns.collect import collect
 from airfeel.experiments.campaigns.folder import ResultsFolder
-from airfeel.experiments.report.claims import claims_table, judge
+from airfeel.experiments.report.claims import (
+    INCOMPLETE,
+    ClaimPart,
+    Verdict,
+    claims_table,
+    corrected,
+    judge,
+    to_json,
+)
 from airfeel.experiments.report.costs import campaign, cost_table
 from airfeel.experiments.report.environment import environment
 from airfeel.experiments.report.exhibits import show_experiment
@@ -31,6 +40,7 @@ def main(folder, *names):
         fresh(HERE / "figures")
         fresh(HERE / "tables")
         keep_whole(folder, collected)
+    keep_claims(judge(collected), [] if not names else kept_claims())
     for name in names or collected:
         keep_experiment(folder, name, collected[name])
 
@@ -48,13 +58,33 @@ def keep_experiment(folder, name, found):
 
 
 def keep_whole(folder, collected):
-    """Write what is about all experiments together: claims, costs, all numbers."""
-    (HERE / "tables" / "claims.md").write_text(markdown(claims_table(judge(collected))))
+    """Write what is about all experiments together: costs, all numbers."""
     facts = [["what", "value"], *map(list, environment()), ["time", campaign(folder)]]
     costs = markdown(cost_table(list(collected.values())))
     (HERE / "tables" / "costs.md").write_text(markdown(facts) + "\n" + costs)
-    shutil.copy(folder / "claims.json", HERE / "claims.json")
     (HERE / "results.csv.xz").write_bytes(compressed(folder / "results.csv"))
+
+
+def keep_claims(judged, kept):
+    """Write the verdicts; what was kept stays where not all of a claim was run again."""
+    verdicts = {v.number: v for v in kept}
+    verdicts |= {v.number: v for v in judged if v.outcome != INCOMPLETE or v.number not in verdicts}
+    recent = corrected([v for v in verdicts.values() if v.parts[0].seeds])  # 0.1.0 noted no chances
+    verdicts |= {v.number: v for v in recent}
+    everything = [verdicts[number] for number in sorted(verdicts)]
+    (HERE / "claims.json").write_text(to_json(everything))
+    (HERE / "tables" / "claims.md").write_text(markdown(claims_table(everything)))
+
+
+def kept_claims():
+    """Return the verdicts that are kept here."""
+    return [verdict(entry) for entry in json.loads((HERE / "claims.json").read_text())]
+
+
+def verdict(entry):
+    """Return a verdict from its form in JSON."""
+    parts = {key: [ClaimPart(**part) for part in entry[key]] for key in ("parts", "mmse_parts")}
+    return Verdict(**{**entry, **parts})
 
 
 def fresh(folder):

@@ -134,8 +134,9 @@ def test_map_is_drawn_and_does_not_depend_on_the_processes(tmp_path):
     field = contour(plan, LinkBudget(), cells=3, told=lambda done, of: heard.append((done, of)))
     assert heard[-1] == (9, 9) and field.nmse_db.shape == (3, 3)
     assert field.nmse_db[1, 1] == plan.steady_db(LinkBudget(rows=round(field.ratios[1] * 7850), power=500.0))
-    png, svg, *_ = charts.draw_map(field, LinkBudget()).save(tmp_path / "map")
+    png, svg, pdf = charts.draw_map(field, LinkBudget()).save(tmp_path / "map")
     assert png.read_bytes()[:4] == b"\x89PNG" and "<svg" in svg.read_text()
+    assert pdf.read_bytes()[:4] == b"%PDF"
 
 
 def test_the_plan_has_the_size_of_the_model_that_is_configured(tmp_path, monkeypatch, capsys):

@@ -12,6 +12,7 @@ from typing import Literal
 from cyclopts import App
 from cyclopts.completion import detect_shell
 
+from airfeel import _files
 from airfeel.config.reference import keys
 from airfeel.experiments.campaigns.plan import GROUPS, SHIPPED
 from airfeel.registry import DATASETS
@@ -55,8 +56,7 @@ def install(app: App, shell: Shell | None, output: Path | None) -> Path:
     shell = shell or detect_shell()
     path = app.install_completion(shell=shell, output=output, add_to_startup=output is None)
     if shell == "bash":
-        with path.open("a", encoding="utf-8") as script:
-            script.write(bash_words())
+        _files.write_atomically(path, _files.read_bytes(path, _files.SETTINGS), bash_words().encode())
     return path
 
 

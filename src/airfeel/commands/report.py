@@ -2,12 +2,25 @@
 
 import logging
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from airfeel.experiments.campaigns.folder import ResultsFolder
+from airfeel.experiments.campaigns.results import write_results
+from airfeel.experiments.campaigns.runs_table import write_runs
 
 _log = logging.getLogger("airfeel")
 
 
-def report(folder: Path = Path("results"), /, *, target_accuracy: float | None = None) -> None:
-    """Write an HTML page, PNG and SVG figures and a table from the runs in a results folder.
+def report(
+    folder: Path = Path("results"),
+    /,
+    *,
+    target_accuracy: float | None = None,
+    csv: Annotated[bool, Parameter(negative=())] = False,
+) -> None:
+    """Write an HTML page, figures (PNG, SVG, PDF) and tables from the runs in a results folder.
 
     The page is one file that opens without a network. Runs that differ only in their seed become one curve
     with a 95 % confidence band. Needs the extra "report".
@@ -21,7 +34,15 @@ def report(folder: Path = Path("results"), /, *, target_accuracy: float | None =
     target_accuracy
         Tell for every curve how many rounds, symbols, seconds on air and joules it takes to reach this
         accuracy, such as 0.8.
+    csv
+        Only the tables: results.csv with a line for each round, runs.csv with a line for each run.
     """
+    if csv:
+        results = ResultsFolder(folder)
+        if not results.labels():
+            raise ValueError(f"{folder}: has no run under {folder / 'runs'}")
+        print(write_results(results), write_runs(results), sep="\n")
+        return
     from airfeel.experiments.report.claims import claims_table
     from airfeel.experiments.report.claims_html import score
     from airfeel.experiments.report.report import write_report

@@ -8,11 +8,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from airfeel.config import Config
 from airfeel.experiments.campaigns import overview
 from airfeel.experiments.campaigns.campaign import FailedRuns, carry_out, without_repeats
 from airfeel.experiments.campaigns.collect import collect
 from airfeel.experiments.campaigns.engines import check_engine
 from airfeel.experiments.campaigns.folder import Begun, ResultsFolder, remember_experiment
+from airfeel.experiments.campaigns.forecast import forecast
 from airfeel.experiments.campaigns.plan import (
     QUICK_ROUNDS,
     QUICK_SEEDS,
@@ -21,8 +23,12 @@ from airfeel.experiments.campaigns.plan import (
     select,
 )
 from airfeel.experiments.campaigns.results import write_results
+from airfeel.experiments.campaigns.runs_table import write_runs
 from airfeel.experiments.report.receptions import overview_table
 from airfeel.experiments.report.tables import text_table
+from airfeel.experiments.runs.manifest import SUMMARY
+from airfeel.experiments.runs.work import Work
+from airfeel.learning.datasets import check_dataset
 
 _log = logging.getLogger("airfeel")
 
@@ -40,6 +46,7 @@ def reproduce(
     workers: int | None = None,
     out: Path = Path("results"),
     force: Flag = False,
+    dry_run: Flag = False,
 ) -> None:
     """Compute figures of the paper, and some beyond it, and print the table with the results.
 
@@ -67,12 +74,14 @@ def reproduce(
         Folder for runs and tables.
     force
         Compute finished runs again.
+    dry_run
+        Check everything, say how many runs there are and about how long they take, and compute nothing.
     """
     check_counts(rounds=rounds, seeds=seeds, workers=workers)
     if quick:
         rounds, seeds = rounds or QUICK_ROUNDS, seeds or QUICK_SEEDS
     experiments = [experiment.shortened(rounds, seeds) for experiment in select(names)]
-    _compute(experiments, out, engine, workers, force)
+    _compute(experiments, out, engine, workers, force, dry_run)
 
 
 def sweep(
@@ -83,6 +92,7 @@ def sweep(
     workers: int | None = None,
     out: Path = Path("results"),
     force: Flag = False,
+    dry_run: Flag = False,
 ) -> None:
     """Compute every combination of configuration keys and seeds in an experiment file.
 
@@ -103,15 +113,26 @@ def sweep(
         Folder for runs and tables; workers on other machines must see it too.
     force
         Compute finished runs again.
+    dry_run
+        Check everything, say how many runs there are and about how long they take, and compute nothing.
     """
     check_counts(workers=workers)
-    _compute([read_experiment(file)], out, engine, workers, force)
+    _compute([read_experiment(file)], out, engine, workers, force, dry_run)
 
 
 def _compute(
-    experiments: Sequence[Experiment], out: Path, engine: str | None, workers: int | None, force: bool
+    experiments: Sequence[Experiment],
+    out: Path,
+    engine: str | None,
+    workers: int | None,
+    force: bool,
+    dry_run: bool,
 ) -> None:
-    """Carry out the experiments and say what came of them."""
+    """Carry out the experiments and say what came of them; or only what they would take."""
+    if dry_run:
+        check_engine(engine)
+        print(forecast(_planned(experiments, out)[1], out, workers))
+        return
     compute(experiments, out, engine, workers, force, told=_tell)
     _log.info(f"as a page: {shlex.join(['airfeel', 'report', str(out)])}")
     print(out / "results.csv")
@@ -126,18 +147,17 @@ def compute(
     told: Callable[[ResultsFolder, Sequence[Begun]], None] = lambda results, begun: None,
 ) -> tuple[ResultsFolder, Sequence[Begun]]:
     """Carry out the experiments and write the table over all runs; ``told`` hears what there is."""
-    # Every mistake in a configuration is found here, before anything is computed.
-    planned = [experiment.runs() for experiment in experiments]
+    planned, runs = _planned(experiments, out)
     check_engine(engine)
     begun = [
         remember_experiment(experiment, out, members)
         for experiment, members in zip(experiments, planned, strict=True)
     ]
-    runs = without_repeats(run for members in planned for run in members)
     _log.info(f"{', '.join(experiment.name for experiment in experiments)}: {len(runs)} runs in {out}")
     tally = carry_out(runs, out, engine=engine, workers=workers, force=force, overview=overview.choose())
     results = ResultsFolder(out)
     write_results(results)
+    write_runs(results)
     if tally.stopped:
         raise KeyboardInterrupt("stopped; what was computed is kept, and the same command goes on from there")
     told(results, begun)
@@ -146,6 +166,19 @@ def compute(
         raise FailedRuns("\n".join([f"{len(lines)} of {len(runs)} runs failed", *lines]))
     _log.info(f"{tally.computed} runs computed, {tally.skipped} were finished before")
     return results, begun
+
+
+def _planned(experiments: Sequence[Experiment], out: Path) -> tuple[list[list[Work]], list[Work]]:
+    """Return the runs of every experiment, and all of them, each once.
+
+    Every mistake in a configuration is found here, and data that do not exist, before anything is computed.
+    """
+    planned = [experiment.runs() for experiment in experiments]
+    runs = without_repeats(run for members in planned for run in members)
+    waiting = [run.config for run in runs if not (out / "runs" / run.label / SUMMARY).exists()]
+    for dataset in dict.fromkeys(config.dataset for config in waiting if isinstance(config, Config)):
+        check_dataset(dataset)
+    return planned, runs
 
 
 def _tell(results: ResultsFolder, begun: Sequence[Begun]) -> None:

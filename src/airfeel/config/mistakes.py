@@ -2,7 +2,7 @@
 
 import difflib
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
 import annotated_types
@@ -59,12 +59,21 @@ def fields(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
         found[prefix + key] = field
         if is_section(field):
             found |= fields(field.annotation, f"{prefix}{key}.")  # type: ignore[arg-type]
+        elif entries := _entries(field):
+            found |= fields(entries, f"{prefix}{key}.")
     return found
 
 
 def is_section(field: FieldInfo) -> bool:
     """Whether a field is a table of keys."""
     return isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+
+
+def _entries(field: FieldInfo) -> type[BaseModel] | None:
+    """Return what the entries of a list of tables are; None where a field is no such list."""
+    kind, _ = _unwrap(field.annotation, [])
+    of = get_args(kind)[0] if get_origin(kind) is tuple and get_args(kind) else None
+    return of if isinstance(of, type) and issubclass(of, BaseModel) else None
 
 
 def sentences(
@@ -96,10 +105,11 @@ def sentences(
         if isinstance(cause, Contradiction):
             key, value, rule = cause.key, cause.value, cause.rule
         else:
-            path = ".".join(str(step) for step in entry["loc"])
+            place = entry["loc"]
+            path = ".".join(str(step) for step in place if not isinstance(step, int))
             unknown = entry["type"] == "extra_forbidden"
             key = _first_leaf(path, tree) if unknown else _owner(path, known)
-            value = _lookup(tree, key)
+            value = _lookup(tree, key, [step for step in place if isinstance(step, int)])
             rule = unknown_rule(key, known) if unknown else field_rule(known[key], value)
         lines.setdefault(key, sentence(key, value, rule, source, overrides))
     return "\n".join(lines.values())
@@ -201,9 +211,13 @@ def _related(key: str, other: str) -> bool:
     return key == other or key.startswith(other + ".") or other.startswith(key + ".")
 
 
-def _lookup(tree: Any, key: str) -> Any:
-    """Return the value given for a dotted key, None if there is none."""
+def _lookup(tree: Any, key: str, entries: Sequence[int] = ()) -> Any:
+    """Return the value given for a dotted key, None if there is none; ``entries`` lead through lists."""
+    places = iter(entries)
     for step in key.split("."):
+        if isinstance(tree, Sequence) and not isinstance(tree, str):
+            place = next(places, len(tree))
+            tree = tree[place] if place < len(tree) else None
         if not isinstance(tree, Mapping) or step not in tree:
             return None
         tree = tree[step]

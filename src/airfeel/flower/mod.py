@@ -13,7 +13,7 @@ from airfeel.flower.memory import Memory, keep, recall
 from airfeel.flower.tensors import Layout
 from airfeel.registry import SCHEMES
 from airfeel.schemes.base import Plan, Scheme
-from airfeel.schemes.round import remember
+from airfeel.schemes.remembering import remember
 
 Call = Callable[[Message, Context], Message]
 

@@ -14,6 +14,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
+from airfeel import _files
 from airfeel.flower.tensors import Layout
 from airfeel.schemes.base import Plan
 
@@ -74,7 +75,7 @@ def plan_records(plan: Plan) -> dict[str, ArrayRecord]:
 def read_plan(content: RecordDict) -> dict[str, Any]:
     """Undo :func:`plan_records`."""
     arrays = from_record(content[PLAN])
-    words = json.loads(arrays.pop("words").tobytes())
+    words = _files.parse_json(arrays.pop("words").tobytes())
     return {**words, **{name.removeprefix("plan."): value for name, value in arrays.items()}}
 
 

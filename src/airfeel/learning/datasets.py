@@ -175,6 +175,17 @@ def load_dataset(source: Any) -> Dataset:
     raise _checks.reject("dataset", str(source), rule)
 
 
+def check_dataset(source: str) -> None:
+    """Refuse a data set that does not exist, without fetching or computing one that does."""
+    if source in (*DATASETS.names(), *CATALOGUE):
+        return
+    path = Path(source).expanduser()
+    if ":" in source and not path.is_dir() and path.suffix != ".npz":
+        DATASETS.get(source)  # finds the function, and does not call it
+    else:
+        load_dataset(source)
+
+
 def is_here(source: str) -> bool:
     """Whether a data set can be read without fetching or computing anything."""
     known = source in DATASETS.names() or ":" in source

@@ -25,6 +25,7 @@ from airfeel.schemes.base import (
     size_of,
 )
 from airfeel.schemes.blocks import Gathered, Mean, Producer, Room, Rows, blocks, producer
+from airfeel.schemes.remembering import Kept, coordinates, remember
 from airfeel.schemes.sparsification import accumulate
 
 
@@ -184,23 +185,14 @@ class _Turn:
         """Return what the air is like in this round."""
         return self.air.channel.link(len(self.weights), symbols, self.seed, self.round)
 
+    def kept(self) -> Kept:
+        """Return room for what the devices keep."""
+        return Kept(self.weights, self.whole, self.room)
+
     def accumulated(self) -> Iterator[tuple[slice, Array]]:
         """Yield update plus memory of a few devices at a time."""
         for rows in blocks(self.state.memory.shape, self.computing):
             yield rows, accumulate(self.state.memory[rows], self.produce(rows), rows.start)
-
-
-class _Kept:
-    """The next error memories, and x, the weighted mean of what is not in them: block by block."""
-
-    def __init__(self, turn: _Turn) -> None:
-        self.memory = Rows(len(turn.weights), turn.room)
-        self.truth = Mean(turn.weights, turn.whole)
-
-    def put(self, rows: slice, accumulated: Array, memory: Array) -> None:
-        """Take what some devices had, and what they keep of it."""
-        self.memory.put(rows, memory)
-        self.truth.put(rows, accumulated - memory)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,7 +206,7 @@ class _Signals:
     """
 
     signals: Array
-    kept: _Kept | None
+    kept: Kept | None
     active: Mask
     energy: Array
     link: Link | None
@@ -237,7 +229,7 @@ def _device_half(turn: _Turn, plan: Plan) -> _Signals:
     superposes, link = uses_radio(scheme) and spends is None, None
     later = superposes and turn.air.chooses
     one_block = len(blocks(turn.state.memory.shape, turn.computing)) == 1
-    kept, held = _Kept(turn), []
+    kept, held = turn.kept(), []
     signals: Gathered = Rows(len(weights)) if superposes else Mean(np.where(active, weights, 0.0), turn.whole)
     for rows, accumulated in turn.accumulated():
         sent = scheme.encode(plan, accumulated)
@@ -255,12 +247,12 @@ def _device_half(turn: _Turn, plan: Plan) -> _Signals:
     return _Signals(signals.value, None if later else kept, active, energy, link, uses, held)
 
 
-def _remembered(turn: _Turn, plan: Plan, sent: _Signals, share: Array) -> _Kept:
+def _remembered(turn: _Turn, plan: Plan, sent: _Signals, share: Array) -> Kept:
     """Return what the devices keep after power control has chosen the share that each of them delivers.
 
     More than one block would not fit into memory, and is computed again.
     """
-    kept = _Kept(turn)
+    kept = turn.kept()
     again = ((rows, given, turn.scheme.encode(plan, given)) for rows, given in turn.accumulated())
     for rows, accumulated, encoded in sent.block or again:
         told = delivered(sent.active[rows], share[rows], coordinates(turn.scheme))
@@ -276,30 +268,6 @@ def _admitted(turn: _Turn, plan: Plan) -> tuple[Mask, Array, Spending | None]:
     spends: Spending = own(plan)
     link = turn.link(spends.channel_uses)
     return *turn.air.afford(spends.energy, link, turn.sending, turn.state.ledger), spends
-
-
-def remember(scheme: Scheme[Any], plan: Plan, accumulated: Array, sent: Sent, delivered: Array) -> Array:
-    """Return the next error memories of some devices: the remainder if heard, everything if not.
-
-    ``delivered`` in [0, 1] says what part of a device's signal arrived, (rows,); or what part of each symbol,
-    (rows, s), for a scheme that can tell what a symbol stands for.
-    """
-    if delivered.ndim == 2:
-        kept = np.asarray(scheme.remember(plan, accumulated, sent, delivered))  # type: ignore[attr-defined]
-        return np.where((delivered > 0).any(axis=1, keepdims=True), kept, accumulated)
-    if (delivered == 1).all():
-        return sent.remainder
-    kept = np.where(delivered[:, None] != 0, sent.remainder, accumulated)
-    part = (delivered > 0) & (delivered < 1)
-    if part.any():
-        missed = (1 - delivered[part, None]).astype(accumulated.dtype)
-        kept[part] += missed * (accumulated[part] - sent.remainder[part])
-    return kept
-
-
-def coordinates(scheme: Scheme[Any]) -> bool:
-    """Whether a symbol that a device leaves out can stay in its memory; else symbols are mixtures."""
-    return hasattr(scheme, "remember")
 
 
 def uses_radio(scheme: Scheme[Any]) -> bool:

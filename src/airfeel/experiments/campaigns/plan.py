@@ -28,6 +28,7 @@ GROUPS = {"all": PAPER, "rivals": RIVALS}  # words that stand for several
 QUICK_ROUNDS, QUICK_SEEDS = 50, 3
 COURSES = ("round", "symbols", "air_seconds", "joules")  # what a figure can follow a run along
 
+Metric = Literal["accuracy", "loss", "nmse_db", "cumulative_nmse_db"]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
 Text = Annotated[str, Field(min_length=1)]
 Seeds = Annotated[
@@ -51,9 +52,11 @@ class FigureSpec(Section):
     """curves of a metric, or one of the special figures"""
     variant: str = ""
     """show this variant only (special figures)"""
-    metric: Literal["accuracy", "loss", "nmse_db", "cumulative_nmse_db"] = "accuracy"
+    metric: Metric = "accuracy"
     x: str = "round"
     """round, symbols, or a swept key: then what came out in the end is drawn over its values"""
+    y: str = ""
+    """a second swept key: then what came out is a map over both"""
     caption: str = ""
 
 
@@ -117,11 +120,18 @@ class Experiment(Section):
         for figure in self.figures:
             if figure.variant and figure.variant not in known:
                 raise mistakes.Contradiction("figures.variant", figure.variant, f"must be one of {known}")
-            axes = [*COURSES, *self._numeric()]
-            if figure.x not in axes:
-                rule = f"must be one of {axes}, of the swept keys one that is a number in every variant"
-                raise mistakes.Contradiction("figures.x", figure.x, rule)
+            self._check_axes(figure)
         return self
+
+    def _check_axes(self, figure: FigureSpec) -> None:
+        axes = [*COURSES, *self.numeric()]
+        if figure.x not in axes:
+            rule = f"must be one of {axes}, of the swept keys one that is a number in every variant"
+            raise mistakes.Contradiction("figures.x", figure.x, rule)
+        others = [key for key in self.numeric() if key != figure.x]
+        if figure.y and (figure.x in COURSES or figure.y not in others):
+            rule = f"must be another swept key than x, a number in every variant, of {others}"
+            raise mistakes.Contradiction("figures.y", figure.y, rule)
 
     def _check_curves(self) -> None:
         for entry in self.curves:
@@ -173,7 +183,7 @@ class Experiment(Section):
         flat = {label: mistakes.flatten(tree) for label, tree in self._variants()}
         return {label: {k: v for k, v in of.items() if k != "scheme"} for label, of in flat.items()}
 
-    def _numeric(self) -> list[str]:
+    def numeric(self) -> list[str]:
         """Return the swept keys that have a number in every variant."""
         settings = list(self.settings_by_variant().values())
         numbers = [{key for key, value in of.items() if type(value) in (int, float)} for of in settings]

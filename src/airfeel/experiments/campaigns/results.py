@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import airfeel
+from airfeel import _checks
 from airfeel.experiments.campaigns.folder import Begun, ResultsFolder
+from airfeel.experiments.campaigns.runs_table import columns, list_runs
 from airfeel.experiments.runs import files
 from airfeel.experiments.runs.reading import FinishedRun, left_out, not_verified
 
@@ -41,17 +43,20 @@ class Block(NamedTuple):
     damage: str = ""
 
 
-def read_results(folder: str | Path) -> Any:
-    """Return the records of all finished runs below a results folder as a pandas DataFrame.
+def read_results(folder: str | Path, per: str = "round") -> Any:
+    """Return what all runs below a results folder came to as a pandas DataFrame.
 
-    There is one row per round. Beside the columns of a record (:class:`airfeel.Record`), ``run`` is the name
-    of the run's folder, and every key of its configuration is a column, such as ``scheme``, ``seed`` and
-    ``uplink.ratio``; where both have the same name, it is the record's. Runs of schemes that are not
-    installed here are read like all others: nothing that a file names is imported.
+    There is one row per round of every finished run; or, with ``per = "run"``, one row per run, as in
+    ``runs.csv``: its name, status, rounds, final and best accuracy, seconds, and all keys.
+    By round, beside the columns of a record (:class:`airfeel.Record`), ``run`` is the name of the run's
+    folder, and every key of its configuration is a column, such as ``scheme``, ``seed`` and ``uplink.ratio``;
+    where both have the same name, it is the record's. Runs of schemes that are not installed here are read
+    like all others: nothing that a file names is imported.
 
     Every file is held against the manifest of its run, which finds damage but not forgery. A damaged run is
     left out and named on the logger ``airfeel``, and so are runs of version 0.1, which have no manifest.
     """
+    _checks.choice("per", per, ["round", "run"])
     try:
         import pandas
     except ImportError as error:
@@ -59,6 +64,9 @@ def read_results(folder: str | Path) -> Any:
             "read_results needs pandas: pip install pandas; without it, "
             "airfeel.experiments.campaigns.results.list_results returns the same as a list of dictionaries"
         ) from error
+    if per == "run":
+        runs = list_runs(ResultsFolder(Path(folder)))
+        return pandas.DataFrame(runs, columns=columns(runs))
     return pandas.DataFrame(list_results(folder))
 
 

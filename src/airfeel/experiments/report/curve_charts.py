@@ -131,8 +131,7 @@ def _x(look: Look) -> Any:
 def _y(look: Look) -> dict[str, Any]:
     figure = look.figure
     scale = altair.Scale(type="log") if figure.log_y else altair.Scale(zero=False)
-    usual = "~g" if figure.log_y else ""
-    axis = altair.Axis(format=figure.y_format or usual, tickCount=5 if look.split or figure.log_y else 8)
+    axis = altair.Axis(format=figure.y_format or "~g", tickCount=5 if look.split or figure.log_y else 8)
     return {"title": figure.y_title, "scale": scale, "axis": axis}
 
 

@@ -8,6 +8,7 @@ from airfeel.config import mistakes, toml
 from airfeel.experiments.campaigns.collect import Collected
 from airfeel.experiments.campaigns.plan import COURSES, Experiment, FigureSpec
 from airfeel.experiments.report.charts import Drawing, Figure
+from airfeel.experiments.report.chosen_figures import figures
 from airfeel.experiments.report.costs import curve_cost_table
 from airfeel.experiments.report.curves import UNITS, CurveDrawing, draw_curves, make_curve
 from airfeel.experiments.report.finals import accuracy_table, gap_table, mean_gap_table
@@ -16,6 +17,7 @@ from airfeel.experiments.report.headline import headline, loose_headline, traine
 from airfeel.experiments.report.receptions import CUMULATIVE, NOTE, reception_table
 from airfeel.experiments.report.special_figures import FACTS, SPECIAL
 from airfeel.experiments.report.swept_figures import HOW, draw_swept
+from airfeel.experiments.report.swept_maps import draw_maps
 
 Rows = list[list[str]]
 AnyDrawing = Drawing | CurveDrawing
@@ -92,7 +94,7 @@ def show_experiment(collected: Collected, taken: Collection[str] = ()) -> Exhibi
         trained=trained(collected),
         missing=_missing(collected),
         headlines=_filled([Table("Mean gap to error-free", mean_gap_table(collected), gap)]),
-        drawings=[d for s in _figures(experiment) if (d := _draw(s, collected, names, taken)) is not None],
+        drawings=[drawn for spec in figures(experiment) for drawn in _draw(spec, collected, names, taken)],
         tables=_filled([*_facts(collected), *titled]),
         settings=_settings(experiment),
         source=experiment.to_toml(),
@@ -121,11 +123,18 @@ def show_loose(groups: Sequence[Group], table: Rows) -> Exhibit:
 
 def _draw(
     spec: FigureSpec, collected: Collected, names: Sequence[str], taken: Collection[str]
-) -> AnyDrawing | None:
+) -> list[AnyDrawing]:
+    """Return the drawing of a figure, of a map one for each curve; none where there is nothing to show."""
     if spec.name in taken:
         spec = spec.model_copy(update={"name": f"{collected.experiment.name}-{spec.name}"})
-    if spec.kind in SPECIAL:
-        return SPECIAL[spec.kind](spec, collected)
+    if spec.y:
+        figure = _figure(spec.name, spec.title, spec.metric, spec.caption or HOW[spec.metric])
+        return [*draw_maps(figure, (spec.x, spec.y), collected)]
+    drawn = SPECIAL[spec.kind](spec, collected) if spec.kind in SPECIAL else _curves(spec, collected, names)
+    return [] if drawn is None else [drawn]
+
+
+def _curves(spec: FigureSpec, collected: Collected, names: Sequence[str]) -> CurveDrawing | None:
     figure = _figure(spec.name, spec.title, spec.metric, spec.caption)
     figure = replace(figure, subjects=_present(collected))
     if spec.x not in COURSES:
@@ -165,11 +174,6 @@ def _receptions(collected: Collected) -> Rows:
 def _figure(name: str, title: str, metric: str, caption: str = "") -> Figure:
     y_title, form, usual = METRICS[metric]
     return Figure(name, title, metric, y_title, y_format=form, caption=caption or usual)
-
-
-def _figures(experiment: Experiment) -> Sequence[FigureSpec]:
-    """Return the figures asked for; an experiment that names none is shown by its accuracy."""
-    return experiment.figures or [FigureSpec(name=experiment.name, title=experiment.title)]
 
 
 def _missing(collected: Collected) -> str:

@@ -48,7 +48,7 @@ def mean_gap_table(collected: Collected) -> Table:
 
 def cell(values: Sequence[float]) -> str:
     """Return the mean and half the width of its 95 % interval, which a single value does not have."""
-    return interval(0, values).words(".2f")
+    return interval(0, values).words("z.2f")
 
 
 def gaps(collected: Collected) -> dict[tuple[str, str], dict[int, float]]:

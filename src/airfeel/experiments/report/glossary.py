@@ -1,12 +1,11 @@
 """Words that strangers meet on the page, in plain sentences; only those that the page uses are shown."""
 
 import re
-import tomllib
 from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-from airfeel._files import read_shipped
+from airfeel._files import parse_toml, read_shipped
 
 
 class Word(NamedTuple):
@@ -20,7 +19,7 @@ class Word(NamedTuple):
 @cache
 def words() -> tuple[Word, ...]:
     """Return the whole glossary, in an order to read it in."""
-    found = tomllib.loads(read_shipped("airfeel.experiments.report", "glossary.toml"))
+    found = parse_toml(read_shipped("airfeel.experiments.report", "glossary.toml"))
     return tuple(Word(**entry) for entry in found["words"])
 
 

@@ -69,12 +69,16 @@ def settings_tables(groups: Sequence[Group]) -> list[tuple[str, list[list[str]]]
     differ = [key for key in keys if len({repr(settings.get(key)) for settings in every}) > 1]
     shared = [[key, _word(every[0].get(key))] for key in keys if key not in differ]
     rows = [
-        [group.label, ", ".join(str(run.settings.get("seed")) for run in group.runs)]
-        + [_word(settings.get(key)) for key in differ]
+        [group.label, ", ".join(_seeds(group))] + [_word(settings.get(key)) for key in differ]
         for group, settings in zip(groups, every, strict=True)
     ]
     found = [("All runs", [["setting", "value"], *shared])] if shared else []
     return [*found, ("Each", [["run", "seeds", *differ], *rows])]
+
+
+def _seeds(group: Group) -> list[str]:
+    """Return the seeds in their order, as text: a file may hold anything."""
+    return sorted((str(run.settings.get("seed")) for run in group.runs), key=lambda seed: (len(seed), seed))
 
 
 def _word(value: Any) -> str:

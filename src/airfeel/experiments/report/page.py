@@ -147,7 +147,9 @@ def _foot(content: Content) -> list[str]:
         parts.append(f'<section id="environment">{head}<dl>{facts}</dl></section>')
     parts.append(
         '<section id="data"><h2>Data</h2><p>Every round of every finished run: '
-        '<a href="results.csv">results.csv</a>, beside this page. Each figure has its own numbers as CSV.</p>'
+        '<a href="results.csv">results.csv</a>, beside this page. '
+        'One line for each run, with all settings: <a href="runs.csv">runs.csv</a>. '
+        "Each figure has its own numbers as CSV.</p>"
     )
     parts += [f"<p>{escape(note)}</p>" for note in content.notes]
     return [*parts, "</section>"]

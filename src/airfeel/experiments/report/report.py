@@ -9,6 +9,7 @@ from airfeel.experiments.campaigns.collect import Collected, collect
 from airfeel.experiments.campaigns.folder import Begun, ResultsFolder
 from airfeel.experiments.campaigns.plan import SHIPPED, shipped
 from airfeel.experiments.campaigns.results import write_results
+from airfeel.experiments.campaigns.runs_table import write_runs
 from airfeel.experiments.report import page
 from airfeel.experiments.report.claims import Verdict, judge, to_json
 from airfeel.experiments.report.costs import campaign, cost_table
@@ -75,7 +76,10 @@ def write_report(
         (folder / "figures").mkdir(exist_ok=True)
         drawings = [drawing for exhibit in exhibits for drawing in exhibit.drawings]
         images = [path for d in drawings for path in d.save(folder / "figures" / d.figure.name)]
-        data = [write_results(results, told=lambda note: None)]  # the page says it
+        data = [
+            write_results(results, told=lambda note: None),
+            write_runs(results),
+        ]  # the page says what is amiss
         content = page.Content(
             title=title,
             exhibits=exhibits,

@@ -1,0 +1,130 @@
+"""The page as strangers see it, in a browser, at three widths, in light and in dark."""
+
+import pytest
+
+import fakes
+from airfeel.experiments.campaigns.plan import Experiment, shipped
+from browser import opened
+
+pytest.importorskip("altair")
+
+from airfeel.experiments.report.glossary import used, words
+from airfeel.experiments.report.report import write_report
+
+SIZES = [(1400, 900), (1100, 900), (390, 844)]
+LABELS = "[...document.querySelectorAll('#figure-{} .role-axis-label text')].map(t => t.textContent)"
+BOX = "document.querySelector('.first .chart svg').getBoundingClientRect().toJSON()"
+# Everything that reaches beyond the window, but for what is in a box that scrolls.
+BEYOND = """[...document.querySelectorAll('body *')].filter(e => !e.closest('.wide, pre, svg, .tip') &&
+  e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 80))"""
+# Boxes in the dark that are as light as paper.
+LIGHT = """[...document.querySelectorAll('body, body *, svg rect, svg .background')].filter(e => {
+  const style = getComputedStyle(e), paint = e.closest('svg') ? style.fill : style.backgroundColor;
+  const [r, g, b, a = 1] = (paint.match(/[\\d.]+/g) ?? [0, 0, 0, 0]).map(Number);
+  const box = e.getBoundingClientRect();
+  const light = a > 0.5 && Math.min(r, g, b) > 200 && box.width * box.height > 400;
+  return light && !e.closest('defs, clipPath, text');
+}).map(e => e.outerHTML.slice(0, 80))"""
+
+
+def sweep():
+    """A sweep over two keys, which is shown by maps, plots over a key and courses."""
+    return Experiment(
+        name="sweep",
+        title="A sweep",
+        rounds=20,
+        seeds=[0, 1],
+        grid={
+            "scheme": ["tsa_ga", "common_k"],
+            "uplink": {"ratio": [0.05, 0.1, 0.2], "power": [50.0, 200.0, 500.0]},
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """The page of the demo and of a sweep, from courses that nobody computed."""
+    folder = tmp_path_factory.mktemp("results")
+    fakes.write_experiment(shipped("demo").shortened(40), folder)
+    fakes.write_experiment(sweep(), folder)
+    return write_report(folder)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("size", SIZES)
+def test_strangers_see_a_whole_page(report, chromium, tmp_path_factory, size):
+    width, height = size
+    window = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+    with opened(chromium, report.page.as_uri(), tmp_path_factory.mktemp("profile")) as shown:
+        shown.call("Emulation.setDeviceMetricsOverride", **window)
+        shown.go(report.page.as_uri())
+        assert shown.see("document.documentElement.scrollWidth") == width
+        assert shown.see(BEYOND) == []
+        box = shown.see(BOX)
+        if width > 1000:
+            assert box["bottom"] <= height  # the main figure is within the first screen
+        assert box["top"] < 0.75 * height and box["right"] <= width
+        assert shown.see("document.querySelector('h1').textContent").startswith("25 devices together learned")
+        shares = [float(text.strip("%")) for text in shown.see(LABELS.format("demo")) if text.endswith("%")]
+        assert shares and min(shares) >= 0 and max(shares) <= 100
+        dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+        shown.call("Emulation.setEmulatedMedia", features=dark)
+        assert shown.see(LIGHT) == []
+        assert shown.said == []
+        assert set(shown.asked) == {report.page.as_uri()}
+
+
+@pytest.mark.browser
+def test_a_zoom_never_leaves_what_is_possible(report, chromium, tmp_path_factory):
+    with opened(chromium, report.page.as_uri(), tmp_path_factory.mktemp("profile")) as shown:
+        for _ in range(3):
+            shown.see("document.querySelector('#figure-demo [title=\"zoom in\"]').click()")
+        shown.until("document.querySelector('#figure-demo svg.marks') !== null")
+        shares = [float(text.strip("%")) for text in shown.see(LABELS.format("demo")) if text.endswith("%")]
+        assert shares and max(shares) <= 100
+        assert shown.said == []
+
+
+def test_the_subject_is_emphasised_and_no_two_curves_look_alike(report):
+    drawings = [drawing for drawing in report.exhibits[0].drawings if hasattr(drawing, "colours")]
+    assert len(drawings) == 3
+    for drawing in drawings:
+        looks = [(drawing.colours[name], tuple(drawing.dashes[name])) for name in drawing.colours]
+        assert len(set(looks)) == len(looks)
+        assert drawing.figure.subjects == ["scheduled (our own)", "TSA-GA"]
+
+
+def test_many_curves_look_different_too(tmp_path):
+    curves = [{"label": f"curve {place}", "scheme": "tsa_ga", "name": f"c{place}"} for place in range(24)]
+    many = Experiment(name="many", title="Many", rounds=2, seeds=[0], curves=curves)
+    fakes.write_experiment(many, tmp_path)
+    (exhibit,) = write_report(tmp_path).exhibits
+    drawing = exhibit.drawings[0]
+    assert len({(drawing.colours[c], tuple(drawing.dashes[c])) for c in drawing.colours}) == 24
+
+
+def test_the_page_explains_the_words_it_uses_and_no_others(report):
+    html = report.page.read_text()
+    glossary = html[html.index('<section id="glossary">') :].partition("</section>")[0]
+    for word in ("N, s, s/N", "k/N", "P", "A-DSGD", "support chain", "amplitude chain", "NMSE", "TSA-GA"):
+        assert f"<dt>{word}</dt>" in glossary
+    assert "<dt>χ</dt>" not in glossary and "<dt>D-DSGD</dt>" not in glossary
+    assert [word.name for word in used(["a round of A-DSGD"])] == ["round", "A-DSGD"]
+    assert len({word.name for word in words()}) == len(words())
+
+
+def test_claims_are_shown_of_complete_figures_alone(tmp_path):
+    fakes.write_experiment(shipped("fig5a").shortened(30), tmp_path)
+    report = write_report(tmp_path)
+    assert not report.verdicts and "Claims of the paper" not in report.page.read_text()
+    assert not (tmp_path / "claims.json").exists()
+
+
+def test_single_runs_show_their_settings(tmp_path):
+    for run in shipped("fig5a").shortened(12, 2).runs():
+        fakes.write_run(run.config, tmp_path)
+    (exhibit,) = write_report(tmp_path).exhibits
+    tables = {table.title: table.rows for table in exhibit.settings}
+    assert ["uplink.power", "500.0"] in tables["All runs"] or "uplink.power" in tables["Each"][0]
+    assert tables["Each"][1][:2] == ["error_free", "0, 1"]
+    assert exhibit.headline.startswith("Test accuracy in the end: ")
