@@ -165,7 +165,7 @@ def shortened(words):
         far = any("cifar" in word for word in words)  # 170 MB
         return ["config", *words[1:]] if far else [*words, "--set", "rounds=2"]
     if command in ("reproduce", "sweep"):
-        return words if few_rounds(words) else [*words, "--dry-run"]
+        return words if "--dry-run" in words or few_rounds(words) else [*words, "--dry-run"]
     if command == "predict":  # two rounds reach no good error
         return [re.sub(r"^-\d+(\.\d+)?$", "-0.5", word) for word in words] + ["--samples", "2000"]
     if command == "demo":
