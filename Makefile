@@ -15,7 +15,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal
 SPELLED := README.md CHANGELOG.md CONTRIBUTING.md docs src
 
-.PHONY: help demo test test-slow test-lowest check docs torch flower constraints clean
+.PHONY: help demo test test-slow test-lowest check docs torch flower constraints dist clean
 .DELETE_ON_ERROR:
 
 help:
@@ -36,6 +36,7 @@ check: $(VENV)/.stamp-check
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
 	$(PY) -m codespell_lib $(SPELLED)
+	cd examples && ../$(PY) -m mypy --strict --config-file= --cache-dir=../.mypy_cache/outside receive.py
 	$(MAKE) --no-print-directory docs
 
 docs: $(VENV)/.stamp-check
@@ -52,14 +53,21 @@ flower: $(VENV)/.stamp-flower
 
 constraints:
 	$(LOWEST_PYTHON) -m venv --clear .venv-resolve
-	.venv-resolve/bin/python -m pip install --quiet '.[torch,flower,test,check,docs]' torch==2.13.0 hatchling editables
+	.venv-resolve/bin/python -m pip install --quiet '.[torch,flower,test,notebook,check,docs]' torch==2.13.0 hatchling editables
 	@echo "# Exact versions for make, resolved on Python 3.11 from the extras in pyproject.toml." > constraints.txt
 	@echo "# To renew: make constraints (then run make check test)." >> constraints.txt
 	.venv-resolve/bin/python -m pip freeze --exclude airfeel | sed 's/+.*//' >> constraints.txt
 	rm -rf .venv-resolve
 
+dist:
+	$(PYTHON) -m venv --clear .venv-dist
+	.venv-dist/bin/python -m pip install --quiet --disable-pip-version-check build twine
+	.venv-dist/bin/python -m build --outdir dist .
+	.venv-dist/bin/python -m twine check --strict dist/*
+	rm -rf .venv-dist
+
 clean:
-	rm -rf .venv .venv-lowest build dist docs/_build docs/api/generated
+	rm -rf .venv .venv-lowest .venv-dist build dist docs/_build docs/api/generated
 
 $(VENV)/.stamp-venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -80,11 +88,11 @@ $(VENV)/.stamp-demo: $(VENV)/.stamp-build pyproject.toml
 	@touch $@
 
 $(VENV)/.stamp-test: $(VENV)/.stamp-build pyproject.toml
-	@$(INSTALL) --no-build-isolation -e '.[test]'
+	@$(INSTALL) --no-build-isolation -e '.[test,notebook]'
 	@touch $@
 
 $(VENV)/.stamp-check: $(VENV)/.stamp-build pyproject.toml
-	@$(INSTALL) --no-build-isolation -e '.[test,check,docs]'
+	@$(INSTALL) --no-build-isolation -e '.[test,notebook,check,docs]'
 	@touch $@
 
 $(VENV)/.stamp-torch: $(VENV)/.stamp-build pyproject.toml

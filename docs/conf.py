@@ -57,7 +57,8 @@ def _section(table, found):
     for key in found:
         head = f"`{key.name}`" + (f" = {_code(key.default)}" if key.default else ", unset")
         readers = f" Read by {', '.join(map(_code, key.readers))}." if key.readers else ""
-        meaning = key.help[0].upper() + key.help[1:] if key.help[1:2].islower() else key.help
+        words = key.help[1:2].islower() and not key.help.startswith("airfeel")  # and not K_m
+        meaning = key.help[0].upper() + key.help[1:] if words else key.help
         lines += [head, f": {meaning.replace('|', chr(92) + '|')}. Must be {_plain(key)}.{readers}", ""]
     return "\n".join(lines)
 

@@ -1,6 +1,6 @@
 """Log a run to MLflow, on this machine or on a tracking server: the loop is the same.
 
-pip install . mlflow-skinny
+pip install . mlflow-skinny sqlalchemy alembic
 python examples/mlflow_log.py sqlite:///mlflow.db scheme=tsa_ga rounds=100
 """
 
@@ -20,9 +20,8 @@ def log_run(config, address):
     with mlflow.start_run(run_name=f"{config.scheme}-{config.digest()}"):
         mlflow.log_params(config.identity())
         for record in af.train(config):
-            numbers = {
-                name: value for name, value in asdict(record).items() if isinstance(value, int | float)
-            }
+            values = asdict(record).items()
+            numbers = {name: value for name, value in values if isinstance(value, int | float)}
             mlflow.log_metrics(numbers, step=record.round)
 
 

@@ -88,15 +88,7 @@ class Page:
             getattr(self, f"call_{program}")(words)
 
     def call_airfeel(self, words):
-        code = " ".join(words)
-        for module in re.findall(r"=(\w+):\w+", code):
-            if Path(f"{module}.py").exists() and (absent := missing(Path(f"{module}.py").read_text())):
-                self.skipped += absent
-                return
-        if absent := missing("torch") if re.search(r"model\.kind=(?!softmax|\w+:)", code) else []:
-            self.skipped += absent
-            return
-        if "report" in words and (absent := missing("altair")):
+        if absent := absent_for(words):
             self.skipped += absent
             return
         target = None
@@ -104,9 +96,7 @@ class Page:
             words, target = words[: words.index(">")], words[-1]
         if words[0] == "sweep" and not Path(words[1]).exists():  # a name that stands for the reader's own
             Path(words[1]).write_text(ANY_SWEEP)
-        if (
-            words[0] == "report" and not Path(words[1], "runs").exists()
-        ):  # what was planned only has no results
+        if words[0] == "report" and not Path(words[1], "runs").exists():  # planned only
             airfeel("run", "--set", "rounds=2", "--out", words[1])
         if "--dry-run" in (words := shortened([some_run(word) for word in words])) and not DRY_RUN:
             planned(words)
@@ -131,6 +121,18 @@ class Page:
 
     def call_python(self, words):
         assert (ROOT / words[0]).exists(), words[0]
+
+    def call_jupyter(self, words):
+        self.call_python(words[1:])
+
+
+def absent_for(words):
+    """Return the optional packages that a command needs, also for the modules it names, and lacks."""
+    line = " ".join(words)
+    files = [Path(f"{module}.py") for module in re.findall(r"=(\w+):\w+", line)]
+    wanted = [path.read_text() for path in files if path.exists()]
+    wanted += ["torch"] if re.search(r"model\.kind=(?!softmax|\w+:)", line) else []
+    return missing(" ".join([*wanted, *(["altair"] if "report" in words else [])]))
 
 
 def named_in(text, ending):

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -102,6 +103,36 @@ def test_every_public_function_and_class_has_a_docstring(name):
         own = getattr(value, "__module__", None) == name and not attribute.startswith("_")
         if own and (inspect.isclass(value) or inspect.isfunction(value)):
             assert inspect.getdoc(value), f"{name}.{attribute}"
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    """What is published beside the wheel, made without one."""
+    pytest.importorskip("hatchling", reason="needs hatchling, as installed by make")
+    folder = tmp_path_factory.mktemp("archive with a space")
+    words = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(folder)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return next(folder.glob("*.tar.gz"))
+
+
+def test_the_archive_has_what_building_and_testing_take(archive):
+    with tarfile.open(archive) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
+    assert {"pyproject.toml", "README.md", "LICENSE", "Makefile", "constraints.txt", "PKG-INFO"} <= names
+    assert {"src/airfeel/py.typed", "tests/conftest.py", "docs/conf.py", ".ci/run"} <= names
+    assert not [name for name in names if re.search(r"(^|/)(\.venv|dist|_build|\.mypy_cache)/", name)]
+
+
+def test_the_archive_gives_the_same_package_as_the_clone(archive, wheel, tmp_path):
+    options = ["--no-deps", "--quiet", "--disable-pip-version-check", "--no-build-isolation"]
+    command = [sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(tmp_path), str(archive)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    made, given = zipfile.ZipFile(next(tmp_path.glob("*.whl"))), zipfile.ZipFile(wheel)
+    assert {item.filename: item.CRC for item in made.infolist()} == {
+        item.filename: item.CRC for item in given.infolist()
+    }
 
 
 @pytest.fixture(scope="module")
