@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from airfeel._pace import Pace
 from airfeel.experiments.runs.files import remove_abandoned, write_atomically
+from airfeel.experiments.studies.gradients import read_gradients
 from airfeel.experiments.studies.inspection import (
     AggregateStatistics,
     Recorded,
@@ -25,31 +26,47 @@ _log = logging.getLogger("airfeel")
 
 
 def inspect(
-    run: Path, /, *, out: Path | None = None, json: Annotated[bool, Parameter(negative=())] = False
+    run: Path,
+    /,
+    *,
+    ratio: float | None = None,
+    snr_db: float | None = None,
+    sparsity: float | None = None,
+    out: Path | None = None,
+    json: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
     """Show whether the receiver's model fits the aggregates of a run, and what memory gains there.
 
-    The run must have kept its aggregates: airfeel run --set run.record_aggregates=true. Figures need the
-    extra "report"; the numbers do not.
+    The run must have kept its aggregates: airfeel run --set run.record_aggregates=true. Gradients of your own
+    are an .npy file (rounds, N). Figures need the extra "report"; the numbers do not.
 
     Example: airfeel inspect results/runs/tsa_ga-0123456789ab
+
+    Example: airfeel inspect grads.npy --ratio 0.1 --snr-db 20 --sparsity 0.2
 
     Parameters
     ----------
     run
-        The folder of a run.
+        The folder of a run, or an .npy file of gradients.
+    ratio
+        s/N at which gradients of a file are sent, 0.1 by default.
+    snr_db
+        Receive SNR per symbol for gradients of a file, 20 by default.
+    sparsity
+        Share of the entries that a device keeps of a file's gradients, with error feedback; by default all.
     out
-        Folder for figures and inspection.json; by default "inspection" inside the run's folder.
+        Folder for figures and inspection.json; by default "inspection" inside the run's folder, or beside the
+        file.
     json
         Print one JSON object in place of the table.
     """
-    recorded = read_recorded(run)
+    recorded = _recorded(run, {"ratio": ratio, "snr_db": snr_db, "sparsity": sparsity})
     found = statistics(recorded.aggregates)
     _log.info(f"recovering {len(recorded.aggregates)} recorded aggregates with and without memory")
     recovery = compare_receivers(recorded, found.chain, told=_told(len(recorded.aggregates)))
     facts = numbers(recorded, found, recovery)
     facts["verdict"] = verdict(facts)
-    folder = run / "inspection" if out is None else out
+    folder = (run.with_suffix("") if run.is_file() else run) / "inspection" if out is None else out
     folder.mkdir(parents=True, exist_ok=True)
     remove_abandoned(folder)
     text = encoding.dumps(facts, indent=2)
@@ -57,6 +74,17 @@ def inspect(
     with suppress(BrokenPipeError):  # a reader that leaves early may still want the figures
         print(text if json else f"{table(facts)}\n\n{facts['verdict']}", flush=True)
     _draw(folder, recorded, found, recovery)
+
+
+def _recorded(run: Path, given: dict[str, float | None]) -> Recorded:
+    """Read a run, or a file of gradients with the link that it is to be sent over."""
+    known = {key: value for key, value in given.items() if value is not None}
+    if run.suffix == ".npy":
+        return read_gradients(run, **({"ratio": 0.1, "snr_db": 20.0} | known))
+    for key in known:
+        name = key.replace("_", "-")
+        raise ValueError(f"--{name}: must be given only with an .npy file, as a run has its own")
+    return read_recorded(run)
 
 
 def _told(rounds: int) -> Callable[[int], None]:
