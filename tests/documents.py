@@ -176,7 +176,7 @@ def shortened(words):
 
 
 def one_figure(words):
-    """Plan all figures that a command names, and return the same command for one: a trial of each takes long."""
+    """Plan all figures that a command names, and return the same command for one, as trials take long."""
     first = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
     assert all(experiment.runs() for experiment in select(words[1:first]))
     return ["reproduce", "fig5a", *dict.fromkeys([*words[first:], "--quick", "--dry-run"])]
