@@ -94,6 +94,13 @@ def test_a_new_key_with_a_default_changes_no_hash():
     assert af.load_config(None, {"uplink.block": 100}).identity()["uplink.block"] == 100
 
 
+@pytest.mark.parametrize("kind", ["gaussian", "fading"])
+def test_a_key_of_version_0_1_is_new_to_other_channels(kind):
+    """Fading had a phase error from the start, and hashed it; a channel that learns it keeps its hashes."""
+    found = af.load_config(None, {"channel.kind": kind}).identity()
+    assert ("channel.phase_error" in found) == (kind == "fading")
+
+
 def test_a_part_whose_results_change_raises_its_revision():
     revised = renamed("MineRevised", "Mine")
     assert revised.pop("revision.scheme") == 3

@@ -245,7 +245,7 @@ def test_curves_win_over_variants_and_those_over_the_base(tmp_path):
         ("[[curves]]\nscheme = 'tsa_ga'", "every entry must have a label"),
         ("[[curves]]\nlabel = 'a'\n[[curves]]\nlabel = 'a'", "no label may appear twice"),
         ("[base]\nuplink.sparsity = { of = 'uplink.ratoi' }", "must name a key that has a number here"),
-        ("[[figures]]\nname = 'a b'\ntitle = 'x'", "must be a list of tables with name and title"),
+        ("[[figures]]\nname = 'a b'\ntitle = 'x'", "figures.name = 'a b': must be a text"),
         ("[grid]\nrounds = [1]\n[[variants]]\nlabel = 'x'", "must be empty where variants are listed"),
         ("rounds = ", "is not valid TOML"),
     ],

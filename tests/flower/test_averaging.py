@@ -12,7 +12,7 @@ from flwr.serverapp.strategy import FedAvg
 import airfeel as af
 import flower_apps as apps
 import small
-from airfeel.flower import AirAvg, AirMod, air_mod
+from airfeel.flower import AirAvg, AirMod, air_mod, wire
 from airfeel.flower.local import LocalGrid
 from airfeel.learning.server import Adam, GradientDescent
 from airfeel.radio.fading import FadingMAC
@@ -167,6 +167,31 @@ def test_bytes_are_counted():
         assert traffic.up < traffic.up_message < traffic.up + 3 * 4000
         assert traffic.down > 3 * 4 * 10_025
         assert report.metrics()["air-bytes-up"] == traffic.up
+
+
+def test_a_reply_is_a_tenth_of_fedavgs():
+    """At s/N = 0.1 in single precision: 10.5 % of its arrays, and 11 % of its message for half a million."""
+    model = {"w": np.zeros((1000, 500), np.float32), "b": np.zeros(500, np.float32)}
+    found = []
+    for strategy, mod in ((FedAvg(**QUIET), None), (AirAvg("common_k", ratio=0.1, **QUIET), air_mod)):
+        grid = Weighed(apps.app(apps.drift, mod=mod), 2)
+        strategy.start(grid, apps.record(model), 1)
+        found.append((grid.arrays, grid.whole))
+    (arrays, whole), (our_arrays, our_whole) = found
+    assert our_arrays <= 0.105 * arrays
+    assert our_whole <= 0.11 * whole
+
+
+class Weighed(LocalGrid):
+    """A grid that counts the bytes of replies."""
+
+    arrays = whole = 0
+
+    def answer(self, message):
+        reply = super().answer(message)
+        self.arrays += wire.payload(reply.content)
+        self.whole += wire.message_bytes(reply)
+        return reply
 
 
 def test_a_sparse_signal_travels_without_its_zeros():

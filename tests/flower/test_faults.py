@@ -8,6 +8,8 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs Flower (make flower)")
 
+from flwr.app import Error
+
 import flower_apps as apps
 from airfeel.flower import AirAvg, wire
 from airfeel.flower.memory import Memory
@@ -48,9 +50,9 @@ def delivered(strategy):
     return (start - strategy._state.theta) * sum(node.weight for node in strategy._state.nodes.values())
 
 
-def conserved(grid, strategy, book, vanished=0.0):
+def conserved(grid, strategy, book, vanished=0.0, nodes=NODES):
     """Nothing is counted twice and nothing vanishes: what was computed has arrived, or is waiting."""
-    weights = {node: strategy._state.nodes[node].weight for node in NODES}
+    weights = {node: strategy._state.nodes[node].weight for node in nodes}
     waiting = sum(w * memory_of(grid, strategy, node) for node, w in weights.items())
     computed = sum(w * book.updates[i] for i, w in enumerate(weights.values()))
     np.testing.assert_allclose(delivered(strategy) + waiting + vanished, computed, atol=2e-3)
@@ -155,6 +157,25 @@ def test_faults_at_random_lose_nothing():
     conserved(grid, strategy, book)
 
 
+def test_an_error_of_the_superlink_itself_is_a_note_and_the_node_is_missing(caplog):
+    """For a node that is gone, the SuperLink answers in its own name."""
+
+    def unavailable(round, node, reply):
+        if node != 12 or round != 2:
+            return [reply]
+        superlink = apps.Message(apps.RecordDict(), 1, "train")
+        return [apps.Message(Error(code=3, reason="Node Unavailable"), reply_to=superlink)]
+
+    book = Book()
+    grid = apps.Faulty(apps.app(book.step), NODES, unavailable)
+    strategy = AirAvg("common_k", 0.5, **QUIET)
+    strategy.start(grid, apps.record(MODEL), 4)
+    report = strategy.rounds[1]
+    assert (report.missing, report.notes, report.failed) == ((12,), ("Node Unavailable",), {})
+    assert "round 2: Flower says: Node Unavailable" in caplog.text
+    conserved(grid, strategy, book)
+
+
 def test_a_client_that_raises_is_named_and_the_round_goes_on():
     """It has computed nothing, so it counts as not asked: the mean is that of the others."""
 
@@ -237,6 +258,28 @@ def test_a_client_that_joins_later_or_returns_after_many_rounds():
     assert not any(report.restarted for report in strategy.rounds)
 
 
+@pytest.mark.parametrize("heard", [True, False])
+def test_a_client_with_a_file_that_comes_back_as_another_node_is_known_again(tmp_path, heard):
+    """A SuperNode has a new id after a restart; whether its last signal was heard, it learns all the same."""
+    book = Book()
+    fault = lambda round, node, reply: [] if node == 12 and round == 3 and not heard else [reply]  # noqa: E731
+    grid = apps.Faulty(apps.app(book.step), NODES, fault)
+    for node, context in grid.contexts.items():
+        context.node_config["airfeel-memory"] = str(tmp_path / f"{node}.npz")
+    strategy = AirAvg("common_k", 0.5, **QUIET)
+
+    def look(round, arrays):
+        if round == 3:
+            grid.restart(12)
+            grid.contexts[99] = grid.contexts.pop(12)
+
+    strategy.start(grid, apps.record(MODEL), 6, evaluate_fn=look)
+    assert strategy.rounds[3].returned == (99,)
+    assert [len(report.joined) for report in strategy.rounds] == [4, 0, 0, 0, 0, 0]
+    assert strategy._state.nodes[99].device == 1 and len(strategy._state.nodes) == 4
+    conserved(grid, strategy, book, nodes=[11, 99, 13, 14])
+
+
 @pytest.mark.parametrize("policy", [500.0, LongTermPower(500.0)])
 def test_a_newcomer_has_saved_no_energy(policy):
     grid = apps.LocalGrid(apps.app(Book().step), NODES)
@@ -310,14 +353,14 @@ def test_two_messages_and_one_give_equal_results():
 
 def test_a_client_answers_a_round_of_a_session_once():
     """A request that is delivered twice is not trained and counted twice."""
-    memory = Memory("t", "s", 5, np.zeros(2), np.ones(2), np.full(2, 2.0))
+    memory = Memory(9, "t", "s", 5, np.zeros(2), np.ones(2), np.full(2, 2.0))
     same = wire.Announcement("t", "s", 5, "dense", "{}", "arrays", "")
     with pytest.raises(ValueError, match="round 5 is asked again: round 5 was answered"):
         memory.at(same, heard=4)
 
 
 def test_what_is_in_a_memory_after_all_that_can_happen():
-    memory = Memory("t", "s", 5, np.zeros(2), np.ones(2), np.full(2, 2.0))
+    memory = Memory(9, "t", "s", 5, np.zeros(2), np.ones(2), np.full(2, 2.0))
 
     def at(round, heard, session="s"):
         return memory.at(wire.Announcement("t", session, round, "dense", "{}", "arrays", ""), heard)[0]

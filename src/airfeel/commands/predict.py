@@ -1,23 +1,29 @@
 """``airfeel predict``: the error a link will have, and the link an error needs, without any training."""
 
 import itertools
-import json
 import logging
-import textwrap
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from airfeel import _checks
 from airfeel._pace import Pace
 from airfeel.commands.run import Settings, load
-from airfeel.config import parse_override
+from airfeel.config import Config, parse_override
+from airfeel.experiments.report.tables import text_table
+from airfeel.experiments.studies.answers import Answer, as_json, as_text
+from airfeel.experiments.studies.engineering import ByProfile, Reaching, rounds_to, sweep_table
 from airfeel.experiments.studies.lending import Lent, from_run
-from airfeel.experiments.studies.planning import budget, contour, from_config
+from airfeel.experiments.studies.planning import contour, from_config, units_of, with_air
+from airfeel.experiments.studies.profiles import Profile, plan_for
+from airfeel.experiments.studies.profiles import load as load_profile
 from airfeel.experiments.studies.promise import ByTheory, Promise, Promising
+from airfeel.radio.units import RadioUnits
+from airfeel.simulation.assembly import energy
 from airfeel.theory.planner import (
     LinkBudget,
     LinkPlan,
@@ -49,7 +55,13 @@ def predict(
     devices: int | None = None,
     size: int | None = None,
     rounds: int | None = None,
+    profile: str | None = None,
+    bandwidth_hz: float | None = None,
+    tx_power_dbm: float | None = None,
+    path_loss_db: float | None = None,
     target_nmse: float | None = None,
+    target_accuracy: float | None = None,
+    table: Literal["bandwidth", "power"] | None = None,
     solve: Literal["rows", "power"] = "rows",
     figure: Path | None = None,
     json: Switch = False,
@@ -86,6 +98,20 @@ def predict(
     rounds
         How many rounds to follow, 60 by default; steady state is the mean over the last quarter, so slow
         chains need more. Of a run, its last ones: 150 by default, or as many as it has.
+    profile
+        Measured gradients in place of chain parameters: mnist-softmax, fashion-mnist-softmax or mnist-cnn.
+    bandwidth_hz
+        B, as radio.bandwidth_hz of a configuration; so are the next two. Answers are then in seconds and
+        joules too.
+    tx_power_dbm
+        Transmit power of a device.
+    path_loss_db
+        Between device and server.
+    target_accuracy
+        Tell how many rounds, seconds and joules it takes to reach it, such as 0.8: from a profile, or from
+        the folder of a run for its own link.
+    table
+        Compare bandwidths, or powers, around the one given (with --profile).
     target_nmse
         In dB: find the smallest link that reaches it in steady state.
     solve
@@ -102,33 +128,120 @@ def predict(
     """
     if power is not None and snr_db is not None:
         raise ValueError("--power and --snr-db: must not be given together, as one follows from the other")
-    lent, plan, link = _read(source, settings)
+    radio = {"bandwidth_hz": bandwidth_hz, "tx_power_dbm": tx_power_dbm, "path_loss_db": path_loss_db}
+    changes = [
+        *(settings or []),
+        *(f"radio.{key}={value!r}" for key, value in radio.items() if value is not None),
+    ]
+    asked = _read(source, changes, None if profile is None else load_profile(profile))
     given = {"activity": activity, "p01": p01, "beta": beta}
-    chain = replace(plan.chain, **{key: value for key, value in given.items() if value is not None})
-    plan = replace(plan, chain=chain, rounds=plan.rounds if rounds is None else rounds)
-    plan = replace(plan, samples=samples, seed=seed)
-    link = _link(link, ratio, power, snr_db, devices, size)
-    forecast: Promising = ByTheory(plan)
-    if lent is not None and (link.devices, link.size) == (lent.own.devices, lent.own.size):
-        forecast = lent.promising(plan)
-    hold = "energy" if snr_db is None else "snr"
+    known = {key: value for key, value in given.items() if value is not None}
+    _require_fitting(asked, known, rounds, power, snr_db, target_accuracy, table)
+    plan = replace(asked.plan, chain=replace(asked.plan.chain, **known))
+    if asked.profile is None:
+        plan = replace(plan, rounds=plan.rounds if rounds is None else rounds, samples=samples, seed=seed)
+    link = _link(asked, ratio, power, snr_db, devices, size)
+    if asked.lent is None:
+        plan = with_air(plan, link, asked.config)
+    forecast = _forecast(asked, plan, link)
+    hold = "energy" if snr_db is None and asked.units is None else "snr"
     if target_nmse is not None:
         link = _solve(forecast, link, target_nmse, solve, hold)
+    units = None if asked.units is None else asked.units.with_snr_db(decibel(link.power / link.rows))
     promise = forecast.promise(link)
+    answer = Answer(
+        plan, link, promise, hold, units, target_accuracy, _reaching(asked, link, promise, target_accuracy)
+    )
     with suppress(BrokenPipeError):  # a reader that leaves early may still want the figure
-        print((_as_json if json else _as_text)(plan, link, promise, hold), flush=True)
+        print(as_json(answer) if json else as_text(answer), flush=True)
+        if table is not None and units is not None and isinstance(forecast, ByProfile):
+            print(f"\n{text_table(sweep_table(units, link, table, forecast, target_accuracy))}", flush=True)
     if figure is not None:
         _draw(forecast, link, figure)
 
 
-def _read(source: str, settings: list[str] | None) -> tuple[Lent | None, LinkPlan, LinkBudget]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """What a prediction starts from: a configuration with its link and radio, a run, a profile."""
+
+    config: Config
+    plan: LinkPlan
+    link: LinkBudget
+    units: RadioUnits | None = None
+    lent: Lent | None = None
+    profile: Profile | None = None
+
+
+def _read(source: str, settings: list[str], profile: Profile | None) -> _Asked:
     """Return plan and link of a configuration file or of the defaults, or of a run's folder and that run."""
     if source and Path(source).is_dir():
         if not (Path(source) / "rounds.jsonl").exists():
             raise ValueError(f"{source}: must be a configuration file or the folder of a run")
-        lent = from_run(Path(source), dict(parse_override(setting) for setting in settings or []))
-        return lent, lent.plan, lent.link
-    return None, *from_config(load(source, settings))
+        if profile is not None:
+            raise ValueError(
+                f"--profile {profile.name}: must not be given with a run, which has its own gradients"
+            )
+        lent = from_run(Path(source), dict(parse_override(setting) for setting in settings))
+        return _Asked(lent.config, lent.plan, lent.link, units_of(lent.asked), lent)
+    config = load(source, settings)
+    plan, link = from_config(config)
+    if profile is not None:
+        if config.scheme != "tsa_ga":
+            raise ValueError(
+                f"scheme = {config.scheme!r}: must be 'tsa_ga' with --profile, which was measured with it"
+            )
+        plan = plan_for(profile.chain)
+        rows = count(config.uplink.ratio, profile.size)
+        link = replace(link, size=profile.size, rows=rows, power=energy(config, rows), excess=profile.excess)
+    return _Asked(config, plan, link, units_of(config), None, profile)
+
+
+def _require_fitting(
+    asked: _Asked,
+    chain: dict[str, float],
+    rounds: int | None,
+    power: float | None,
+    snr_db: float | None,
+    accuracy: float | None,
+    table: str | None,
+) -> None:
+    """Refuse options that do not go together."""
+    if asked.profile is not None and (chain or rounds is not None):
+        name = next(iter(chain), "rounds")
+        raise ValueError(f"--{name}: must not be given with --profile, which tells it")
+    if asked.units is not None and (power is not None or snr_db is not None):
+        name = "--power" if power is not None else "--snr-db"
+        raise ValueError(f"{name}: must not be given with a bandwidth and a transmit power, which tell it")
+    if table is not None and (asked.profile is None or asked.units is None):
+        raise ValueError(f"--table {table}: must be given with --profile and --bandwidth-hz")
+    if accuracy is not None:
+        _checks.real("--target-accuracy", accuracy, above=0, at_most=1)
+        if asked.profile is None and asked.lent is None:
+            raise ValueError("--target-accuracy: must be given with --profile or the folder of a run")
+
+
+def _forecast(asked: _Asked, plan: LinkPlan, link: LinkBudget) -> Promising:
+    """Return who foresees the error: a profile, a run where nothing but its link changed, or the theory."""
+    if asked.profile is not None:
+        return ByProfile(plan, asked.profile)
+    lent = asked.lent
+    if lent is not None and (link.devices, link.size) == (lent.own.devices, lent.own.size):
+        return lent.promising(plan)
+    return ByTheory(plan)
+
+
+def _reaching(asked: _Asked, link: LinkBudget, promise: Promise, accuracy: float | None) -> Reaching | None:
+    """Return the rounds until an accuracy: of a profile, or of a run over its own link."""
+    if accuracy is None:
+        return None
+    if asked.profile is not None:
+        return rounds_to(asked.profile, accuracy, promise)
+    lent = asked.lent
+    assert lent is not None
+    if link != lent.own:
+        raise ValueError("--target-accuracy: a run tells only of its own link what accuracy it reaches when")
+    reached = [r.round for r in lent.records if r.accuracy is not None and r.accuracy >= accuracy]
+    return Reaching(*[float(reached[0]) if reached else None] * 3)
 
 
 def _solve(forecast: Promising, link: LinkBudget, target: float, solve: str, hold: str) -> LinkBudget:
@@ -153,7 +266,7 @@ def _told(steps: int) -> Callable[[str], None]:
 
 
 def _link(
-    link: LinkBudget,
+    asked: _Asked,
     ratio: float | None,
     power: float | None,
     snr_db: float | None,
@@ -161,55 +274,17 @@ def _link(
     size: int | None,
 ) -> LinkBudget:
     """Return the link with what was given on the command line."""
+    link = asked.link
     ratio = link.ratio if ratio is None else ratio
     if not 0 < ratio <= 1:
         raise ValueError(f"ratio = {ratio}: must be a finite number > 0 and <= 1")
     size = link.size if size is None else size
     link = replace(link, size=size, rows=count(ratio, size))
+    if asked.units is not None:  # a transmit power gives more energy to more symbols
+        power = asked.units.power(link.rows)
     devices = link.devices if devices is None else devices
     link = replace(link, devices=devices, power=link.power if power is None else power)
     return link if snr_db is None else link.with_snr(from_decibel(snr_db))
-
-
-def _as_json(plan: LinkPlan, link: LinkBudget, promise: Promise, hold: str) -> str:
-    chain, method = plan.chain, plan.method
-    return json.dumps(
-        {
-            "chain": {"activity": chain.activity, "p01": chain.p01, "beta": chain.beta},
-            "method": {name: getattr(method, name) for name in method.__slots__},
-            "link": {name: getattr(link, name) for name in link.__slots__}
-            | {"ratio": link.ratio, "snr_db": decibel(link.snr), "held": hold},
-            "rounds": list(promise.rounds),
-            "nmse_db": _rounded(promise.nmse_db),
-            "nmse_db_error": None if promise.error_db is None else _rounded(promise.error_db),
-            "believed_nmse_db": _rounded(promise.believed_db),
-            "steady_nmse_db": round(promise.steady_db, 4),
-            "steady_nmse_db_limits": _rounded([promise.best_db, promise.worst_db]),
-            "margin": promise.margin,
-        },
-        indent=2,
-    )
-
-
-def _as_text(plan: LinkPlan, link: LinkBudget, promise: Promise, hold: str) -> str:
-    chain = plan.chain
-    lines = [f"lambda = {chain.activity:.4g}, p01 = {chain.p01:.4g}, beta = {chain.beta:.4g}", ""]
-    columns = {"NMSE (dB)": promise.nmse_db}
-    if promise.error_db is not None:
-        columns["standard error"] = promise.error_db
-    columns["what the receiver believes (dB)"] = promise.believed_db
-    lines.append("   ".join(["round", *columns]))
-    for place, (round, *values) in enumerate(zip(promise.rounds, *columns.values(), strict=True), start=1):
-        if place <= 10 or round % 5 == 0 or place == len(promise.rounds):
-            shown = (f"{value:{len(name)}.2f}" for name, value in zip(columns, values, strict=True))
-            lines.append("   ".join([f"{round:5d}", *shown]))
-    lines.append("")
-    for name, value in budget(link, promise, hold):
-        shown_value = value if isinstance(value, str | int) else f"{value:.5g}"
-        lines.append(f"{name:<38} {shown_value}")
-    return "\n".join(
-        [*lines, "", textwrap.fill(promise.margin, 100, break_on_hyphens=False, break_long_words=False)]
-    )
 
 
 def _draw(forecast: Promising, link: LinkBudget, stem: Path) -> None:
@@ -223,7 +298,3 @@ def _draw(forecast: Promising, link: LinkBudget, stem: Path) -> None:
 
     for path in draw_map(contour(forecast.for_map(), link, CELLS, told), link).save(stem):
         _log.info(f"wrote {path}")
-
-
-def _rounded(values: Any) -> list[float]:
-    return [round(float(value), 4) for value in values]

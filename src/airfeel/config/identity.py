@@ -20,7 +20,6 @@ ALWAYS = frozenset(
         *(f"devices.{key}" for key in ("spread", "participation", "dropout")),
         *(f"uplink.{key}" for key in ("ratio", "sparsity", "power", "policy", "signs", "fast")),
         *(f"channel.{key}" for key in ("kind", "noise_var")),
-        *(f"channel.{key}" for key in ("threshold", "rician", "csi_error", "phase_error")),
         *(f"receiver.{key}" for key in ("activity", "p01", "beta", "learn", "window", "learn_from")),
         *(f"receiver.{key}" for key in ("amplitude_message", "doubt")),
         *(f"receiver.{key}" for key in ("max_iterations", "tolerance", "precision")),
@@ -28,9 +27,16 @@ ALWAYS = frozenset(
         *(f"server.{key}" for key in ("schedule", "schedule_every", "schedule_factor")),
     ]
 )
+# And these with the channel that had them; others may have learned them since.
+OF_FADING = frozenset(f"channel.{key}" for key in ("threshold", "rician", "csi_error", "phase_error"))
 # In version 0.1 an unset partition.pool meant the first 50,000 samples. It still does for these data sets;
 # for all others it means the whole training set, which is hashed as a revision of that key.
 FIRST_POOL = frozenset(["mnist", "fashion-mnist"])
+
+
+def always(channel: str) -> frozenset[str]:
+    """Return the keys that are hashed even where they have their defaults, with a channel of this kind."""
+    return ALWAYS | OF_FADING if channel == "fading" else ALWAYS
 
 
 def digest(identity: Mapping[str, Any]) -> str:

@@ -131,12 +131,11 @@ class Config(Section):
     def identity(self) -> dict[str, Any]:
         """Return what determines the result: keys by dotted name, and revisions of parts from 2 on."""
         flat, known = self._flat(), mistakes.fields(type(self))
-        ignored = _INCIDENTAL + self._unread()
+        ignored, always = _INCIDENTAL + self._unread(), identity.always(self.channel.kind)
         found = {
             key: value
             for key, value in flat.items()
-            if not _covered(key, ignored)
-            and (key in identity.ALWAYS or value != _as_json(known[key].default))
+            if not _covered(key, ignored) and (key in always or value != _as_json(known[key].default))
         }
         return found | self._revisions(found)
 

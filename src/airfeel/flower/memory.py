@@ -19,6 +19,7 @@ from airfeel.flower import wire
 Vector = NDArray[np.float32]
 
 PLACE = "airfeel-memory"  # record in the client's state; key of the node's configuration that names a file
+WORDS = ("client", "training", "session", "round")
 LOG = logging.getLogger("flwr")
 
 
@@ -27,9 +28,11 @@ class Memory:
     """The error memory around the last signal of a client.
 
     ``before`` is what it was when ``round`` began, ``heard`` what it is if the signal of that round was
-    heard, ``unheard`` what it is if not.
+    heard, ``unheard`` what it is if not. ``client`` is a number by which the server knows this client again
+    when it comes back as another node.
     """
 
+    client: int
     training: str
     session: str
     round: int
@@ -67,7 +70,7 @@ def recall(context: Context, announced: wire.Announcement, size: int) -> Memory 
 def keep(context: Context, memory: Memory) -> None:
     """Keep the memory in the client's state, and in a file where the node's configuration names one."""
     arrays = {name: getattr(memory, name) for name in ("before", "heard", "unheard")}
-    words = {name: getattr(memory, name) for name in ("training", "session", "round")}
+    words = {name: getattr(memory, name) for name in WORDS}
     context.state[PLACE] = wire.to_record(arrays)
     context.state[f"{PLACE}-of"] = ConfigRecord(words)
     if (path := context.node_config.get(PLACE)) is not None:
@@ -78,11 +81,8 @@ def _from_state(context: Context) -> Memory | None:
     if PLACE not in context.state:
         return None
     words: Any = context.state[f"{PLACE}-of"]
-    return Memory(words["training"], words["session"], words["round"], **_arrays(context))
-
-
-def _arrays(context: Context) -> dict[str, Vector]:
-    return wire.from_record(context.state[PLACE])
+    arrays: Any = wire.from_record(context.state[PLACE])
+    return Memory(**{name: words[name] for name in WORDS}, **arrays)
 
 
 def _from_file(path: Path) -> Memory | None:

@@ -1,5 +1,6 @@
 """The client's line: ``@app.train(mods=[air_mod])``."""
 
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -58,8 +59,9 @@ class AirMod:
         scheme = naming.find(announced.scheme, announced.options, self._schemes)
         plan = wire.read_plan(content)
         memory = recall(context, announced, layout.size)
-        heard = _number(content[wire.NODE]["heard"])
-        waiting = np.zeros(layout.size, np.float32) if memory is None else memory.at(announced, heard)
+        client, waiting = uuid.uuid4().int >> 65, np.zeros(layout.size, np.float32)
+        if memory is not None:
+            client, waiting = memory.client, memory.at(announced, wire.last_heard(content, memory.client))
 
         message.content = wire.without_ours(content)
         reply = call_next(message, context)
@@ -71,9 +73,10 @@ class AirMod:
         if not np.isfinite(accumulated).all():
             raise ValueError("the update is not finite: local training has diverged; lower the learning rate")
         signal, if_heard, if_not = _encode(scheme, plan, accumulated)
-        told = announced.training, announced.session, announced.round
+        told = client, announced.training, announced.session, announced.round
         keep(context, Memory(*told, waiting, if_heard, if_not))
-        facts = _facts(announced, context, wire.digest(announced, layout, plan), signal, memory is None)
+        facts = _facts(announced, context, wire.digest(announced, layout, plan), signal)
+        facts["client"], facts["fresh"] = client, int(memory is None)
         answer = wire.without_ours(reply.content)
         del answer[name]
         if exact := layout.exact(trained):
@@ -99,7 +102,7 @@ def _encode(scheme: Scheme[Any], plan: Plan, accumulated: NDArray[np.float32]) -
 
 
 def _facts(
-    announced: wire.Announcement, context: Context, digest: int, signal: NDArray[np.float32], fresh: bool
+    announced: wire.Announcement, context: Context, digest: int, signal: NDArray[np.float32]
 ) -> MetricRecord:
     """Return what the server has to know of a signal; device -1 stands for a node that has no number."""
     energy = float(np.sum(signal.astype(np.float64) ** 2))
@@ -110,7 +113,6 @@ def _facts(
             "digest": digest,
             "energy": energy,
             "device": device,
-            "fresh": int(fresh),
         }
     )
 

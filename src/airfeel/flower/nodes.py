@@ -2,35 +2,67 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
-from airfeel.flower.replies import Reply
 from airfeel.radio.power import Ledger
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node: its row as a device, the weight it announced last, the last round it was heard in."""
+    """One node: its row as a device, its client's number, its last weight, the last round it was heard in."""
 
     device: int
-    weight: float
+    client: int
+    weight: float = 0.0
     heard: int = 0
 
 
 Nodes = Mapping[int, Node]
 
 
+class Reply(Protocol):
+    """What is needed of a reply here."""
+
+    @property
+    def node(self) -> int:
+        """The node it came from."""
+        ...
+
+    @property
+    def client(self) -> int:
+        """The number that its client keeps."""
+        ...
+
+    @property
+    def device(self) -> int:
+        """The number that its node has by itself, -1 for none."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """Its weight in the mean."""
+        ...
+
+
 def welcome(nodes: Nodes, replies: Iterable[Reply]) -> dict[int, Node]:
     """Return the nodes after some replies: newcomers have the next numbers, all have their new weights.
 
     Node ids are drawn by chance, so newcomers stand in the order of the numbers they have by themselves, and
-    equal trainings have equal sums.
+    equal trainings have equal sums. A client that was restarted may come back as another node: it keeps its
+    number, and with it the account of its energy.
     """
-    known = dict(nodes)
-    for reply in sorted(replies, key=lambda reply: (reply.device < 0, reply.device, reply.node)):
-        old = known.get(reply.node, Node(len(known), 0.0))
-        known[reply.node] = replace(old, weight=reply.weight)
+    known, here = dict(nodes), list(replies)
+    gone = {node.client: key for key, node in nodes.items() if key not in {reply.node for reply in here}}
+    for reply in sorted(here, key=lambda reply: (reply.device < 0, reply.device, reply.node)):
+        if reply.node in known:
+            old = known[reply.node]
+        elif reply.client in gone:
+            old = known.pop(gone.pop(reply.client))
+        else:
+            old = Node(len(known), reply.client)
+        known[reply.node] = replace(old, weight=reply.weight, client=reply.client)
     return known
 
 

@@ -32,6 +32,7 @@ class Reply:
     """One usable reply; ``device`` is the number its node has by itself, -1 for none."""
 
     node: int
+    client: int
     device: int
     weight: float
     energy: float
@@ -44,11 +45,15 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sorted:
-    """The replies of a round: usable ones, errors and refusals with their reasons, by node."""
+    """The replies of a round: usable ones, errors and refusals with their reasons, by node.
+
+    ``notes`` are errors that the SuperLink reports itself, which do not say of which node.
+    """
 
     usable: list[Reply]
     failed: dict[int, str] = field(default_factory=dict)
     refused: dict[int, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 def sort(replies: Iterable[Message], question: Question, *, signals: bool = True) -> Sorted:
@@ -56,10 +61,15 @@ def sort(replies: Iterable[Message], question: Question, *, signals: bool = True
     usable: dict[int, Reply] = {}
     failed: dict[int, str] = {}
     refused: dict[int, str] = {}
+    notes: list[str] = []
     for message in replies:
         node = int(message.metadata.src_node_id)
         if message.has_error():
-            failed[node] = _first_line(str(message.error.reason))
+            reason = _last_line(str(message.error.reason))
+            if node in question.asked:
+                failed[node] = reason
+            else:
+                notes.append(reason)
         elif node not in question.asked:
             refused[node] = "it was not asked"
         elif node in usable:
@@ -68,9 +78,9 @@ def sort(replies: Iterable[Message], question: Question, *, signals: bool = True
             try:
                 usable[node] = read(message, question, signals)
             except Exception as error:  # whatever a client sends, the round goes on without it
-                refused[node] = _first_line(str(error)) or type(error).__name__
+                refused[node] = _last_line(str(error)) or type(error).__name__
     failed = {node: reason for node, reason in failed.items() if node not in usable}
-    return Sorted(list(usable.values()), failed, refused)
+    return Sorted(list(usable.values()), failed, refused, notes)
 
 
 def read(message: Message, question: Question, signals: bool) -> Reply:
@@ -96,8 +106,8 @@ def read(message: Message, question: Question, signals: bool) -> Reply:
         exact = _exact(metrics, question.layout)
         truth = wire.from_record(content[wire.TRUTH])["truth"] if wire.TRUTH in content else None
     named = RecordDict({name: r for name, r in metrics.items() if isinstance(r, MetricRecord)})
-    node, device = int(message.metadata.src_node_id), int(facts["device"])
-    return Reply(node, device, weight, energy, bool(facts["fresh"]), named, signal, exact, truth)
+    ids = int(message.metadata.src_node_id), int(facts["client"]), int(facts["device"])
+    return Reply(*ids, weight, energy, bool(facts["fresh"]), named, signal, exact, truth)
 
 
 def _weight(content: RecordDict, name: str) -> float:
@@ -125,6 +135,6 @@ def _exact(content: RecordDict, layout: Layout) -> dict[str, NDArray[Any]]:
     return found
 
 
-def _first_line(text: str) -> str:
+def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:200] if lines else ""

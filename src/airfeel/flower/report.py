@@ -45,8 +45,11 @@ class Round:
         Nodes that were asked and did not answer.
     failed, refused
         Nodes that answered with an error, or with something that cannot be used, and the reasons.
-    joined, restarted
-        Nodes heard for the first time; nodes heard before whose error memory is empty now.
+    notes
+        Errors that Flower itself reports of the missing, without saying of whom.
+    joined, returned, restarted
+        Nodes heard for the first time; nodes whose client was known as another node; nodes heard before whose
+        error memory is empty now.
     traffic
         Bytes up and down.
     channel_uses, energy, alpha
@@ -64,7 +67,9 @@ class Round:
     missing: tuple[int, ...] = ()
     failed: Mapping[int, str] = field(default_factory=dict)
     refused: Mapping[int, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     joined: tuple[int, ...] = ()
+    returned: tuple[int, ...] = ()
     restarted: tuple[int, ...] = ()
     traffic: Traffic = Traffic()
     channel_uses: int = 0
@@ -106,14 +111,16 @@ class Round:
         LOG.info("airfeel round %d: %s", self.round, said)
         if self.joined:
             LOG.info("airfeel round %d: joined: %s", self.round, _listed(self.joined))
+        if self.returned:
+            LOG.info("airfeel round %d: came back as other nodes: %s", self.round, _listed(self.returned))
         for node in self.restarted:
             LOG.warning("airfeel round %d: node %d restarted, its error memory is empty", self.round, node)
         if self.silent:
-            LOG.info(
-                "airfeel round %d: could not send, and keep theirs: %s", self.round, _listed(self.silent)
-            )
+            LOG.info("airfeel round %d: not sent, waiting there: %s", self.round, _listed(self.silent))
         for node in self.missing:
             LOG.warning("airfeel round %d: node %d did not answer", self.round, node)
+        for note in self.notes:
+            LOG.warning("airfeel round %d: Flower says: %s", self.round, note)
         self._log_reasons("failed", self.failed.items())
         self._log_reasons("left out", self.refused.items())
         if self.skipped:

@@ -140,14 +140,16 @@ def _seen(turn: Turn, state: State, found: Sorted, first: Sorted) -> Round:
     answered = {reply.node for reply in found.usable} | failed.keys() | refused.keys()
     if turn.first is not None:  # who was not told to transmit has answered all that was asked
         answered |= {reply.node for reply in first.usable if reply.node not in turn.told}
-    known = state.nodes
+    known, clients = state.nodes, {node.client for node in state.nodes.values()}
     return Round(
         turn.question.round,
         tuple(turn.question.asked),
         missing=tuple(node for node in turn.question.asked if node not in answered),
         failed=failed,
         refused=refused,
-        joined=tuple(reply.node for reply in first.usable if reply.node not in known),
+        notes=(*(first.notes if turn.first is not None else ()), *found.notes),
+        joined=tuple(r.node for r in first.usable if r.node not in known and r.client not in clients),
+        returned=tuple(r.node for r in first.usable if r.node not in known and r.client in clients),
         restarted=tuple(r.node for r in first.usable if r.fresh and r.node in known and known[r.node].heard),
         traffic=turn.traffic,
     )

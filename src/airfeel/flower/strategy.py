@@ -173,8 +173,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         announced = self._announcement(state, round)
         common = {wire.ROUND: announced.record(), **wire.plan_records(plan)}
         for node, message in zip(asked, messages, strict=True):
-            heard = state.nodes[node].heard if node in state.nodes else 0
-            own = {wire.NODE: ConfigRecord({"heard": heard})}
+            own = {wire.NODE: wire.node_record(node, state.nodes)}
             message.content = RecordDict({**message.content, **common, **own})
         silence = np.zeros((1, state.layout.size), np.float32)
         symbols = self.server.scheme.encode(plan, silence).signal.shape[1]

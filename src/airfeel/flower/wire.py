@@ -15,6 +15,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
 from airfeel import _files
+from airfeel.flower.nodes import Nodes
 from airfeel.flower.tensors import Layout
 from airfeel.schemes.base import Plan
 
@@ -77,6 +78,25 @@ def read_plan(content: RecordDict) -> dict[str, Any]:
     arrays = from_record(content[PLAN])
     words = _files.parse_json(arrays.pop("words").tobytes())
     return {**words, **{name.removeprefix("plan."): value for name, value in arrays.items()}}
+
+
+def node_record(node: int, nodes: Nodes) -> ConfigRecord:
+    """Return what only one node is told: the last round in which it was heard.
+
+    A node that is not known may be a client that was restarted: it is told of all clients, and finds itself.
+    """
+    if node in nodes:
+        return ConfigRecord({"heard": nodes[node].heard})
+    known = list(nodes.values())
+    return ConfigRecord({"clients": [one.client for one in known], "rounds": [one.heard for one in known]})
+
+
+def last_heard(content: RecordDict, client: int) -> int:
+    """Return the last round in which a client was heard, 0 for never: undo :func:`node_record`."""
+    record: Any = content[NODE]
+    if "heard" in record:
+        return int(record["heard"])
+    return int(dict(zip(record["clients"], record["rounds"], strict=True)).get(client, 0))
 
 
 def digest(announcement: Announcement, layout: Layout, plan: Plan) -> int:

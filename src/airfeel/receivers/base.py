@@ -19,6 +19,16 @@ class Reception:
 
     ``noise_var`` is the variance of the noise: a number, or one number per measurement. Whoever has a real
     radio builds these and needs nothing else of the channel code.
+
+    A complex ``observation`` holds channel uses (I/Q) in place of real measurements: entry e has rows 2e
+    (in phase) and 2e + 1 (quadrature) of the operator, the last one for a single row where their number is
+    odd. It is stored as real measurements in the order of the rows. ``noise_var`` is still that of a real
+    measurement, half of that of a complex channel use; one per channel use counts for both of its rows.
+
+    >>> from airfeel.operators import PartialDCT
+    >>> operator = PartialDCT(size=8, rows=4, seed=0)
+    >>> Reception(np.array([1 + 2j, 3 - 4j]), operator, 0.1).observation
+    array([ 1.,  2.,  3., -4.])
     """
 
     observation: Array
@@ -30,8 +40,23 @@ class Reception:
         if not isinstance(self.operator, LinearOperator):
             raise _checks.reject("operator", self.operator, "must be a scipy.sparse.linalg.LinearOperator")
         rows = int(self.operator.shape[0])
+        if np.iscomplexobj(self.observation):
+            uses = np.asarray(self.observation)
+            object.__setattr__(self, "observation", _stacked("observation", uses, rows))
+            if np.shape(self.noise_var) == uses.shape:
+                object.__setattr__(self, "noise_var", np.repeat(self.noise_var, 2)[:rows])
         object.__setattr__(self, "observation", _checks.vector("observation", self.observation, rows))
         object.__setattr__(self, "noise_var", _noise_var(self.noise_var, rows))
+
+
+def _stacked(name: str, uses: Any, rows: int) -> Array:
+    """Return complex channel uses as real measurements: I, Q, I, Q, ..."""
+    expected = (rows + 1) // 2
+    if uses.shape != (expected,):
+        rule = f"must be {expected} complex channel uses for the operator's {rows} rows, two rows each"
+        raise ValueError(f"{name} has shape {uses.shape}: {rule}")
+    pairs = np.stack([uses.real, uses.imag], axis=1).reshape(-1)
+    return pairs[:rows]
 
 
 def _noise_var(value: Any, rows: int) -> float | Array:

@@ -18,7 +18,7 @@ from airfeel.beliefs.gaussian import divide
 from airfeel.beliefs.spike_slab import SpikeSlab, denoise, odds_against, posterior
 from airfeel.beliefs.temporal import MESSAGES, Belief
 from airfeel.theory.prediction import Prediction
-from airfeel.theory.scalar import linear_variance, sample_paths, standard_error
+from airfeel.theory.scalar import linear_variance, sample_paths, standard_error, unequal_variance
 
 Array = NDArray[Any]
 
@@ -33,7 +33,8 @@ class Assumptions:
 
     chain: ChainParams
     ratio: float
-    noise_var: float
+    noise_var: Array
+    """(rounds, measurements), either of them 1 where all are alike"""
     amplitude_message: str
     support_chain: bool
     amplitude_chain: bool
@@ -45,7 +46,6 @@ class Assumptions:
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
         _checks.real("ratio", self.ratio, above=0, at_most=1)
-        _checks.real("noise_var", self.noise_var, at_least=0)
         _checks.choice("amplitude_message", self.amplitude_message, MESSAGES)
         _checks.choice("recursion", self.recursion, ("actual", "paper"))
         _checks.choice("start", self.start, ("prior", "signal"))
@@ -57,17 +57,22 @@ class Assumptions:
         """Var[x] = lambda gamma."""
         return self.chain.activity * self.chain.variance
 
-    def tau(self, v: Array) -> Array:
+    def tau(self, v: Array, believed: Array, round: int) -> Array:
         """Return f(v), kept above the rounding error of the signal where recovery is exact."""
-        return np.maximum(linear_variance(v, self.ratio, self.noise_var), FLOOR * self.power)
+        noise_var = self.noise_var[min(round, len(self.noise_var)) - 1]
+        if noise_var.size == 1:
+            return np.maximum(linear_variance(v, self.ratio, float(noise_var[0])), FLOOR * self.power)
+        return np.maximum(unequal_variance(v, believed, self.ratio, noise_var), FLOOR * self.power)
 
 
 def state_evolution(
     chain: ChainParams,
     ratio: float = 0.1,
-    noise_var: float = 5e-4,
+    noise_var: float | Array = 5e-4,
     rounds: int = 20,
     *,
+    sent: Array | None = None,
+    arriving: Array | None = None,
     amplitude_message: str = "joint",
     support_chain: bool = True,
     amplitude_chain: bool = True,
@@ -85,9 +90,14 @@ def state_evolution(
     chain
         Of the signal, and known to the receiver.
     ratio, noise_var
-        s/N, and sigma^2 of y = A x + n with orthonormal rows.
+        s/N, and sigma^2 of y = A x + n with orthonormal rows: a number, or one per measurement (as many as
+        there are levels of noise equally often), or a table (rounds, measurements) whose columns may be one.
     rounds
         How many rounds to follow.
+    sent, arriving
+        By what factor the aggregate is smaller or larger in every round than the chain says, such as the
+        share of the devices that were heard, and by what factor it arrives, where that is another one. The
+        receiver knows neither. The error is that of what was sent, and relative to it.
     amplitude_message, support_chain, amplitude_chain
         The receiver, as in :class:`airfeel.TSAGA`; without both chains it is an independent Turbo-CS.
     recursion
@@ -107,10 +117,13 @@ def state_evolution(
     >>> bool((prediction.nmse[1:] < prediction.nmse[:-1]).all())
     True
     """
+    rounds = _checks.integer("rounds", rounds, at_least=1)
+    left = np.ones(rounds) if sent is None else _factors("sent", sent, rounds)
+    came = left if arriving is None else _factors("arriving", arriving, rounds)
     given = Assumptions(
         chain,
         ratio,
-        noise_var,
+        _noise_table(noise_var, rounds),
         amplitude_message,
         support_chain,
         amplitude_chain,
@@ -119,14 +132,14 @@ def state_evolution(
         max_iterations,
         tolerance,
     )
-    rounds = _checks.integer("rounds", rounds, at_least=1)
     length = _checks.integer("samples", samples, at_least=100 * BATCHES) // BATCHES
     belief = Belief(stationary(chain, BATCHES * length))
     fixed: list[_Round] = []
     for x, w in sample_paths(chain, BATCHES, length, seed):
-        fixed.append(_follow_round(given, belief.prior, x, w))
+        t = len(fixed)
+        fixed.append(_follow_round(given, belief.prior, came[t] * x, w, (left[t] - came[t]) * x, t + 1))
         if len(fixed) == rounds:
-            return _assemble(given, fixed)
+            return _assemble(given, fixed, left)
         belief = _carry(given, belief, fixed[-1])
     raise AssertionError("sample_paths never ends")
 
@@ -142,23 +155,28 @@ class _Round:
     course: Array
 
 
-def _follow_round(given: Assumptions, prior: SpikeSlab, x: Array, w: Array) -> _Round:
-    """Iterate f and g on all batches, x and w being (batches, length), until v stands still in each."""
+def _follow_round(
+    given: Assumptions, prior: SpikeSlab, x: Array, w: Array, lost: Array, round: int
+) -> _Round:
+    """Iterate f and g on all batches, x and w being (batches, length), until v stands still in each.
+
+    ``lost`` is what was sent beyond the x that arrives.
+    """
     prior = prior.each(lambda array: array.reshape(x.shape))
     against, estimate = odds_against(prior.support), np.empty_like(x)
     post = prior.each(np.empty_like)
     v, actual_v = _begin(given, prior, x)
     course: list[list[Array]] = []
     while True:
-        tau = given.tau(v)
-        actual_tau = given.tau(actual_v)
+        tau = given.tau(v, v, round)
+        actual_tau = given.tau(actual_v, v, round)
         course.append([tau, v, actual_tau, actual_v])
         z = x + np.sqrt(actual_tau) * w
         variance = denoise(prior, against, z, tau, post, estimate)
         before = v
         extrinsic, v = divide(estimate, np.minimum(variance, CLOSEST * tau), z, tau)
         if len(course) == given.max_iterations or np.all(np.abs(v - before) <= given.tolerance * before):
-            error = _mean_square(estimate - x)
+            error = _mean_square(estimate - x - lost)
             return _Round(z.ravel(), tau, variance, error, np.mean(course, axis=(2, 3)))
         actual_v = v
         if given.recursion == "actual":
@@ -184,7 +202,27 @@ def _carry(given: Assumptions, belief: Belief, done: _Round) -> Belief:
     return temporal.carry(belief, post, z, tau, given.chain, given.amplitude_message, *switches)
 
 
-def _assemble(given: Assumptions, fixed: list[_Round]) -> Prediction:
+def _noise_table(noise_var: float | Array, rounds: int) -> Array:
+    """Return the variances as (rounds, measurements), either of them 1 where all are alike."""
+    table = np.asarray(noise_var, dtype=float)
+    if table.ndim == 0:
+        return np.array([[_checks.real("noise_var", noise_var, at_least=0)]])
+    table = np.atleast_2d(table)
+    if table.ndim > 2 or len(table) not in (1, rounds) or table.size == 0:
+        rule = f"must be a number, one per measurement, or a table of {rounds} rounds and measurements"
+        raise ValueError(f"noise_var has shape {np.shape(noise_var)}: {rule}")
+    if not (np.isfinite(table) & (table >= 0)).all():
+        raise ValueError("noise_var: every entry must be finite and >= 0")
+    if table.shape[1] > 1 and (table == table[:, :1]).all():
+        return np.asarray(table[:, :1])
+    return table
+
+
+def _factors(name: str, values: Array, rounds: int) -> Array:
+    return _checks.vector(name, values, rounds).astype(float)
+
+
+def _assemble(given: Assumptions, fixed: list[_Round], left: Array) -> Prediction:
     """Average over batches; short courses are continued by their fixed points."""
     longest = max(len(done.course) for done in fixed)
     courses = [
@@ -202,6 +240,7 @@ def _assemble(given: Assumptions, fixed: list[_Round]) -> Prediction:
         mse=errors.mean(axis=1),
         mse_error=standard_error(errors),
         iterations=np.array([len(done.course) for done in fixed]),
+        level=left**2,
     )
 
 

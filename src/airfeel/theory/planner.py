@@ -13,10 +13,11 @@ from airfeel import _checks
 from airfeel.beliefs.chains import ChainParams
 from airfeel.theory.amp import DENOISERS, amp_evolution
 from airfeel.theory.evolution import state_evolution
-from airfeel.theory.prediction import Prediction
+from airfeel.theory.prediction import Array, Prediction, averaged
 from airfeel.units import decibel
 
 HOLDS = ("energy", "snr")
+FEWEST = 800  # scalar chains that can be followed at all
 STEP = 1.01  # an answer is within this factor of the smallest one
 QUIETEST, LOUDEST = 1e-8, 1e8  # receive SNR per channel use between which a power is sought
 
@@ -88,35 +89,76 @@ class Method:
             _checks.choice("denoiser", self.denoiser, DENOISERS)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LinkDraws:
+    """Air that changes from round to round, drawn several times: arrays (draws, rounds).
+
+    Parameters
+    ----------
+    noise
+        Of a round over that of the reference model: the cost of the weakest device that sends.
+    sent, arriving
+        Share of the devices that are heard, and by what factor their mean arrives.
+    """
+
+    noise: Array
+    sent: Array
+    arriving: Array
+
+
 @dataclass(frozen=True, slots=True)
 class LinkPlan:
-    """Everything but the link: the signal, the method, and how carefully to predict."""
+    """Everything but the link: the signal, the method, the air, and how carefully to predict.
+
+    Without ``air`` every device is heard in every round at cost one.
+    """
 
     chain: ChainParams
     method: Method = Method()
     rounds: int = 60
     samples: int = 80_000
     seed: int = 0
+    air: LinkDraws | None = None
 
     def predict(self, link: LinkBudget) -> Prediction:
-        """Return the predicted course of recovery over this link."""
+        """Return the predicted course of recovery over this link, the mean over the draws of the air."""
+        if self.air is None:
+            return self._predict(link)
+        draws = zip(self.air.noise, self.air.sent, self.air.arriving, strict=True)
+        return averaged([self._predict(link, place, *draw) for place, draw in enumerate(draws)])
+
+    def _predict(
+        self,
+        link: LinkBudget,
+        place: int = 0,
+        noise: Array | None = None,
+        sent: Array | None = None,
+        arriving: Array | None = None,
+    ) -> Prediction:
+        """Return the course over one draw of the air, each with chains of its own."""
         signal = self.chain.activity * self.chain.variance
         if self.method.denoiser is not None:
+            if noise is not None:
+                rule = "AMP is not followed through air that changes; tsa_ga and turbo_cs are"
+                raise _checks.reject("denoiser", self.method.denoiser, rule)
             # Unit-norm columns spread ||A x||^2 = N lambda gamma over the same s channel uses.
             noise_var = signal / (link.ratio * link.snr)
             return amp_evolution(
                 self.chain, link.ratio, noise_var, self.rounds, denoiser=self.method.denoiser
             )
+        samples = self.samples if self.air is None else max(FEWEST, self.samples // len(self.air.noise))
         return state_evolution(
             self.chain,
             link.ratio,
-            signal / link.snr,
+            signal / link.snr if noise is None else signal / link.snr * noise[: self.rounds, None],
             self.rounds,
+            sent=None if sent is None else sent[: self.rounds],
+            arriving=None if arriving is None else arriving[: self.rounds],
             amplitude_message=self.method.amplitude_message,
             support_chain=self.method.support_chain,
             amplitude_chain=self.method.amplitude_chain,
-            samples=self.samples,
-            seed=self.seed,
+            samples=samples,
+            seed=self.seed + place,
         )
 
     def steady_db(self, link: LinkBudget) -> float:

@@ -1,5 +1,6 @@
 """What state evolution predicts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,8 @@ class Prediction:
         The true mean squared error of the estimate and its standard error, shape (rounds,).
     iterations
         Turbo iterations until the fixed point, shape (rounds,).
+    level
+        Energy of what was sent over that of the chain, per round; 1 where every device is heard.
     """
 
     power: float
@@ -42,16 +45,17 @@ class Prediction:
     mse: Array
     mse_error: Array
     iterations: Array
+    level: Array | float = 1.0
 
     @property
     def nmse(self) -> Array:
         """The true error relative to the signal, per round."""
-        return self.mse / self.power
+        return self.mse / (self.power * self.level)
 
     @property
     def nmse_error(self) -> Array:
         """Standard error of :attr:`nmse`."""
-        return self.mse_error / self.power
+        return self.mse_error / (self.power * self.level)
 
     @property
     def nmse_db(self) -> Array:
@@ -72,6 +76,33 @@ class Prediction:
     def steady_nmse(self) -> float:
         """Mean NMSE over the last quarter of the rounds."""
         return float(np.mean(late(self.nmse)))
+
+
+def averaged(found: Sequence[Prediction]) -> Prediction:
+    """Return the mean of predictions that were made independently; short courses end at their fixed points.
+
+    Errors are taken relative to what each of them sent, so that their mean is that of the NMSE.
+    """
+    longest = max(one.tau.shape[1] for one in found)
+
+    def mean(name: str) -> Array:
+        courses = [getattr(one, name) for one in found]
+        padded = [np.pad(c, ((0, 0), (0, longest - c.shape[1])), mode="edge") for c in courses]
+        return np.asarray(np.mean(padded, axis=0))
+
+    power = found[0].power
+    errors = np.mean([one.nmse_error**2 for one in found], axis=0) / len(found)
+    return Prediction(
+        power=power,
+        tau=mean("tau"),
+        v=mean("v"),
+        actual_tau=mean("actual_tau"),
+        actual_v=mean("actual_v"),
+        variance=np.mean([one.variance / one.level for one in found], axis=0),
+        mse=np.mean([one.nmse for one in found], axis=0) * power,
+        mse_error=np.sqrt(errors) * power,
+        iterations=np.max([one.iterations for one in found], axis=0),
+    )
 
 
 def late(values: Array) -> Array:

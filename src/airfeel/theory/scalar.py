@@ -22,6 +22,18 @@ def linear_variance(v: Array, ratio: float, noise_var: float) -> Array:
     return (1 / ratio - 1) * v + noise_var / ratio
 
 
+def unequal_variance(v: Array, believed: Array, ratio: float, noise_var: Array) -> Array:
+    """Return tau for a noise variance of its own in every measurement, (48) generalised.
+
+    The receiver weights each measurement by u = 1 / (v + sigma^2) with the v it believes in. Where that is
+    the actual one, tau is (N/s) / mean(u) - v.
+    """
+    u = 1 / (believed + noise_var)
+    together = u.mean(axis=1, keepdims=True) ** 2
+    heard = (u**2 * (v + noise_var)).mean(axis=1, keepdims=True)
+    return np.asarray(heard / (ratio * together) - v)
+
+
 def standard_error(batches: Array) -> Array:
     """Return the standard error of the means over batches, which are the columns."""
     return np.asarray(batches.std(axis=1, ddof=1) / np.sqrt(batches.shape[1]))

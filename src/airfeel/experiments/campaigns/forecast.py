@@ -55,7 +55,8 @@ class Forecast:
 def forecast(runs: Sequence[Work], out: Path, workers: int | None = None) -> Forecast:
     """Return what the runs that are not finished would take, by a few rounds of each kind of them.
 
-    Runs are of one kind if they differ in nothing that changes much: seed, rounds, rates, power, partition.
+    Runs are of one kind if they differ in nothing that changes much (seed, rates, power, partition), or only
+    in what their effort tells: rounds, local steps, the ratio.
     """
     todo = [run for run in runs if finished(out / "runs" / run.label) is None]
     training = [run for run in todo if isinstance(run.config, Config)]
@@ -67,7 +68,7 @@ def forecast(runs: Sequence[Work], out: Path, workers: int | None = None) -> For
         for run in training:
             if _kind(run) not in trials:
                 trials[_kind(run)] = _trial(run)
-        seconds = sum(run.rounds * trials[_kind(run)][0] + STARTING for run in training)
+        seconds = sum(run.effort * trials[_kind(run)][0] + STARTING for run in training)
         memory = PROCESS + max((bytes_ for _, bytes_ in trials.values()), default=0.0)
     return Forecast(len(runs), len(runs) - len(todo), seconds, memory, len(todo) - len(training), count)
 
@@ -80,13 +81,12 @@ def _kind(run: Work) -> Hashable:
     config = run.config
     assert isinstance(config, Config)
     devices = config.devices
-    steps = devices.local_epochs or devices.local_steps
-    sizes = (devices.count, str(devices.samples), steps, devices.batch_size, config.run.evaluate_every)
-    return config.scheme, config.dataset, config.model.kind, config.uplink.ratio, *sizes
+    sizes = (devices.count, str(devices.samples), devices.batch_size, config.run.evaluate_every)
+    return config.scheme, config.dataset, config.model.kind, *sizes
 
 
 def _trial(run: Work) -> tuple[float, float]:
-    """Return the seconds of a round, and the bytes that the run takes beside its process."""
+    """Return the processor seconds of a unit of effort, and the bytes of the run beside its process."""
     config = run.config
     assert isinstance(config, Config)
     needs = assemble(config).needs
@@ -96,4 +96,5 @@ def _trial(run: Work) -> tuple[float, float]:
         began = time.process_time()
         for _ in range(TRIAL_ROUNDS - 1):
             next(rounds)
-    return (time.process_time() - began) / (TRIAL_ROUNDS - 1), 0.0 if needs is None else needs.memory
+    seconds = (time.process_time() - began) / (TRIAL_ROUNDS - 1)
+    return seconds * run.rounds / run.effort, 0.0 if needs is None else needs.memory

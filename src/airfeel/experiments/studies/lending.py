@@ -9,6 +9,7 @@ import numpy as np
 
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import Config, read_config
+from airfeel.config.sections import RadioKeys
 from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.reading import aggregate_file, checked_records, read_aggregate
 from airfeel.experiments.studies import replay
@@ -22,7 +23,8 @@ from airfeel.theory.planner import LinkBudget, LinkPlan
 from airfeel.units import count
 
 LONGEST = 150  # rounds at the end of a run that are predicted or replayed
-OF_THE_LINK = frozenset(["uplink.ratio", "uplink.power", "channel.noise_var"])
+_RADIO = (f"radio.{key}" for key in RadioKeys.model_fields)
+OF_THE_LINK = frozenset(["uplink.ratio", "uplink.power", "channel.noise_var", *_RADIO])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +33,8 @@ class Lent:
 
     folder: Path
     config: Config
+    asked: Config
+    """with the changes that are asked about"""
     records: Sequence[Record]
     plan: LinkPlan
     own: LinkBudget
@@ -79,7 +83,7 @@ def from_run(folder: Path, settings: Mapping[str, Any]) -> Lent:
     own = replace(own, excess=noise * own.snr)
     plan = replace(plan, chain=replace(chain, variance=1.0), rounds=min(len(records), LONGEST))
     asked = replace(reference, size=size, rows=count(changed.uplink.ratio, size), excess=own.excess)
-    return Lent(folder, config, records, plan, own, asked, alike=settings.keys() <= OF_THE_LINK)
+    return Lent(folder, config, changed, records, plan, own, asked, alike=settings.keys() <= OF_THE_LINK)
 
 
 def _size(folder: Path, round_: int, rows: int, config: Config) -> int:

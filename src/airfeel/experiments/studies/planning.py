@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import Config
+from airfeel.experiments.studies.air_draws import draw_air
 from airfeel.experiments.studies.methods import METHODS
 from airfeel.experiments.studies.promise import Promise
 from airfeel.learning.datasets import shape_of
-from airfeel.simulation.assembly import energy, make_task
+from airfeel.radio.units import RadioUnits
+from airfeel.simulation.assembly import energy, make_channel, make_task, make_units
 from airfeel.theory.planner import Forecast, LinkBudget, LinkPlan, Method
 from airfeel.units import count, decibel
 from airfeel.workers import available_cores
@@ -24,10 +26,23 @@ Array = NDArray[np.floating[Any]]
 
 def from_config(config: Config) -> tuple[LinkPlan, LinkBudget]:
     """Return plan and link of a configuration, in the reference model of equal devices."""
-    if config.channel.kind != "gaussian":
-        rule = "what it costs is only known from a run: give the folder of one"
-        raise ValueError(f"channel.kind = {config.channel.kind!r}: {rule}")
+    if config.uplink.policy != "equal":
+        rule = "what it saves is only known from a run: give the folder of one, or policy equal"
+        raise ValueError(f"uplink.policy = {config.uplink.policy!r}: {rule}")
     return plan_of(config)
+
+
+def units_of(config: Config) -> RadioUnits | None:
+    """Return the radio of a configuration in hertz and watts, where it has one."""
+    return make_units(config, make_channel(config)) if config.uplink.power is None else None
+
+
+def with_air(plan: LinkPlan, link: LinkBudget, config: Config) -> LinkPlan:
+    """Return the plan for the channel of a configuration; the Gaussian one is as the plan has it."""
+    if config.channel.kind == "gaussian":
+        return plan
+    channel = make_channel(config)
+    return replace(plan, air=draw_air(channel, link.devices, link.rows, plan.rounds, plan.seed))
 
 
 def plan_of(config: Config) -> tuple[LinkPlan, LinkBudget]:
@@ -62,6 +77,7 @@ def budget(link: LinkBudget, promise: Promise, hold: str) -> list[tuple[str, flo
         ("devices M", link.devices),
         ("energy per device and round P", link.power),
         ("energy per device and channel use", link.power / link.rows),
+        ("SNR of a device per symbol (dB)", decibel(link.power / (link.rows * link.channel_noise))),
         (f"energy per device in {rounds} rounds", link.power * rounds),
         ("noise variance per channel use", link.channel_noise),
         ("excess noise over equal devices (dB)", decibel(link.excess)),

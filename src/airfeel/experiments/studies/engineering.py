@@ -1,0 +1,144 @@
+"""What an engineer asks of a link: seconds and joules of a round, and until an accuracy is reached."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from airfeel.experiments.studies.profiles import Profile
+from airfeel.experiments.studies.promise import ByTheory, Promise
+from airfeel.radio.units import RadioUnits
+from airfeel.theory.planner import LinkBudget, LinkPlan
+from airfeel.units import decibel
+
+MAP_SAMPLES = 4000  # per cell of a map
+FACTORS = {
+    "bandwidth": (0.25, 0.5, 1.0, 2.0, 4.0),
+    "power": (0.01, 0.1, 0.31623, 1.0, 3.1623, 10.0, 100.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ByProfile:
+    """State evolution for a profile's chain, moved to what the profile measured where it says the same."""
+
+    plan: LinkPlan
+    profile: Profile
+
+    @property
+    def basis(self) -> str:
+        """Say on what the forecast rests."""
+        return f"by the profile {self.profile.name}"
+
+    def steady_db(self, link: LinkBudget) -> float:
+        """Return the NMSE in steady state, in dB."""
+        return self.profile.measured_db(self.plan.steady_db(link))[0]
+
+    def promise(self, link: LinkBudget) -> Promise:
+        """Return what to expect of a link."""
+        said = ByTheory(self.plan).promise(link)
+        steady, spread = self.profile.measured_db(said.steady_db)
+        added, profile = steady - said.steady_db, self.profile
+        margin = (
+            f"Profile {profile.name}: {profile.about}, TSA-GA with k/N = {profile.sparsity:g}, equal power. "
+            f"Margin {added:+.1f} dB on state evolution, as measured at the profile's links of like error; "
+            f"left out one by one, these are told to {spread:.1f} dB. Assumed are equal devices"
+            f"{self._others(link)}, and in the air what the channel's own draws say. A training of your own "
+            "tells more: airfeel predict RUN"
+        )
+        return replace(
+            said,
+            nmse_db=said.nmse_db + added,
+            steady_db=steady,
+            best_db=steady - spread,
+            worst_db=steady + spread,
+            margin=margin,
+            error_db=None,
+        )
+
+    def for_map(self) -> "ByProfile":
+        """Follow fewer chains, but as many rounds, as the margin belongs to these."""
+        return replace(self, plan=replace(self.plan, samples=MAP_SAMPLES))
+
+    def _others(self, link: LinkBudget) -> str:
+        """Name what is not as the profile was measured."""
+        other = []
+        if link.devices != self.profile.devices:
+            other.append(f"{link.devices} devices train as {self.profile.devices} did")
+        if link.size != self.profile.size:
+            other.append(f"N = {link.size} behaves as N = {self.profile.size}")
+        return "".join(f", that {words}" for words in other)
+
+
+@dataclass(frozen=True, slots=True)
+class Reaching:
+    """Rounds until an accuracy with limits; None where it is not reached."""
+
+    rounds: float | None
+    fewest: float | None
+    most: float | None
+
+    def times(self, each: float) -> str:
+        """Return the rounds times what one takes, in words."""
+        if self.rounds is None:
+            return "not reached"
+        most = "never" if self.most is None else f"{self.most * each:.3g}"
+        return f"{self.rounds * each:.3g} ({(self.fewest or 0) * each:.3g} to {most})"
+
+
+def rounds_to(profile: Profile, accuracy: float, promise: Promise) -> Reaching:
+    """Return how many rounds a profile takes to an accuracy; limits over seeds and the error's limits."""
+    found, best, worst = (
+        profile.rounds_to(accuracy, level) for level in (promise.steady_db, promise.best_db, promise.worst_db)
+    )
+    if not found:
+        return Reaching(None, None, None)
+    return Reaching(sum(found) / len(found), min(best or found), max(worst) if worst else None)
+
+
+def radio_rows(
+    units: RadioUnits, link: LinkBudget, reaching: Reaching | None, accuracy: float | None
+) -> list[tuple[str, str]]:
+    """Return the radio of a link in names and values."""
+    seconds, joules = units.air_seconds(link.rows), units.joules(link.power)
+    rows = [
+        ("bandwidth (MHz)", f"{units.bandwidth_hz / 1e6:g}"),
+        ("transmit power (dBm)", f"{units.tx_power_dbm:.1f}"),
+        ("round on air (ms)", f"{1e3 * seconds:.4g}"),
+        ("energy of a device, at most (mJ/round)", f"{1e3 * joules:.4g}"),
+    ]
+    if reaching is not None:
+        until = f"until {100 * (accuracy or 0):g} %"
+        rows += [
+            (f"seconds on air {until}", reaching.times(seconds)),
+            (f"joules of a device, at most, {until}", reaching.times(joules)),
+        ]
+    return rows
+
+
+def swept(units: RadioUnits, link: LinkBudget, over: str) -> Iterator[tuple[RadioUnits, LinkBudget]]:
+    """Yield radios with other bandwidths or transmit powers, and the links they make."""
+    for factor in FACTORS[over]:
+        if over == "bandwidth":
+            other = replace(units, bandwidth_hz=units.bandwidth_hz * factor)
+        else:
+            other = replace(units, tx_power_dbm=units.tx_power_dbm + decibel(factor))
+        yield other, replace(link, power=other.power(link.rows))
+
+
+def sweep_table(
+    units: RadioUnits, link: LinkBudget, over: str, forecast: ByProfile, accuracy: float | None
+) -> list[Sequence[str]]:
+    """Return one row per bandwidth or power, the first being the heading."""
+    heads = ["MHz" if over == "bandwidth" else "dBm", "SNR (dB)", "NMSE (dB)", "round (ms)", "mJ per round"]
+    until = [] if accuracy is None else ["rounds", "seconds", "joules"]
+    rows: list[Sequence[str]] = [[*heads, *until]]
+    for radio, other in swept(units, link, over):
+        promise = forecast.promise(other)
+        seconds, joules = radio.air_seconds(other.rows), radio.joules(other.power)
+        first = f"{radio.bandwidth_hz / 1e6:g}" if over == "bandwidth" else f"{radio.tx_power_dbm:.1f}"
+        cells = [first, f"{radio.snr_db:.1f}", f"{promise.steady_db:.1f}", f"{1e3 * seconds:.4g}"]
+        cells.append(f"{1e3 * joules:.3g}")
+        if accuracy is not None:
+            reach = rounds_to(forecast.profile, accuracy, promise)
+            cells += [reach.times(1.0), reach.times(seconds), reach.times(joules)]
+        rows.append(cells)
+    return rows

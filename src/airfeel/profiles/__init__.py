@@ -1,0 +1,1 @@
+"""Measured profiles of gradients, one JSON file each; ``benchmarks/study_profiles.py`` makes them."""

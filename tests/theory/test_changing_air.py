@@ -1,0 +1,124 @@
+"""State evolution where noise and signal change: between measurements, and from round to round."""
+
+import numpy as np
+import pytest
+
+import airfeel as af
+from airfeel.experiments.studies.air_draws import draw_air
+from airfeel.radio.fading import FadingMAC
+from airfeel.streams import stream
+from airfeel.theory.planner import LinkBudget, LinkPlan, Method
+from airfeel.theory.scalar import linear_variance, unequal_variance
+from airfeel.units import decibel
+from modeldata import Model, sample_chains
+
+CHAIN = af.ChainParams(activity=0.05, p01=0.01, beta=0.01)
+QUICK = {"rounds": 3, "samples": 8000}
+DEVICES = 25
+
+
+def test_equal_noise_is_the_known_formula():
+    v = np.array([[0.3], [0.01]])
+    for ratio, noise in ((0.1, 1e-3), (1.0, 0.2)):
+        found = unequal_variance(v, v, ratio, np.full((1, 7), noise))
+        assert found == pytest.approx(linear_variance(v, ratio, noise))
+
+
+def test_unequal_noise_is_what_the_receiver_s_own_step_says():
+    """N / sum(u) - v, which dense LMMSE also gives for a signal without structure."""
+    size, rows, v = 60, 20, 0.7
+    noise_var = np.geomspace(1e-3, 1.0, rows)
+    u = 1 / (v + noise_var)
+    found = unequal_variance(np.array([[v]]), np.array([[v]]), rows / size, noise_var[None])
+    assert found[0, 0] == pytest.approx(size / u.sum() - v)
+    operator = af.PartialDCT(size, rows, seed=1) @ np.eye(size)
+    dense = v - v**2 * np.diag(operator.T @ np.linalg.inv(v * np.eye(rows) + np.diag(noise_var)) @ operator)
+    assert 1 / (1 / dense.mean() - 1 / v) == pytest.approx(found[0, 0])
+
+
+def test_what_stands_for_the_same_air_gives_the_same_numbers():
+    number = af.state_evolution(CHAIN, 0.2, 5e-4, **QUICK)
+    for noise_var in (np.full(4, 5e-4), np.full((3, 1), 5e-4), np.full((3, 4), 5e-4)):
+        assert (af.state_evolution(CHAIN, 0.2, noise_var, **QUICK).nmse == number.nmse).all()
+    same = af.state_evolution(CHAIN, 0.2, 5e-4, **QUICK, sent=np.ones(3), arriving=np.ones(3))
+    assert (same.nmse == number.nmse).all()
+    louder = af.state_evolution(CHAIN, 0.2, 4 * 5e-4, rounds=1, samples=8000, sent=np.full(1, 2.0))
+    assert louder.nmse[0] == pytest.approx(number.nmse[0], rel=0.05)  # only the prior's scale is off
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"noise_var": np.ones((2, 3))}, r"noise_var has shape \(2, 3\): must be a number"),
+        ({"noise_var": [1.0, -1.0]}, "noise_var: every entry must be finite and >= 0"),
+        ({"sent": np.ones(2)}, r"sent has shape \(2,\)"),
+    ],
+)
+def test_mistakes(given, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        af.state_evolution(CHAIN, **QUICK, **given)
+
+
+def test_amp_is_not_followed_through_changing_air():
+    plan = LinkPlan(CHAIN, Method(denoiser="soft"), rounds=2, air=draw_air(FadingMAC(), 5, 100, 2))
+    with pytest.raises(ValueError, match="denoiser = 'soft': AMP is not followed"):
+        plan.predict(LinkBudget())
+
+
+def test_air_without_fading_costs_nothing():
+    air = draw_air(FadingMAC(rician=1e12), DEVICES, 100, 4)
+    assert air.noise == pytest.approx(1, rel=1e-4) and air.sent.all() and air.arriving == pytest.approx(1)
+    with pytest.raises(ValueError, match="no device could send in 1000 rounds"):
+        draw_air(FadingMAC(threshold=50.0), 2, 100, 1)
+
+
+def simulated(model, link, channel, seed, rounds):
+    """Return the mean NMSE of late rounds, through the channel's own links, with known parameters."""
+    support, amplitude = sample_chains(model, rounds, np.random.default_rng(seed))
+    receiver = model.known(amplitude_message="joint")
+    state, errors = receiver.init(model.size), []
+    for t, x in enumerate(support * amplitude):
+        air = channel.link(DEVICES, model.rows, seed, t + 1)
+        sent, arriving = air.active.mean(), air.gain[air.active].real.sum() / DEVICES
+        noise_var = model.activity / link.snr * air.cost[air.active].max()
+        operator = af.PartialDCT(model.size, model.rows, seed=1000 * seed + t)
+        noise = np.sqrt(noise_var) * stream(seed, "test noise", t).standard_normal(model.rows)
+        estimate, state = receiver.receive(
+            state, af.Reception(operator @ (arriving * x) + noise, operator, noise_var)
+        )
+        errors.append(np.sum((estimate.mean - sent * x) ** 2) / np.sum((sent * x) ** 2))
+    return np.mean(errors[-rounds // 2 :])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "channel",
+    [FadingMAC(), FadingMAC(rician=5.0), FadingMAC(threshold=0.5, csi_error=0.01, phase_error=0.1)],
+    ids=["rayleigh", "rician", "misjudged"],
+)
+def test_fading_is_predicted_within_half_a_decibel(channel):
+    model, rounds, seeds = Model(size=20_000), 40, 4
+    link = LinkBudget(model.size, model.rows, DEVICES, power=100 * model.rows / DEVICES**2)
+    found = np.mean([simulated(model, link, channel, seed, rounds) for seed in range(seeds)])
+    air = draw_air(channel, DEVICES, model.rows, rounds, draws=seeds)  # of the same seeds
+    predicted = LinkPlan(CHAIN, rounds=rounds, air=air).predict(link).nmse[-rounds // 2 :].mean()
+    assert abs(decibel(float(found)) - decibel(float(predicted))) < 0.5
+
+
+@pytest.mark.slow
+def test_unequal_noise_is_predicted_within_a_fifth_of_a_decibel():
+    """At N = 1e5, with noise over 30 dB: steady state, mean over 15 rounds."""
+    model, rounds = Model(size=100_000), 30
+    noise = model.noise_var * np.geomspace(10**-1.5, 10**1.5, model.rows)
+    support, amplitude = sample_chains(model, rounds, np.random.default_rng(3))
+    receiver = model.known(amplitude_message="joint")
+    state, errors = receiver.init(model.size), []
+    for t, x in enumerate(support * amplitude):
+        operator = af.PartialDCT(model.size, model.rows, seed=t)
+        noise_var = stream(5, "test order", t).permutation(noise)
+        y = operator @ x + np.sqrt(noise_var) * stream(5, "test noise", t).standard_normal(model.rows)
+        estimate, state = receiver.receive(state, af.Reception(y, operator, noise_var))
+        errors.append(np.sum((estimate.mean - x) ** 2) / np.sum(x**2))
+    levels = noise[:: model.rows // 500]
+    predicted = af.state_evolution(CHAIN, model.ratio, levels, rounds, samples=160_000).nmse[-15:].mean()
+    assert abs(decibel(float(np.mean(errors[-15:]))) - decibel(float(predicted))) < 0.2
