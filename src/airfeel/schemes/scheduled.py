@@ -57,7 +57,7 @@ class Scheduled:
 
     uses_radio: ClassVar[bool] = True
     exact: ClassVar[bool] = True
-    revision: ClassVar[int] = 2  # without weights, which spent power on what cancels in the sum
+    revision: ClassVar[int] = 2  # without weights and floor; two-dimensional cosines, low frequencies first
 
     def __post_init__(self) -> None:
         """Refuse what makes no schedule."""
