@@ -27,7 +27,7 @@ demo: $(VENV)/.stamp-demo
 test: $(VENV)/.stamp-test
 	$(PYTEST)
 
-test-slow: $(VENV)/.stamp-test
+test-slow: $(VENV)/.stamp-slow
 	$(PYTEST) -m slow
 
 check: $(VENV)/.stamp-check
@@ -101,6 +101,11 @@ $(VENV)/.stamp-torch: $(VENV)/.stamp-build pyproject.toml
 
 $(VENV)/.stamp-flower: $(VENV)/.stamp-build pyproject.toml
 	$(INSTALL) --no-build-isolation -e '.[flower]'
+	@touch $@
+
+# Ray, Flower's engine for simulations, is large: only slow tests have it.
+$(VENV)/.stamp-slow: $(VENV)/.stamp-test $(VENV)/.stamp-torch $(VENV)/.stamp-flower
+	@$(INSTALL) 'flwr[simulation]'
 	@touch $@
 
 $(VENV)/.stamp-lowest: $(VENV)/.stamp-venv constraints-lowest.txt pyproject.toml
