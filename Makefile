@@ -45,7 +45,7 @@ docs: $(VENV)/.stamp-check
 
 test-lowest:
 	$(MAKE) --no-print-directory VENV=.venv-lowest PYTHON=$(LOWEST_PYTHON) .venv-lowest/.stamp-lowest
-	$(ONE_THREAD) .venv-lowest/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal
+	$(ONE_THREAD) .venv-lowest/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m 'not slow and not once'
 
 torch: $(VENV)/.stamp-torch
 

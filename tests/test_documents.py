@@ -8,6 +8,8 @@ from documents import ROOT, Page, blocks
 
 PAGES = ["README.md", "docs/guide.md", "docs/recipes.md", "docs/experiments.md", "docs/extending.md"]
 
+pytestmark = pytest.mark.once
+
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_block_works(name, tmp_path, monkeypatch):

@@ -16,6 +16,8 @@ pytest.importorskip("altair")
 
 from airfeel.experiments.report.report import write_report
 
+pytestmark = pytest.mark.once
+
 HIT = "window.hit=(window.hit||0)+1"
 ATTACKS = {
     "upper case": f"</SCRIPT><script>{HIT}</script>",

@@ -20,6 +20,8 @@ from processes import (
     workers_of,
 )
 
+pytestmark = pytest.mark.once
+
 STOPPED = "airfeel: stopped; what was computed is kept, and the same command goes on from there"
 
 

@@ -14,6 +14,8 @@ import pytest
 from airfeel.experiments.campaigns.engines import check_engine
 from experiments.sweeps import finished, interrupt, sweep, write_sweep
 
+pytestmark = pytest.mark.once
+
 
 def start(*words):
     command = [sys.executable, "-m", "dask", *words]

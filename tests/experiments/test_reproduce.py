@@ -8,6 +8,8 @@ import pytest
 import small
 from airfeel.experiments.campaigns.plan import PAPER, RIVALS, SHIPPED, select
 
+pytestmark = pytest.mark.once
+
 
 def reproduce(out, *words):
     ended = small.call(["airfeel", "reproduce", *words, "--out", str(out)])
