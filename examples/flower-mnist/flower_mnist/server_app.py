@@ -40,11 +40,13 @@ def choose(settings):
     scheme, ratio, channel = (settings[name] for name in ("scheme", "ratio", "channel"))
     if scheme == "fedavg":
         return FedAvg(fraction_evaluate=0.0)
+    # Top-k alone has a share k/N. A DCT of 19,440 numbers is several times faster than one of 19,334.
+    options = {"error_free": {"sparsity": ratio}, "tsa_ga": {"fast": True}}
     return AirAvg(
         scheme,
         ratio,
         None if channel == "none" else channel,
-        options={"sparsity": ratio} if scheme == "error_free" else None,  # top-k alone has a share k/N
+        options=options.get(scheme),
         seed=settings["seed"],
         checkpoint=settings["checkpoint"] or None,
         fraction_evaluate=0.0,
