@@ -112,7 +112,7 @@ def test_plots_are_named_by_what_their_variants_share():
 
 @pytest.mark.parametrize("x", ["uplink.power", "partition.kind", "partition.classes", "scheme", "rounds"])
 def test_an_axis_must_be_a_number_in_every_variant(x):
-    rule = r"must be one of \['round', 'symbols', 'devices.learning_rate'\]"
+    rule = r"must be one of \['round', 'symbols', 'air_seconds', 'joules', 'devices.learning_rate'\]"
     with pytest.raises(ValueError, match=f"figures.x = '{x}': {rule}"):
         experiment(x=x)
 

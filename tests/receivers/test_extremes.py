@@ -326,7 +326,7 @@ def test_thousands_of_rounds(rounds):
         (np.r_[np.zeros(ROWS - 1), np.inf], DCT, 0.1, r"observation\[59\] = inf"),
         (np.zeros(ROWS + 1), DCT, 0.1, r"observation has shape \(61,\): must be a vector of length 60"),
         (np.zeros((ROWS, 1)), DCT, 0.1, r"observation has shape \(60, 1\)"),
-        (np.zeros(ROWS, complex), DCT, 0.1, "observation has dtype complex128: must hold real numbers"),
+        (np.zeros(ROWS, complex), DCT, 0.1, "observation has shape .*: must be 30 complex channel uses"),
         (np.zeros(ROWS), DCT, -0.1, "noise_var = -0.1: must be a finite number >= 0"),
         (np.zeros(ROWS), DCT, float("nan"), "noise_var = nan"),
         (np.zeros(ROWS), DCT, float("inf"), "noise_var = inf"),

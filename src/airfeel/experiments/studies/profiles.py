@@ -5,7 +5,6 @@ evolution for its chain orders links by their error; what the training measured 
 to expect, and what that error costs in rounds.
 """
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks
-from airfeel._files import read_shipped
+from airfeel._files import parse_json, read_shipped
 from airfeel.beliefs.chains import ChainParams
 from airfeel.experiments.runs.reading import FinishedRun
 from airfeel.theory.planner import LinkBudget, LinkPlan
@@ -108,7 +107,7 @@ def names() -> list[str]:
 def load(name: str) -> Profile:
     """Read a shipped profile."""
     _checks.choice("--profile", name, names())
-    facts = json.loads(read_shipped(HOME, f"{name}.json"))
+    facts = parse_json(read_shipped(HOME, f"{name}.json"))
     links = [Measured(link["predicted_db"], link["nmse_db"], link["accuracy"]) for link in facts["links"]]
     return Profile(
         name=name,
