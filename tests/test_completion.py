@@ -66,7 +66,7 @@ def bash(tmp_path_factory):
     ("typed", "words"),
     [
         (f"airfeel repr{TAB}fig5a", ["reproduce", "fig5a"]),
-        (f"airfeel reproduce fig5b --qui{TAB}", ["reproduce", "fig5b", "--qui"]),  # --quick or --quiet
+        (f"airfeel reproduce fig5b --roun{TAB}", ["reproduce", "fig5b", "--rounds"]),
         (f"airfeel reproduce state{TAB}", ["reproduce", "state-evolution"]),
         (f"airfeel reproduce fig6 state{TAB}", ["reproduce", "fig6", "state-evolution"]),
         (f"airfeel data fash{TAB}", ["data", "fashion-mnist"]),
