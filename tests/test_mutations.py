@@ -20,6 +20,8 @@ from fuzzing import SEED, count_cases
 pytest.importorskip("altair")
 from airfeel.experiments.report import curve_charts
 
+pytestmark = pytest.mark.once
+
 SCHEMES = ("tsa_ga", "common_k")
 FILES = (
     "config.toml", "rounds.jsonl", "timings.jsonl", "summary.json", "manifest.json", "checkpoint.npz",

@@ -13,6 +13,8 @@ import small
 from experiments.sweeps import finished, interrupt, sweep, write_sweep
 from processes import until, until_gone, workers_of
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
