@@ -4,7 +4,7 @@ import itertools
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,11 +14,13 @@ from airfeel import _checks
 from airfeel._pace import Pace
 from airfeel.commands.run import Settings, load
 from airfeel.config import Config, parse_override
+from airfeel.experiments.report.own_reaching import run_reaching
 from airfeel.experiments.report.tables import text_table
 from airfeel.experiments.studies.answers import Answer, as_json, as_text
 from airfeel.experiments.studies.engineering import ByProfile, Reaching, rounds_to, sweep_table
 from airfeel.experiments.studies.lending import Lent, from_run
-from airfeel.experiments.studies.planning import contour, from_config, units_of, with_air
+from airfeel.experiments.studies.maps import contour, radio_contour
+from airfeel.experiments.studies.planning import from_config, units_of, with_air
 from airfeel.experiments.studies.profiles import Profile, plan_for
 from airfeel.experiments.studies.profiles import load as load_profile
 from airfeel.experiments.studies.promise import ByTheory, Promise, Promising
@@ -117,8 +119,8 @@ def predict(
     solve
         What to find: the number of rows s, or the power P.
     figure
-        Write a map of steady-state NMSE over s/N and P as this name with .png and .svg (144 predictions,
-        or replays).
+        Write a map of steady-state NMSE as this name with .png and .svg: over bandwidth and transmit power
+        where these are given, else over s/N and P (144 predictions, or replays).
     json
         Print one JSON object.
     samples
@@ -157,7 +159,7 @@ def predict(
         if table is not None and units is not None and isinstance(forecast, ByProfile):
             print(f"\n{text_table(sweep_table(units, link, table, forecast, target_accuracy))}", flush=True)
     if figure is not None:
-        _draw(forecast, link, figure)
+        _draw(forecast, link, units, figure)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -240,8 +242,7 @@ def _reaching(asked: _Asked, link: LinkBudget, promise: Promise, accuracy: float
     assert lent is not None
     if link != lent.own:
         raise ValueError("--target-accuracy: a run tells only of its own link what accuracy it reaches when")
-    reached = [r.round for r in lent.records if r.accuracy is not None and r.accuracy >= accuracy]
-    return Reaching(*[float(reached[0]) if reached else None] * 3)
+    return run_reaching(lent.folder, [asdict(record) for record in lent.records], accuracy)
 
 
 def _solve(forecast: Promising, link: LinkBudget, target: float, solve: str, hold: str) -> LinkBudget:
@@ -287,14 +288,21 @@ def _link(
     return link if snr_db is None else link.with_snr(from_decibel(snr_db))
 
 
-def _draw(forecast: Promising, link: LinkBudget, stem: Path) -> None:
+def _draw(forecast: Promising, link: LinkBudget, units: RadioUnits | None, stem: Path) -> None:
     """Compute and write the map."""
     from airfeel.experiments.report.theory_charts import draw_map
 
-    pace = Pace(CELLS**2)
+    pace: list[Pace] = []
 
     def told(done: int, of: int) -> None:
-        pace.tell(done, _log.info, f"map: {done} of {of} predictions")
+        if not pace:
+            pace.append(Pace(of))
+        pace[0].tell(done, _log.info, f"map: {done} of {of} predictions")
 
-    for path in draw_map(contour(forecast.for_map(), link, CELLS, told), link).save(stem):
+    quick = forecast.for_map()
+    if units is None:
+        field = contour(quick, link, CELLS, told)
+    else:
+        field = radio_contour(quick, link, units, CELLS, told)
+    for path in draw_map(field).save(stem):
         _log.info(f"wrote {path}")

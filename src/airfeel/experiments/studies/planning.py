@@ -1,13 +1,6 @@
-"""From a configuration to a plan of its link, the link budget, and maps over many links."""
+"""From a configuration to a plan of its link, and the link budget."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
-from multiprocessing import get_context
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import replace
 
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import Config
@@ -17,11 +10,8 @@ from airfeel.experiments.studies.promise import Promise
 from airfeel.learning.datasets import shape_of
 from airfeel.radio.units import RadioUnits
 from airfeel.simulation.assembly import energy, make_channel, make_task, make_units
-from airfeel.theory.planner import Forecast, LinkBudget, LinkPlan, Method
+from airfeel.theory.planner import LinkBudget, LinkPlan, Method
 from airfeel.units import count, decibel
-from airfeel.workers import available_cores
-
-Array = NDArray[np.floating[Any]]
 
 
 def from_config(config: Config) -> tuple[LinkPlan, LinkBudget]:
@@ -87,45 +77,3 @@ def budget(link: LinkBudget, promise: Promise, hold: str) -> list[tuple[str, flo
         ("held fixed when s changes", kept),
     ]
     return [row for row in rows if promise.best_db < promise.worst_db or "limits" not in row[0]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Map:
-    """Steady-state NMSE in dB over bandwidth (rows of the array) and power (columns)."""
-
-    ratios: Array
-    powers: Array
-    nmse_db: Array
-
-
-def contour(
-    forecast: Forecast,
-    link: LinkBudget,
-    cells: int = 12,
-    told: Callable[[int, int], None] = lambda done, of: None,
-) -> Map:
-    """Predict a map of ``cells`` x ``cells`` links around ``link``, on all cores.
-
-    Bandwidth goes from a fifth of the link's to five times (at most s = N), power from 1/100 to 100 times.
-    ``told`` hears how many cells are done.
-    """
-    ratios = np.geomspace(max(link.ratio / 5, 1 / link.size), min(1.0, 5 * link.ratio), cells)
-    powers = np.geomspace(link.power / 100, link.power * 100, cells)
-    links = [
-        replace(link, rows=count(ratio, link.size), power=float(power))
-        for ratio in ratios
-        for power in powers
-    ]
-    values = _in_processes(forecast, links, told)
-    return Map(ratios, powers, np.array(values).reshape(cells, cells))
-
-
-def _in_processes(
-    forecast: Forecast, links: Sequence[LinkBudget], told: Callable[[int, int], None]
-) -> list[float]:
-    values = []
-    with ProcessPoolExecutor(min(available_cores(), len(links)), mp_context=get_context("spawn")) as pool:
-        for value in pool.map(forecast.steady_db, links):
-            values.append(value)
-            told(len(values), len(links))
-    return values
