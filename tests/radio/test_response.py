@@ -140,7 +140,7 @@ def test_a_run_goes_on_only_with_the_responses_it_began_with(tmp_path):
     assert f"content of channel.source = '{path}' has changed" in note
     assert execute(config, tmp_path / "old").summary != other.summary  # a file is read anew once it changed
     path.unlink()
-    assert execute(config, out).summary == other.summary  # a finished run needs it no more
+    assert execute(config, out).summary == again.summary  # a finished run needs it no more
 
 
 @pytest.mark.parametrize(
