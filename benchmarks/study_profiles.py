@@ -19,6 +19,7 @@ from airfeel.experiments.campaigns.folder import ResultsFolder
 from airfeel.experiments.studies.air_draws import draw_air
 from airfeel.experiments.studies.profile_making import measure, measure_others
 from airfeel.radio.fading import FadingMAC
+from airfeel.theory.planner import LinkBudget
 from airfeel.units import from_decibel
 
 SEEDS = (0, 1, 2)
@@ -78,7 +79,7 @@ def uplink(settings, link, devices, kind="gaussian"):
     rows = round(ratio * SIZES[settings.get("model.kind", "softmax")])
     power = from_decibel(float(snr_db)) * rows / devices**2
     if kind == "fading":
-        power *= float(draw_air(FadingMAC(), devices, rows, 100).noise.mean())
+        power *= float(draw_air(FadingMAC(), devices, rows, 100).at(LinkBudget()).noise.mean())
     return {"uplink.ratio": ratio, "uplink.power": round(power, 4)}
 
 

@@ -84,7 +84,7 @@ def test_a_promise_for_other_devices_is_moved_and_wider():
     found = ByProfile(plan, profile).promise(more)
     assert found.plain_db == pytest.approx(own.steady_db) and found.steady_db < own.steady_db - 0.3
     assert "50 devices in place of 25" in found.margin
-    air = LinkDraws(np.ones((2, 4)), np.full((2, 4), 0.9), np.full((2, 4), 0.9))
+    air = LinkDraws(np.ones((2, 4)), np.full((2, 4), 0.9), np.full((2, 4), 0.9), silent=0.1)
     quiet = ByProfile(replace(plan, air=air), profile).promise(more)
     assert "10 % of them silent" in quiet.margin
     assert quiet.worst_db - quiet.best_db > found.worst_db - found.best_db > 0

@@ -115,7 +115,6 @@ def test_a_run_lends_its_chain_and_its_noise(capsys, tmp_path):
         (["--target-nmse", "4"], ["target_nmse = 4"]),
         (["--samples", "4000", "--target-nmse", "-90"], ["target_nmse = -90", "out of reach"]),
         (["--set", "scheme=common_k"], ["scheme = 'common_k'"]),
-        (["--set", "uplink.policy=long_term"], ["uplink.policy = 'long_term'", "run"]),
         (["--set", "scheme=tsaga"], ["scheme", "tsa_ga"]),
         (["no/such.toml"], ["no/such.toml"]),
         (["."], ["'.'"]),

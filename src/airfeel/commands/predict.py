@@ -20,7 +20,7 @@ from airfeel.experiments.studies.answers import Answer, as_json, as_text
 from airfeel.experiments.studies.engineering import ByProfile, Reaching, rounds_to, sweep_table
 from airfeel.experiments.studies.lending import Lent, from_run
 from airfeel.experiments.studies.maps import contour, radio_contour
-from airfeel.experiments.studies.planning import from_config, units_of, with_air
+from airfeel.experiments.studies.planning import plan_of, units_of, with_air
 from airfeel.experiments.studies.profiles import Profile, plan_for
 from airfeel.experiments.studies.profiles import load as load_profile
 from airfeel.experiments.studies.promise import ByTheory, Promise, Promising
@@ -186,7 +186,7 @@ def _read(source: str, settings: list[str], profile: Profile | None) -> _Asked:
         lent = from_run(Path(source), dict(parse_override(setting) for setting in settings))
         return _Asked(lent.config, lent.plan, lent.link, units_of(lent.asked), lent)
     config = load(source, settings)
-    plan, link = from_config(config)
+    plan, link = plan_of(config)
     if profile is not None:
         if config.scheme != "tsa_ga":
             raise ValueError(

@@ -59,15 +59,14 @@ class ByProfile:
         """Follow fewer chains, but as many rounds, as the margin belongs to these."""
         return replace(self, plan=replace(self.plan, samples=MAP_SAMPLES))
 
-    @property
-    def silent(self) -> float:
-        """The share of the devices that cannot send, in the mean over rounds."""
-        return 0.0 if self.plan.air is None else 1 - float(self.plan.air.sent.mean())
+    def _silent(self, link: LinkBudget) -> float:
+        """Return the share of the devices that is not heard, in the mean over rounds."""
+        return 0.0 if self.plan.air is None else self.plan.air.at(link).silent
 
     def _told(self, said_db: float, link: LinkBudget) -> "_Told":
         """Return what the profile makes of what state evolution says."""
         plain, spread = self.profile.measured_db(said_db)
-        change, doubt = self.profile.others.change_db(plain, link.devices, self.silent)
+        change, doubt = self.profile.others.change_db(plain, link.devices, self._silent(link))
         return _Told(plain, plain + change, math.hypot(spread, doubt))
 
     def _others(self, link: LinkBudget, told: "_Told") -> str:
@@ -75,8 +74,8 @@ class ByProfile:
         unlike = []
         if link.devices != self.profile.devices:
             unlike.append(f"{link.devices} devices in place of {self.profile.devices}")
-        if self.silent:
-            unlike.append(f"{100 * self.silent:.2g} % of them silent in a round")
+        if silent := self._silent(link):
+            unlike.append(f"{100 * silent:.2g} % of them silent in a round")
         if not unlike:
             return ""
         change = told.steady_db - told.plain_db

@@ -9,17 +9,9 @@ from airfeel.experiments.studies.methods import METHODS
 from airfeel.experiments.studies.promise import Promise
 from airfeel.learning.datasets import shape_of
 from airfeel.radio.units import RadioUnits
-from airfeel.simulation.assembly import energy, make_channel, make_task, make_units
+from airfeel.simulation.assembly import POLICIES, energy, make_channel, make_task, make_units
 from airfeel.theory.planner import LinkBudget, LinkPlan, Method
 from airfeel.units import count, decibel
-
-
-def from_config(config: Config) -> tuple[LinkPlan, LinkBudget]:
-    """Return plan and link of a configuration, in the reference model of equal devices."""
-    if config.uplink.policy != "equal":
-        rule = "what it saves is only known from a run: give the folder of one, or policy equal"
-        raise ValueError(f"uplink.policy = {config.uplink.policy!r}: {rule}")
-    return plan_of(config)
 
 
 def units_of(config: Config) -> RadioUnits | None:
@@ -28,15 +20,18 @@ def units_of(config: Config) -> RadioUnits | None:
 
 
 def with_air(plan: LinkPlan, link: LinkBudget, config: Config) -> LinkPlan:
-    """Return the plan for the channel of a configuration; the Gaussian one is as the plan has it."""
+    """Return the plan for channel and power control of a configuration.
+
+    The Gaussian channel is as the plan has it: devices that are alike are treated alike by every policy.
+    """
     if config.channel.kind == "gaussian":
         return plan
-    channel = make_channel(config)
-    return replace(plan, air=draw_air(channel, link.devices, link.rows, plan.rounds, plan.seed))
+    given = make_channel(config), link.devices, link.rows, plan.rounds, plan.seed
+    return replace(plan, air=draw_air(*given, policy=POLICIES[config.uplink.policy]))
 
 
 def plan_of(config: Config) -> tuple[LinkPlan, LinkBudget]:
-    """Return the same for any channel, as a beginning."""
+    """Return plan and link of a configuration, in the reference model of equal devices and steady air."""
     scheme, uplink = config.scheme_as("tsa_ga"), config.uplink
     plan = LinkPlan(ChainParams(scheme.activity, scheme.p01, scheme.beta), method_of(config))
     noise_var = getattr(config.channel, "noise_var", None) or 1.0

@@ -107,7 +107,7 @@ def _link_of(run: FinishedRun, facts: Facts) -> tuple[float, int]:
     rows = count(ratio, facts["size"])
     snr = LinkBudget(facts["size"], rows, devices, run.settings["uplink.power"]).snr
     if _fades(run):
-        snr /= float(draw_air(FadingMAC(), devices, rows, 100).noise.mean())
+        snr /= float(draw_air(FadingMAC(), devices, rows, 100).at(LinkBudget()).noise.mean())
     return ratio, round(decibel(snr))
 
 
