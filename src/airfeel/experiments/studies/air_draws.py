@@ -134,16 +134,17 @@ def _flat(link: Link) -> Round:
 
 def _by_symbol(link: Link, symbols: int) -> Round:
     """Return a round in which devices differ from symbol to symbol: mixtures of all coefficients."""
-    shape = len(link.cost), symbols
-    active, cost, gain = (
-        np.broadcast_to(part if part.ndim == 2 else part[:, None], shape)
-        for part in (link.active, link.cost, link.gain)
-    )
+    active, cost, gain = (_wide(part, symbols) for part in (link.active, link.cost, link.gain))
     if np.any(np.imag(gain)) or np.any(gain.real[active] != 1):
         raise _turned(link)
     places = np.linspace(0, symbols - 1, min(symbols, LEVELS)).round().astype(int)
     demand = np.where(active, cost, 0.0).mean(axis=1)
     return Round(demand, np.sqrt(active.mean(axis=1)), anything(active).astype(float), active[:, places])
+
+
+def _wide(part: NDArray[Any], symbols: int) -> NDArray[Any]:
+    """Give every symbol what was given for each device."""
+    return np.broadcast_to(part if part.ndim == 2 else part[:, None], (len(part), symbols))
 
 
 def _turned(link: Link) -> ValueError:

@@ -87,7 +87,7 @@ def _change_db(facts: Facts, own: Facts, before: FinishedRun, after: FinishedRun
     plan: LinkPlan = plan_for(ChainParams(**facts["chain"]))
     said = replace(plan, air=draw_air(FadingMAC(), devices, rows, plan.rounds)).steady_db(link)
     known = sorted((one["predicted_db"], one["nmse_db"]) for one in facts["links"])
-    return measured - (between(said, known) - own["nmse_db"])
+    return measured - (between(said, known) - float(own["nmse_db"]))
 
 
 def _partner(run: FinishedRun, runs: Sequence[FinishedRun], facts: Facts) -> FinishedRun:
