@@ -57,8 +57,8 @@ def possible(shown):
     labels = shown.see(LABELS.format("demo"))
     shares = [float(text.strip("%")) for text in labels if text.endswith("%")]
     rounds = [float(text) for text in labels if not text.endswith("%")]
-    assert shares and 0 <= min(shares) and max(shares) <= 100
-    assert rounds and 0 <= min(rounds) and max(rounds) <= 40
+    assert shares and min(shares) >= 0 and max(shares) <= 100
+    assert rounds and min(rounds) >= 0 and max(rounds) <= 40
 
 
 @pytest.mark.browser
