@@ -63,6 +63,18 @@ class Deployment:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(timeout=60)
 
+    def end(self):
+        """End everything: Flower starts some processes in sessions of their own, which outlive it."""
+        for name in list(self.processes):
+            self.kill(name)
+        last = time.monotonic() + 60
+        while left := left_with(f"FLWR_HOME={self.environment['FLWR_HOME']}"):
+            assert time.monotonic() < last, f"these processes cannot be ended: {left}"
+            for number in left:
+                with suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
+            time.sleep(0.1)
+
     def log(self, name):
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
@@ -79,8 +91,17 @@ class Deployment:
 def deployment(tmp_path):
     made = Deployment(tmp_path)
     yield made
-    for name in list(made.processes):
-        made.kill(name)
+    made.end()
+
+
+def left_with(setting):
+    """Return the ids of the processes that live and have a setting in their environment: their parent's."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is not ours
+            if setting.encode() in (process / "environ").read_bytes().split(b"\0"):
+                found.append(int(process.name))
+    return found
 
 
 def free_port():

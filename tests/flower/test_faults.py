@@ -1,5 +1,6 @@
 """Replies that are lost, late, doubled or spoiled, clients that restart or join: defined, and said so."""
 
+import io
 import math
 import re
 
@@ -9,6 +10,7 @@ import pytest
 pytest.importorskip("flwr", reason="needs Flower (make flower)")
 
 from flwr.app import Error
+from numpy.lib import format as npy
 
 import flower_apps as apps
 from airfeel.flower import AirAvg, wire
@@ -38,10 +40,9 @@ class Book:
 
 def memory_of(grid, strategy, node):
     """Return what is waiting at a client, given what the server heard of it."""
-    arrays = apps.arrays(grid.contexts[node].state["airfeel-memory"])
+    _, heard, unheard = apps.arrays(grid.contexts[node].state["airfeel-memory"])["vectors"]
     last = grid.contexts[node].state["airfeel-memory-of"]["round"]
-    heard = strategy._state.nodes[node].heard == last
-    return arrays["heard" if heard else "unheard"].astype(np.float64)
+    return (heard if strategy._state.nodes[node].heard == last else unheard).astype(np.float64)
 
 
 def delivered(strategy):
@@ -381,6 +382,39 @@ def test_packing_and_unpacking():
     for wrong in ({"values": packed["values"][:0]}, {"places": packed["places"][:3]}):
         with pytest.raises(ValueError, match="its signal"):
             wire.unpack({**packed, **wrong}, 80)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array(7),
+        np.zeros((0, 3)),
+        np.arange(6, dtype=">f4").reshape(2, 3),
+        np.asfortranarray(np.arange(6, dtype=np.float16).reshape(2, 3)),
+        np.array([True, False]),
+        np.array(["text", "more"]),
+        np.arange(300) + 1j,
+    ],
+)
+def test_arrays_are_read_as_flower_reads_them(array):
+    record = wire.to_record({"it": array})
+    for _ in range(2):  # the second time the header is known
+        (found,) = wire.from_record(record).values()
+        theirs = record["it"].numpy()
+        assert (found.dtype, found.shape) == (theirs.dtype, theirs.shape)
+        assert np.array_equal(found, theirs)
+
+
+def test_arrays_that_are_not_what_their_header_says_are_refused():
+    """Nothing is unpickled, and no memory is taken for what is not there."""
+    whole = wire.to_record({"it": np.arange(100.0)})["it"]
+    pickled, long = io.BytesIO(), io.BytesIO()
+    np.save(pickled, np.array([print]), allow_pickle=True)
+    npy.write_array_header_1_0(long, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)})
+    for data in (whole.data[:-1], whole.data[:50], b"", pickled.getvalue(), long.getvalue()):
+        spoiled = apps.Array(whole.dtype, whole.shape, whole.stype, data)
+        with pytest.raises((ValueError, EOFError)):
+            wire.from_record(apps.ArrayRecord({"it": spoiled}))
 
 
 def test_a_reply_of_a_node_that_was_not_asked_is_left_out():

@@ -69,9 +69,9 @@ def recall(context: Context, announced: wire.Announcement, size: int) -> Memory 
 
 def keep(context: Context, memory: Memory) -> None:
     """Keep the memory in the client's state, and in a file where the node's configuration names one."""
-    arrays = {name: getattr(memory, name) for name in ("before", "heard", "unheard")}
+    vectors = np.stack([memory.before, memory.heard, memory.unheard])
     words = {name: getattr(memory, name) for name in WORDS}
-    context.state[PLACE] = wire.to_record(arrays)
+    context.state[PLACE] = wire.to_record({"vectors": vectors})
     context.state[f"{PLACE}-of"] = ConfigRecord(words)
     if (path := context.node_config.get(PLACE)) is not None:
         storage.save_state(str(path), memory)
@@ -81,8 +81,8 @@ def _from_state(context: Context) -> Memory | None:
     if PLACE not in context.state:
         return None
     words: Any = context.state[f"{PLACE}-of"]
-    arrays: Any = wire.from_record(context.state[PLACE])
-    return Memory(**{name: words[name] for name in WORDS}, **arrays)
+    vectors = wire.from_record(context.state[PLACE])["vectors"]
+    return Memory(*(words[name] for name in WORDS), *vectors)
 
 
 def _from_file(path: Path) -> Memory | None:
