@@ -17,9 +17,9 @@ from airfeel.config import Config, parse_override
 from airfeel.experiments.report.own_reaching import run_reaching
 from airfeel.experiments.report.tables import text_table
 from airfeel.experiments.studies.answers import Answer, as_json, as_text
-from airfeel.experiments.studies.engineering import ByProfile, Reaching, rounds_to, sweep_table
+from airfeel.experiments.studies.engineering import FACTORS, ByProfile, Reaching, rounds_to, sweep_table
 from airfeel.experiments.studies.lending import Lent, from_run
-from airfeel.experiments.studies.maps import contour, radio_contour
+from airfeel.experiments.studies.maps import contour, radio_contour, radio_predictions
 from airfeel.experiments.studies.planning import plan_of, units_of, with_air
 from airfeel.experiments.studies.profiles import Profile, plan_for
 from airfeel.experiments.studies.profiles import load as load_profile
@@ -145,6 +145,7 @@ def predict(
     link = _link(asked, ratio, power, snr_db, devices, size)
     if asked.lent is None:
         plan = with_air(plan, link, asked.config)
+    _log.info(f"predicting the error of {plan.rounds} rounds")
     forecast = _forecast(asked, plan, link)
     hold = "energy" if snr_db is None and asked.units is None else "snr"
     if target_nmse is not None:
@@ -157,7 +158,9 @@ def predict(
     with suppress(BrokenPipeError):  # a reader that leaves early may still want the figure
         print(as_json(answer) if json else as_text(answer), flush=True)
         if table is not None and units is not None and isinstance(forecast, ByProfile):
-            print(f"\n{text_table(sweep_table(units, link, table, forecast, target_accuracy))}", flush=True)
+            told = _counted("table", len(FACTORS[table]))
+            rows = sweep_table(units, link, table, forecast, target_accuracy, told)
+            print(f"\n{text_table(rows)}", flush=True)
     if figure is not None:
         _draw(forecast, link, units, figure)
 
@@ -266,6 +269,12 @@ def _told(steps: int) -> Callable[[str], None]:
     return told
 
 
+def _counted(what: str, of: int) -> Callable[[int, int], None]:
+    """Return who logs now and then how many of so many predictions are done."""
+    pace = Pace(of)
+    return lambda done, of: pace.tell(done, _log.info, f"{what}: {done} of {of} predictions")
+
+
 def _link(
     asked: _Asked,
     ratio: float | None,
@@ -292,17 +301,10 @@ def _draw(forecast: Promising, link: LinkBudget, units: RadioUnits | None, stem:
     """Compute and write the map."""
     from airfeel.experiments.report.theory_charts import draw_map
 
-    pace: list[Pace] = []
-
-    def told(done: int, of: int) -> None:
-        if not pace:
-            pace.append(Pace(of))
-        pace[0].tell(done, _log.info, f"map: {done} of {of} predictions")
-
     quick = forecast.for_map()
     if units is None:
-        field = contour(quick, link, CELLS, told)
+        field = contour(quick, link, CELLS, _counted("map", CELLS**2))
     else:
-        field = radio_contour(quick, link, units, CELLS, told)
+        field = radio_contour(quick, link, units, CELLS, _counted("map", radio_predictions(CELLS)))
     for path in draw_map(field).save(stem):
         _log.info(f"wrote {path}")

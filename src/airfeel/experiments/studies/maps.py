@@ -88,6 +88,11 @@ def radio_contour(
     )
 
 
+def radio_predictions(cells: int) -> int:
+    """Return how many predictions :func:`radio_contour` makes: its steps in power are two in bandwidth."""
+    return 3 * (cells - 1) + 1
+
+
 def _predicted(forecast: Forecast, links: Sequence[LinkBudget], told: Told) -> Array:
     values = []
     with ProcessPoolExecutor(min(available_cores(), len(links)), mp_context=get_context("spawn")) as pool:
