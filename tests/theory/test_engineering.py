@@ -86,7 +86,7 @@ def test_a_promise_for_other_devices_is_moved_and_wider():
     assert "50 devices in place of 25" in found.margin
     air = LinkDraws(np.ones((2, 4)), np.full((2, 4), 0.9), np.full((2, 4), 0.9), silent=0.1)
     quiet = ByProfile(replace(plan, air=air), profile).promise(more)
-    assert "10 % of them silent" in quiet.margin
+    assert "10 % of the devices silent" in quiet.margin
     assert quiet.worst_db - quiet.best_db > found.worst_db - found.best_db > 0
     alike = rounds_to(profile, 0.8, replace(own, steady_db=-9.0, best_db=-9.2, worst_db=-8.8, plain_db=-9.0))
     moved = rounds_to(profile, 0.8, replace(own, steady_db=-10, best_db=-10.5, worst_db=-9.5, plain_db=-9.0))

@@ -75,7 +75,7 @@ class ByProfile:
         if link.devices != self.profile.devices:
             unlike.append(f"{link.devices} devices in place of {self.profile.devices}")
         if silent := self._silent(link):
-            unlike.append(f"{100 * silent:.2g} % of them silent in a round")
+            unlike.append(f"{100 * silent:.2g} % of the devices silent in a round")
         if not unlike:
             return ""
         change = told.steady_db - told.plain_db
