@@ -1,12 +1,11 @@
 """When a run reached an accuracy, with limits: from the runs with other seeds beside it, or from it alone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from airfeel.experiments.campaigns.folder import ResultsFolder
 from airfeel.experiments.report.groups import group_runs
 from airfeel.experiments.report.means import Rows, interval
-from airfeel.experiments.report.reaching import reached
 from airfeel.experiments.studies.engineering import Reaching
 
 
@@ -14,6 +13,11 @@ def run_reaching(folder: Path, rows: Rows, accuracy: float) -> Reaching:
     """Return the rounds until an accuracy of the run in ``folder``, whose records are ``rows``."""
     seeds = _alike(folder)
     return _of_seeds(seeds, accuracy) if len(seeds) > 1 else _of_one(rows, accuracy)
+
+
+def reached(run: Rows, target: float) -> Mapping[str, float] | None:
+    """Return the record of the first round whose accuracy is the target or more."""
+    return next((row for row in run if row.get("accuracy") is not None and row["accuracy"] >= target), None)
 
 
 def _alike(folder: Path) -> list[Rows]:
