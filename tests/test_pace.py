@@ -1,13 +1,22 @@
 """What is said of the time left: soon, now and then, and never a number that nothing is known of."""
 
+import logging
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+import fakes
+import small
 from airfeel import _pace
 from airfeel._pace import Pace
+from airfeel.config import load_config
 from airfeel.experiments.campaigns.overview import CampaignLines
+from airfeel.experiments.report import report
+from airfeel.experiments.runs import progress
+from airfeel.simulation import start, steps
+from airfeel.simulation.assembly import Own, assemble
 
 
 class Clock:
@@ -46,15 +55,63 @@ def test_a_campaign_without_a_terminal_speaks_before_its_first_run_ends(tmp_path
     records.parent.mkdir(parents=True)
     clock.now += 4
     lines.update()
-    assert said == []  # no round is there: nothing is known of the time left
+    lines.update()
+    assert said == ["0/2 runs  0%  the first rounds are under way"]  # nothing is known of the time left
     records.write_text("{}\n" * 5)
     lines.update()
     lines.update()
-    assert said == ["0/2 runs  5%  about 76 s left"]
+    assert said[1:] == ["0/2 runs  5%  about 76 s left"]
     clock.now += 31
     records.write_text("{}\n" * 25)
     lines.update()
-    assert said[1:] == ["0/2 runs  25%  about 105 s left"]
+    assert said[2:] == ["0/2 runs  25%  about 105 s left"]
+
+
+def test_a_long_round_speaks_before_it_ends(monkeypatch, caplog):
+    clock = Clock()
+    monkeypatch.setattr(progress, "Pace", partial(Pace, clock=clock))
+    lines = progress.Lines()
+    with caplog.at_level(logging.INFO, logger="airfeel"):
+        lines.begin(10, 2, [])
+        for device in range(1, 21):
+            clock.now += 2
+            lines.within(device, 20)
+    # 3 s are over after the second device, and 30 s later after the seventeenth.
+    assert caplog.messages == [
+        "round 3/10  2 of 20 devices trained  about 5 min left",
+        "round 3/10  17 of 20 devices trained  about 5 min left",
+    ]
+
+
+def test_short_rounds_are_not_told_device_by_device(monkeypatch, caplog):
+    clock = Clock()
+    monkeypatch.setattr(progress, "Pace", partial(Pace, clock=clock))
+    lines = progress.Lines()
+    with caplog.at_level(logging.INFO, logger="airfeel"):
+        lines.begin(1000, 0, [])
+        for round in range(1, 11):
+            for device in range(1, 21):
+                clock.now += 0.1
+                lines.within(device, 20)
+            lines.update(SimpleNamespace(round=round, accuracy=0.5, nmse_db=None, cumulative_nmse_db=None))
+    assert [line.partition("  ")[0] for line in caplog.messages] == ["round 2/1000"]
+
+
+def test_every_device_that_trains_is_counted_once_in_its_round():
+    settings = small.SETTINGS | {"rounds": 2, "devices.participation": 0.5, "run.threads": 3}
+    parts = assemble(load_config(None, settings), Own(dataset=small.arrays()))
+    heard = []
+    computing = round(parts.config.devices.count * 0.5 + 1e-9)
+    assert len(list(steps(parts, start(parts), lambda *now: heard.append(now)))) == 2
+    assert heard == 2 * [(done, computing) for done in range(1, computing + 1)]
+
+
+def test_a_report_says_what_it_does(tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "Pace", partial(Pace, clock=Clock()))
+    fakes.write_run(load_config(None, {"rounds": 5}), tmp_path)
+    said = []
+    report.write_report(tmp_path, told=said.append)
+    assert said == [f"reading the runs in {tmp_path}", "drawing the figures", "writing the page"]
 
 
 def test_a_span_has_the_unit_people_use_for_it():

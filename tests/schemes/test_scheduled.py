@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from airfeel.schemes import scheduled
+from airfeel.schemes import basis, scheduled
 from airfeel.schemes.base import Heard, Setting, size_of
 from airfeel.schemes.scheduled import Scheduled, ScheduledState, expected_energy
 
@@ -94,8 +94,6 @@ def test_the_plan_takes_the_largest():
 
 
 def _layout():
-    from airfeel.schemes import basis
-
     return basis.choose(SHAPES, "identity")
 
 
@@ -137,6 +135,36 @@ def test_low_frequencies_of_an_image_come_first():
     state = scheme.init({"weights": (4, 64)}, setting(symbols=12))
     unit, u, v = np.unravel_index(scheme.plan(state, 1, 1)["chosen"], (4, 8, 8))
     assert set(zip(unit, u, v, strict=True)) == {(i, *w) for i in range(4) for w in ((0, 0), (0, 1), (1, 0))}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("falls", [True, False])
+@pytest.mark.parametrize("layout", ["10x28cx28c 10", "16x8x3cx3c 16"])
+def test_whether_energies_fall_with_the_frequency_is_learned(layout, falls, seed):
+    """Coefficients are drawn with energies that do or do not; a fifth was heard, low frequencies first."""
+    layout = basis.read(layout)
+    profile = basis.profile(layout)
+    true = profile if falls else np.ones(len(profile))
+    heard = 7 * true * np.random.default_rng(seed).standard_normal(len(true)) ** 2
+    heard[np.argsort(profile)[: 4 * len(true) // 5]] = -1
+    found = expected_energy(heard, layout)
+    unheard = (heard < 0) & (np.arange(len(true)) < layout[0].size)
+    slope = np.polyfit(np.log(profile[unheard]), np.log(found[unheard]), 1)[0]
+    assert slope == pytest.approx(float(falls), abs=0.2)
+
+
+def test_pixels_in_no_order_are_no_reason_to_wait():
+    """All frequencies are alike: after a few rounds high ones are sent as often as low ones."""
+    scheme, shapes = Scheduled(), {"weights": (10, 196)}
+    state, rng, often = scheme.init(shapes, setting(symbols=196)), np.random.default_rng(3), np.zeros(1960)
+    for t in range(1, 41):
+        chosen = scheme.plan(state, 1, t)["chosen"]
+        gathered = (state.age[chosen] + 1) * rng.choice([-1.0, 1.0], len(chosen))
+        _, state = scheme.decode(state, {"chosen": chosen}, Heard(gathered, 0.0))
+        if t > 20:
+            often[chosen] += 1
+    low = basis.profile(basis.read("10x14cx14c")) > 1
+    assert often[~low].mean() > 0.8 * often[low].mean()
 
 
 @pytest.mark.parametrize("heard", [np.zeros(SIZE), np.full(SIZE, -1.0)])

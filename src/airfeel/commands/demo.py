@@ -1,5 +1,6 @@
 """``airfeel demo``: see it work in two minutes."""
 
+import logging
 import os
 import shlex
 import shutil
@@ -12,6 +13,8 @@ from airfeel.experiments.campaigns.plan import shipped
 from airfeel.experiments.report.headline import headline, short_table
 from airfeel.experiments.report.tables import text_table
 from airfeel.learning.datasets import load_dataset
+
+_log = logging.getLogger("airfeel")
 
 # What follows the name of the command, and why.
 _NEXT = {
@@ -54,7 +57,7 @@ def demo(
     load_dataset("mnist")  # once, before several processes ask for it
     results, begun = compute([experiment], out, workers=workers)
     found = collect(begun[0], results)
-    written = write_report(out)
+    written = write_report(out, told=_log.info)
     print(f"\n{headline(found)}\n\n{text_table(short_table(found))}\n")
     print(f"Page with figures: {written.page}\n\nTo try next:")
     width = max(map(len, _NEXT))

@@ -60,6 +60,7 @@ def inspect(
     json
         Print one JSON object in place of the table.
     """
+    _log.info(f"reading {run}")
     recorded = _recorded(run, {"ratio": ratio, "snr_db": snr_db, "sparsity": sparsity})
     found = statistics(recorded.aggregates)
     _log.info(f"recovering {len(recorded.aggregates)} recorded aggregates with and without memory")
@@ -100,6 +101,7 @@ def _draw(folder: Path, recorded: Recorded, found: AggregateStatistics, recovery
     except ImportError as error:
         _log.warning(f"no figures: {error}")
         return
+    _log.info("drawing figures")
     for drawing in draw_inspection(recorded, found, recovery):
         for path in drawing.save(folder / drawing.figure.name):
             _log.info(f"wrote {path}")

@@ -16,7 +16,7 @@ from airfeel.commands.run import Settings, load
 from airfeel.config import Config, parse_override
 from airfeel.experiments.report.tables import text_table
 from airfeel.experiments.studies.answers import Answer, as_json, as_text
-from airfeel.experiments.studies.engineering import ByProfile, Reaching, rounds_to, sweep_table
+from airfeel.experiments.studies.engineering import FACTORS, ByProfile, Reaching, rounds_to, sweep_table
 from airfeel.experiments.studies.lending import Lent, from_run
 from airfeel.experiments.studies.planning import contour, from_config, units_of, with_air
 from airfeel.experiments.studies.profiles import Profile, plan_for
@@ -143,6 +143,7 @@ def predict(
     link = _link(asked, ratio, power, snr_db, devices, size)
     if asked.lent is None:
         plan = with_air(plan, link, asked.config)
+    _log.info(f"predicting the error of {plan.rounds} rounds")
     forecast = _forecast(asked, plan, link)
     hold = "energy" if snr_db is None and asked.units is None else "snr"
     if target_nmse is not None:
@@ -155,7 +156,9 @@ def predict(
     with suppress(BrokenPipeError):  # a reader that leaves early may still want the figure
         print(as_json(answer) if json else as_text(answer), flush=True)
         if table is not None and units is not None and isinstance(forecast, ByProfile):
-            print(f"\n{text_table(sweep_table(units, link, table, forecast, target_accuracy))}", flush=True)
+            told = _counted("table", len(FACTORS[table]))
+            rows = sweep_table(units, link, table, forecast, target_accuracy, told)
+            print(f"\n{text_table(rows)}", flush=True)
     if figure is not None:
         _draw(forecast, link, figure)
 
@@ -265,6 +268,12 @@ def _told(steps: int) -> Callable[[str], None]:
     return told
 
 
+def _counted(what: str, of: int) -> Callable[[int, int], None]:
+    """Return who logs now and then how many of so many predictions are done."""
+    pace = Pace(of)
+    return lambda done, of: pace.tell(done, _log.info, f"{what}: {done} of {of} predictions")
+
+
 def _link(
     asked: _Asked,
     ratio: float | None,
@@ -291,10 +300,6 @@ def _draw(forecast: Promising, link: LinkBudget, stem: Path) -> None:
     """Compute and write the map."""
     from airfeel.experiments.report.theory_charts import draw_map
 
-    pace = Pace(CELLS**2)
-
-    def told(done: int, of: int) -> None:
-        pace.tell(done, _log.info, f"map: {done} of {of} predictions")
-
-    for path in draw_map(contour(forecast.for_map(), link, CELLS, told), link).save(stem):
+    found = contour(forecast.for_map(), link, CELLS, _counted("map", CELLS**2))
+    for path in draw_map(found, link).save(stem):
         _log.info(f"wrote {path}")

@@ -48,7 +48,7 @@ def report(
     from airfeel.experiments.report.report import write_report
     from airfeel.experiments.report.tables import text_table
 
-    written = write_report(folder, target_accuracy=target_accuracy)
+    written = write_report(folder, target_accuracy=target_accuracy, told=_log.info)
     for note in written.left_out:
         _log.warning(note)
     for exhibit in written.exhibits:

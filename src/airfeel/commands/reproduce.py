@@ -28,7 +28,7 @@ from airfeel.experiments.report.receptions import overview_table
 from airfeel.experiments.report.tables import text_table
 from airfeel.experiments.runs.manifest import SUMMARY
 from airfeel.experiments.runs.work import Work
-from airfeel.learning.datasets import check_dataset
+from airfeel.learning.datasets import check_dataset, fetch_dataset
 
 _log = logging.getLogger("airfeel")
 
@@ -149,6 +149,9 @@ def compute(
     """Carry out the experiments and write the table over all runs; ``told`` hears what there is."""
     planned, runs = _planned(experiments, out)
     check_engine(engine)
+    if engine is None:
+        for dataset in _datasets(runs, out):
+            fetch_dataset(dataset)
     begun = [
         remember_experiment(experiment, out, members)
         for experiment, members in zip(experiments, planned, strict=True)
@@ -175,10 +178,15 @@ def _planned(experiments: Sequence[Experiment], out: Path) -> tuple[list[list[Wo
     """
     planned = [experiment.runs() for experiment in experiments]
     runs = without_repeats(run for members in planned for run in members)
-    waiting = [run.config for run in runs if not (out / "runs" / run.label / SUMMARY).exists()]
-    for dataset in dict.fromkeys(config.dataset for config in waiting if isinstance(config, Config)):
+    for dataset in _datasets(runs, out):
         check_dataset(dataset)
     return planned, runs
+
+
+def _datasets(runs: Sequence[Work], out: Path) -> list[str]:
+    """Return the data sets of all runs that are not finished, each once."""
+    waiting = [run.config for run in runs if not (out / "runs" / run.label / SUMMARY).exists()]
+    return list(dict.fromkeys(config.dataset for config in waiting if isinstance(config, Config)))
 
 
 def _tell(results: ResultsFolder, begun: Sequence[Begun]) -> None:

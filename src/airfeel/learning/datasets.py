@@ -186,6 +186,12 @@ def check_dataset(source: str) -> None:
         load_dataset(source)
 
 
+def fetch_dataset(source: str) -> None:
+    """Bring a data set that can be fetched into the cache, and say how far it is; leave others alone."""
+    if source in CATALOGUE:
+        ensure(source)
+
+
 def is_here(source: str) -> bool:
     """Whether a data set can be read without fetching or computing anything."""
     known = source in DATASETS.names() or ":" in source

@@ -5,7 +5,7 @@ or for a few at a time. Every device computes with one BLAS thread and writes it
 depend on the number of threads.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,11 +139,13 @@ def local_gradients(
     selected: Mask | None = None,
     rows: slice = slice(None),
     workers: Workers,
+    trained: Callable[[], None] = lambda: None,
 ) -> Array:
     """Return the accumulated gradients g_m of the devices in ``rows`` (all) as (rows, N).
 
     Those of a device not selected are zero. ``rate`` is eta in this round. The result has the precision in
     which the task computes; where nobody computes it is single, which added to a memory changes nothing.
+    ``trained`` is called after every device, by the thread that computed it.
     """
     wanted = range(len(data))[rows]
     devices = [m for m in wanted if selected is None or selected[m]]
@@ -151,7 +153,9 @@ def local_gradients(
     def train(device: int) -> Array:
         samples = data[device]
         with np.errstate(all="ignore"):  # a training that diverges is told by what comes of it
-            return training.accumulated_gradient(task, theta, samples, rate, seed, round, device)
+            gradient = training.accumulated_gradient(task, theta, samples, rate, seed, round, device)
+        trained()
+        return gradient
 
     found = workers.map(train, devices)
     gradients = np.zeros((len(wanted), task.size), dtype=found[0].dtype if found else np.float32)

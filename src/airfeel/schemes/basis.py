@@ -34,6 +34,11 @@ class Tensor:
         return prod(self.shape)
 
     @property
+    def smooth(self) -> bool:
+        """Whether it is expected to be: images and kernels are, inputs in a row may be anything."""
+        return len(self.axes) > 1
+
+    @property
     def matrix(self) -> tuple[int, int]:
         """Its rows and columns, read as a matrix: what is transformed stays together."""
         first = bool(self.axes) and self.axes[-1] < len(self.shape) - 1 and self.shape[-1] > 1
@@ -135,7 +140,7 @@ def profile(layout: Layout) -> Array:
 
 def _profile(tensor: Tensor) -> Array:
     found = np.ones(tensor.shape)
-    for axis in tensor.axes if len(tensor.axes) > 1 else ():
+    for axis in tensor.axes if tensor.smooth else ():
         falling = (1.0 + np.arange(tensor.shape[axis])) ** -2
         found *= np.expand_dims(falling, [i for i in range(found.ndim) if i != axis])
     return np.asarray(found / found.mean())

@@ -1,6 +1,7 @@
 """Our own scheme: all devices send the coefficients in which most is expected to have gathered."""
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -45,8 +46,8 @@ class Scheduled:
     3. The s coefficients with the largest V_n are announced, and everybody sends these.
     4. The air adds them up: x^ = T^-1(y on these, 0 elsewhere). There is nothing to recover.
     5. What was heard renews E_n, half old and half new. As much again comes from its row and column, so that
-       the neighbours of what is large are tried early, and everything is sent some day. Before anything was
-       heard, low frequencies are expected to be the larger ones.
+       the neighbours of what is large are tried early, and everything is sent some day. Low frequencies of
+       images come first, unless what was heard says that they are no larger than others.
     """
 
     basis: Literal["auto", "dct", "identity"] = option(
@@ -57,7 +58,7 @@ class Scheduled:
 
     uses_radio: ClassVar[bool] = True
     exact: ClassVar[bool] = True
-    revision: ClassVar[int] = 2  # without weights and floor; two-dimensional cosines, low frequencies first
+    revision: ClassVar[int] = 3  # low frequencies come first only where energies do fall with the frequency
 
     def __post_init__(self) -> None:
         """Refuse what makes no schedule."""
@@ -130,22 +131,45 @@ class Scheduled:
 def expected_energy(heard: Array, layout: basis.Layout) -> Array:
     """Return E_n: half what was heard of n, half what its row and column say; the latter alone if unheard.
 
-    All energies are taken relative to what is expected before anything was heard, which falls with the
-    frequency (:func:`airfeel.schemes.basis.profile`). The prior of entry (i, j) of a tensor, read as a
-    matrix, is row mean times column mean over the tensor's mean, each over what was heard and with one
-    pseudo-count of the mean above it.
+    All energies are taken relative to what the frequency alone lets expect (:func:`_by_frequency`). The prior
+    of entry (i, j) of a tensor, read as a matrix, is row mean times column mean over the tensor's mean, each
+    over what was heard and with one pseudo-count of the mean above it.
     """
-    seen, before = heard >= 0, basis.profile(layout)
-    relative = np.where(seen, heard / before, 0)
+    seen = heard >= 0
+    known = np.where(seen, heard, 0)
+    before = _by_frequency(known, seen, layout)
+    relative = known / before
     everything = float(relative[seen].mean()) if seen.any() else 0.0
     if everything == 0:
         return before
     prior = np.empty(len(heard))
     for tensor, part in zip(layout, basis.stretches(layout), strict=True):
-        known, where = relative[part].reshape(tensor.matrix), seen[part].reshape(tensor.matrix)
-        prior[part] = _prior(known, where, everything).reshape(-1)
+        shape = tensor.matrix
+        found = _prior(relative[part].reshape(shape), seen[part].reshape(shape), everything)
+        prior[part] = found.reshape(-1)
     prior *= before
     return np.where(seen, (heard + prior) / 2, prior)
+
+
+def _by_frequency(known: Array, seen: NDArray[np.bool_], layout: basis.Layout) -> Array:
+    """Return what the frequency alone lets expect: a fall, or the same for all if that is the likelier.
+
+    Coefficients with variances c b_n, heard with energies q_n, are likeliest for c = mean of q_n / b_n; then
+    log c + mean of log b_n tells two shapes b apart, the lesser being the likelier.
+    """
+    expected = basis.profile(layout).copy()
+    for tensor, part in zip(layout, basis.stretches(layout), strict=True):
+        if tensor.smooth and known[part].any():
+            falling = np.log(np.sum(known[part] / expected[part]))
+            falling += np.mean(_logarithm(layout)[part], where=seen[part])
+            if np.log(np.sum(known[part])) < falling:
+                expected[part] = 1
+    return expected
+
+
+@lru_cache(maxsize=2)
+def _logarithm(layout: basis.Layout) -> Array:
+    return np.log(basis.profile(layout))
 
 
 def _prior(known: Array, seen: NDArray[np.bool_], above: float) -> Array:

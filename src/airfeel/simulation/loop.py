@@ -1,6 +1,8 @@
 """The loop: one federated round after another, each a pure function of the state before it."""
 
-from collections.abc import Iterator
+import itertools
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +23,8 @@ from airfeel.simulation.records import Record, make_record
 from airfeel.workers import Workers
 
 Array = NDArray[np.floating[Any]]
+# Hears of a round under way how many devices have trained, and how many will; one call at a time.
+Told = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,11 +81,11 @@ def train(
     return (step.record for step in steps(parts, start(parts)))
 
 
-def steps(parts: Parts, state: RunState) -> Iterator[Step]:
+def steps(parts: Parts, state: RunState, told: Told = lambda done, of: None) -> Iterator[Step]:
     """Yield the rounds after ``state`` until the configured number is reached."""
     with Workers(parts.config.run.threads) as workers:
         while state.round < parts.config.rounds:
-            step = advance(parts, state, workers)
+            step = advance(parts, state, workers, told)
             state = step.state
             yield step
 
@@ -100,10 +104,15 @@ def start(parts: Parts) -> RunState:
     )
 
 
-def advance(parts: Parts, state: RunState, workers: Workers) -> Step:
+def advance(parts: Parts, state: RunState, workers: Workers, told: Told = lambda done, of: None) -> Step:
     """Carry out one round: local training, uplink, update, evaluation."""
     round, seed = state.round + 1, parts.config.seed
     computing, sending = parts.participation.draw(len(parts.data), seed, round)
+    done, of, one_at_a_time = itertools.count(1), int(computing.sum()), threading.Lock()
+
+    def trained() -> None:
+        with one_at_a_time:
+            told(min(next(done), of), of)  # power control that chooses may have some train again
 
     def updates(rows: slice) -> Array:
         return local_gradients(
@@ -117,6 +126,7 @@ def advance(parts: Parts, state: RunState, workers: Workers) -> Step:
             selected=computing,
             rows=rows,
             workers=workers,
+            trained=trained,
         )
 
     with fft.set_workers(workers.threads):  # every device transforms its own gradient

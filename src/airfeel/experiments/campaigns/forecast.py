@@ -1,5 +1,6 @@
 """What a campaign would take, without computing it: runs, time, memory."""
 
+import logging
 import os
 import time
 from collections.abc import Hashable, Iterator, Sequence
@@ -8,13 +9,15 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from airfeel._pace import duration
+from airfeel._pace import Pace, duration
 from airfeel.config import Config
 from airfeel.experiments.runs.reading import finished
 from airfeel.experiments.runs.work import Work
 from airfeel.learning.datasets import is_here
 from airfeel.simulation import train
 from airfeel.simulation.assembly import assemble
+
+_log = logging.getLogger("airfeel")
 
 TRIAL_ROUNDS = 3  # of which the first is not timed: it loads and prepares
 PROCESS = 2e8  # bytes of an interpreter with its libraries
@@ -64,13 +67,22 @@ def forecast(runs: Sequence[Work], out: Path, workers: int | None = None) -> For
     seconds: float | None = None
     memory: float | None = None
     if all(is_here(dataset) or ":" in dataset for dataset in _datasets(training)):
-        trials: dict[Hashable, tuple[float, float]] = {}
-        for run in training:
-            if _kind(run) not in trials:
-                trials[_kind(run)] = _trial(run)
+        trials = _trials({_kind(run): run for run in reversed(training)})
         seconds = sum(run.effort * trials[_kind(run)][0] + STARTING for run in training)
         memory = PROCESS + max((bytes_ for _, bytes_ in trials.values()), default=0.0)
     return Forecast(len(runs), len(runs) - len(todo), seconds, memory, len(todo) - len(training), count)
+
+
+def _trials(kinds: dict[Hashable, Work]) -> dict[Hashable, tuple[float, float]]:
+    """Try out one run of each kind, and say how far that is."""
+    trials: dict[Hashable, tuple[float, float]] = {}
+    if kinds:
+        _log.info(f"trying out {TRIAL_ROUNDS} rounds of {len(kinds)} kinds of runs")
+    pace = Pace(len(kinds))
+    for kind, run in kinds.items():
+        trials[kind] = _trial(run)
+        pace.tell(len(trials), _log.info, f"{len(trials)} of {len(kinds)} kinds tried out")
+    return trials
 
 
 def _datasets(runs: Sequence[Work]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from airfeel.experiments.runs.progress import Display
 from airfeel.experiments.runs.work import Work
 
 _log = logging.getLogger("airfeel")
+_FIRST = "the first rounds are under way"  # until one has ended, nothing is known of the time left
 
 
 class Overview(Display):
@@ -46,9 +47,9 @@ class Overview(Display):
     def words(self) -> str:
         """Return how far things are, with the time left."""
         total, done = sum(self._efforts.values()), self._done()
-        left = self._pace.left(done)
+        left = self._pace.left(done) if self._efforts else "0 s left"
         words = [f"{len(self._settled)}/{len(self._efforts)} runs", f"{done / total if total else 1:.0%}"]
-        return "  ".join([*words, f"about {left}"] if left else words)
+        return "  ".join([*words, f"about {left}" if left else _FIRST])
 
     def _done(self) -> float:
         """Return the effort behind us: settled runs, and the others by their rounds so far."""
@@ -72,11 +73,14 @@ class Overview(Display):
 class CampaignLines(Overview):
     """One plain line per finished run, for log files and pipes, and some in between where runs take long."""
 
+    _vague = False  # whether something was said without the time left
+
     def update(self) -> None:
-        """Say how far things are, if nothing was said for long and something is known of the time left."""
-        if self._pace.is_due() and "left" in (words := self.words()):
+        """Say how far things are, if nothing was said for long, and the time left once it is known."""
+        if self._pace.is_due() or (self._vague and _FIRST not in self.words()):
             self._pace.said()
-            self.note(words)
+            self.note(words := self.words())
+            self._vague = _FIRST in words
 
     def settled(self, label: str, error: str | None) -> None:
         """Say so, and how much is left."""

@@ -1,10 +1,11 @@
 """From a folder of results to a page one can open, send and print. Needs the extra ``report``."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from airfeel._pace import Pace
 from airfeel.experiments.campaigns.collect import Collected, collect
 from airfeel.experiments.campaigns.folder import Begun, ResultsFolder
 from airfeel.experiments.campaigns.plan import SHIPPED, shipped
@@ -15,7 +16,7 @@ from airfeel.experiments.report.claims import Verdict, judge, to_json
 from airfeel.experiments.report.costs import campaign, cost_table
 from airfeel.experiments.report.curves import UNITS
 from airfeel.experiments.report.environment import environment
-from airfeel.experiments.report.exhibits import Exhibit, show_experiment, show_loose
+from airfeel.experiments.report.exhibits import AnyDrawing, Exhibit, show_experiment, show_loose
 from airfeel.experiments.report.groups import Group, group_runs, read_runs
 from airfeel.experiments.report.means import average
 from airfeel.experiments.report.reaching import check_target, of_experiment, of_groups, with_costs
@@ -45,7 +46,10 @@ class Report:
 
 
 def write_report(
-    folder: Path, title: str = "airfeel results", target_accuracy: float | None = None
+    folder: Path,
+    title: str = "airfeel results",
+    target_accuracy: float | None = None,
+    told: Callable[[str], None] = lambda words: None,
 ) -> Report:
     """Write page, tables, verdicts on claims, and figures as PNG and SVG into a results folder.
 
@@ -61,9 +65,12 @@ def write_report(
         The page's heading.
     target_accuracy
         Tell for every curve what it takes to reach it.
+    told
+        Hears now and then how far it is.
     """
     target = check_target(target_accuracy)
     results = ResultsFolder(folder)
+    told(f"reading the runs in {folder}")
     begun, unknown = results.experiments()
     runs, left_out = read_runs(results, {member.label for one in begun for member in one.members})
     left_out += unknown
@@ -75,7 +82,8 @@ def write_report(
     with _explained(folder):
         (folder / "figures").mkdir(exist_ok=True)
         drawings = [drawing for exhibit in exhibits for drawing in exhibit.drawings]
-        images = [path for d in drawings for path in d.save(folder / "figures" / d.figure.name)]
+        images = _drawn(drawings, folder / "figures", told)
+        told("writing the page")
         data = [
             write_results(results, told=lambda note: None),
             write_runs(results),
@@ -94,6 +102,17 @@ def write_report(
             write_atomically(data[-1], to_json(verdicts).encode())
         write_atomically(folder / "report.html", page.render(content).encode(errors="replace"))
     return Report(folder / "report.html", data, images, exhibits, verdicts, left_out)
+
+
+def _drawn(drawings: Sequence[AnyDrawing], folder: Path, told: Callable[[str], None]) -> list[Path]:
+    """Write the figures; say how many there are, and now and then how many are done."""
+    told("drawing the figures")
+    images: list[Path] = []
+    pace = Pace(len(drawings))
+    for done, drawing in enumerate(drawings, 1):
+        images += drawing.save(folder / drawing.figure.name)
+        pace.tell(done, told, f"figure {done} of {len(drawings)} is drawn")
+    return images
 
 
 def show_all(

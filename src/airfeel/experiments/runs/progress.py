@@ -32,6 +32,10 @@ class Progress(Protocol):
         """Hear how many rounds there will be, how many exist, and what happened on the way here."""
         ...
 
+    def within(self, done: int, of: int) -> None:
+        """Hear how many devices have trained in the round under way."""
+        ...
+
     def update(self, record: Record) -> None:
         """Hear about one more round."""
         ...
@@ -61,6 +65,9 @@ class Silent(Display):
     def begin(self, rounds: int, done: int, notes: list[str]) -> None:
         """Show nothing."""
 
+    def within(self, done: int, of: int) -> None:
+        """Show nothing."""
+
     def update(self, record: Record) -> None:
         """Show nothing."""
 
@@ -71,12 +78,21 @@ class Lines(Silent):
     def begin(self, rounds: int, done: int, notes: list[str]) -> None:
         """Say where the run starts."""
         self._rounds, self._pace = rounds, Pace(rounds, done)
+        self._done, self._round = done, Pace(1)
         for note in notes:
             _log.info(note)
+
+    def within(self, done: int, of: int) -> None:
+        """Say something when the round takes seconds, and nothing was said for a while."""
+        if self._round.is_due() and self._pace.is_due():
+            self._pace.said()
+            left = self._pace.left(self._done + done / of)
+            _log.info(f"round {self._done + 1}/{self._rounds}  {trained(done, of)}  about {left}")
 
     def update(self, record: Record) -> None:
         """Say something at every tenth part of the run, and when nothing was said for a while."""
         part, pace, done = max(1, self._rounds // _LINES), self._pace, record.round
+        self._done, self._round = done, Pace(1)
         if done % part and done != self._rounds and not pace.is_due():
             return
         pace.said()
@@ -105,12 +121,24 @@ class Live(Silent):
         for note in notes:
             self._bar.console.print(note, highlight=False)
         self._task = self._bar.add_task("", total=rounds, completed=done, figures="", speed="")
+        self._done, self._round = done, Pace(1)
+
+    def within(self, done: int, of: int) -> None:
+        """Redraw it when the round takes seconds."""
+        if self._round.is_due():
+            self._bar.update(self._task, completed=self._done + done / of, figures=trained(done, of))
 
     def update(self, record: Record) -> None:
         """Redraw it."""
         pace = self._bar.tasks[0].speed
-        speed = f"{pace:.1f} rounds/s" if pace else ""
+        speed = f"{pace:.3g} rounds/s" if pace else ""
+        self._done, self._round = record.round, Pace(1)
         self._bar.update(self._task, completed=record.round, figures=describe(record), speed=speed)
+
+
+def trained(done: int, of: int) -> str:
+    """Return how far a round is in words."""
+    return f"{done} of {of} devices trained"
 
 
 def describe(record: Record) -> str:

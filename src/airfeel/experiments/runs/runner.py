@@ -108,7 +108,7 @@ def _continue(
     memories.tidy(round if round < rounds else 0)
     with progress:
         progress.begin(rounds, round, [*folder.notes, *_remarks(parts)])
-        for seconds, step in _timed(steps(parts, state)):
+        for seconds, step in _timed(steps(parts, state, progress.within)):
             round = step.record.round
             folder.append(step.record.to_json(), round, seconds)
             if options.record_aggregates:

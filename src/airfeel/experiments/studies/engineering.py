@@ -1,6 +1,6 @@
 """What an engineer asks of a link: seconds and joules of a round, and until an accuracy is reached."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from airfeel.experiments.studies.profiles import Profile
@@ -125,9 +125,17 @@ def swept(units: RadioUnits, link: LinkBudget, over: str) -> Iterator[tuple[Radi
 
 
 def sweep_table(
-    units: RadioUnits, link: LinkBudget, over: str, forecast: ByProfile, accuracy: float | None
+    units: RadioUnits,
+    link: LinkBudget,
+    over: str,
+    forecast: ByProfile,
+    accuracy: float | None,
+    told: Callable[[int, int], None] = lambda done, of: None,
 ) -> list[Sequence[str]]:
-    """Return one row per bandwidth or power, the first being the heading."""
+    """Return one row per bandwidth or power, the first being the heading.
+
+    ``told`` hears how many are done, and of how many.
+    """
     heads = ["MHz" if over == "bandwidth" else "dBm", "SNR (dB)", "NMSE (dB)", "round (ms)", "mJ per round"]
     until = [] if accuracy is None else ["rounds", "seconds", "joules"]
     rows: list[Sequence[str]] = [[*heads, *until]]
@@ -141,4 +149,5 @@ def sweep_table(
             reach = rounds_to(forecast.profile, accuracy, promise)
             cells += [reach.times(1.0), reach.times(seconds), reach.times(joules)]
         rows.append(cells)
+        told(len(rows) - 1, len(FACTORS[over]))
     return rows

@@ -5,6 +5,7 @@
 const FIGURES = JSON.parse(document.getElementById("figures").textContent);
 
 const SVG = "http://www.w3.org/2000/svg";
+const NARROW = matchMedia("(max-width: 600px)").matches;
 const MOST_SAID = 8;  // curves nearest to the pointer whose values are shown
 
 function make(tag, facts = {}, ...children) {
@@ -126,6 +127,18 @@ class CurveFigure {
     return this.figure.percent ? [Math.max(low, 0), Math.min(high, 1)] : [low, high];
   }
 
+  // Neither a drag nor the wheel leaves what there is of x, and no share leaves 0 to 1.
+  bounded(compiled) {
+    const bounds = { zoom_x: extent(this.figure.curves.flatMap(curve => curve[this.x] ?? [])),
+      zoom_mean: this.figure.percent ? [0, 1] : [0, 0] };
+    for (const { name, on = [] } of compiled.signals ?? []) {
+      const [low, high] = bounds[name] ?? [0, 0];
+      for (const step of on)
+        if (low < high && /^(pan|zoom)/.test(step.update)) step.update = `clampRange(${step.update}, ${low}, ${high})`;
+    }
+    return compiled;
+  }
+
   csv() {
     const { names, variants } = this.figure;
     const x = this.figure.axes.round.title.split(" ").at(-1);
@@ -139,6 +152,7 @@ class CurveFigure {
 
   spec() {
     const spec = structuredClone(this.figure.spec), x = this.figure.axes[this.x];
+    if (NARROW && !this.figure.split) spec.height = 240;
     const shared = this.figure.split ? { domain: this.range(), nice: true } : {};
     for (const { encoding } of spec.layer) {
       Object.assign(encoding.x, { title: x.title, scale: x.scale });
@@ -170,7 +184,7 @@ class CurveFigure {
     const plot = make("div", { class: "plot" }, ...title, make("div", { class: "inner" }, chart, cursor));
     this.plots.append(plot);
     const spec = { ...this.spec(), datasets: { rows: this.rows(variant) } };
-    const { view } = await embed(chart, spec);
+    const { view } = await embed(chart, spec, compiled => this.bounded(compiled));
     const entry = { view, variant, chart, cursor };
     this.views.push(entry);
     chart.addEventListener("pointermove", event => this.hover(event, entry));
@@ -292,10 +306,10 @@ function values(part) {
 }
 
 // Colours of text and axes come from the style sheet, which knows about darkness and paper.
-function embed(chart, spec) {
+function embed(chart, spec, patch = compiled => compiled) {
   const config = { background: "transparent", view: { stroke: "transparent" }, font: "system-ui, sans-serif" };
   const tooltip = { disableDefaultStyle: true };
-  return vegaEmbed(chart, spec, { config, actions: false, renderer: "svg", tooltip, defaultStyle: false, ast: true });
+  return vegaEmbed(chart, spec, { config, actions: false, renderer: "svg", tooltip, defaultStyle: false, ast: true, patch });
 }
 
 async function drawAll() {
