@@ -153,6 +153,42 @@ def test_fading_is_predicted_within_half_a_decibel(channel):
     assert abs(decibel(float(found)) - decibel(float(predicted))) < 0.5
 
 
+def carried(model, link, channel, policy, seed, rounds, usual):
+    """Return the mean NMSE of late rounds of equal devices through the air of a run, parameters known."""
+    support, amplitude = sample_chains(model, rounds, np.random.default_rng(seed))
+    receiver = model.known(amplitude_message="joint")
+    state, errors, ledger = receiver.init(model.size), [], Ledger.open(DEVICES)
+    air, weights = Air(channel, policy(link.power)), np.full(DEVICES, 1 / DEVICES)
+    for t, x in enumerate(support * amplitude):
+        drawn = channel.link(DEVICES, model.rows, seed, t + 1)
+        operator = af.PartialDCT(model.size, model.rows, seed=1000 * seed + t)
+        signals = np.tile(operator @ x, (DEVICES, 1))
+        came = air.carry(signals, weights, 1.0, drawn, drawn.active, ledger, seed, t + 1)
+        ledger = ledger.charge(came.energy, link.power)
+        sent = x * np.sum(delivered(drawn.active, came.share, coordinates=False)) / DEVICES / usual
+        reception = af.Reception(came.observation / usual, operator, came.noise_var / usual**2)
+        estimate, state = receiver.receive(state, reception)
+        errors.append(np.sum((estimate.mean - sent) ** 2) / np.sum(sent**2))
+    return np.mean(errors[-rounds // 2 :])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", [EqualPower, LongTermPower, Selection, LeastError])
+@pytest.mark.parametrize("kind", ["cell", "response"])
+def test_policies_and_responses_are_predicted_within_half_a_decibel(kind, policy):
+    model, rounds, seeds = Model(size=10_000), 40, 2
+    level = 10 ** (-np.linspace(-20, 20, DEVICES) / 20)
+    responses = np.random.default_rng(7).standard_normal((40, DEVICES, 500, 2)).view(complex)[..., 0]
+    cell = Cell(losses_db=tuple(np.linspace(80.0, 120.0, DEVICES)), reference_db=100.0)
+    channel = cell if kind == "cell" else Response(responses * level[:, None], reference_db=0.0)
+    link = LinkBudget(model.size, model.rows, DEVICES, power=1000 * model.rows / DEVICES**2)
+    told = draw_air(channel, DEVICES, model.rows, rounds, draws=seeds, policy=policy)  # of the same seeds
+    usual = 1 - told.at(link).silent if policy in (Selection, LeastError) else 1.0
+    found = [carried(model, link, channel, policy, seed, rounds, usual) for seed in range(seeds)]
+    predicted = LinkPlan(CHAIN, rounds=rounds, air=told).predict(link).nmse[-rounds // 2 :].mean()
+    assert abs(decibel(float(np.mean(found))) - decibel(float(predicted))) < 0.5
+
+
 @pytest.mark.slow
 def test_unequal_noise_is_predicted_within_a_fifth_of_a_decibel():
     """At N = 1e5, with noise over 30 dB: steady state, mean over 15 rounds."""

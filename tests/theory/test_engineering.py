@@ -59,6 +59,7 @@ def test_other_devices_change_what_was_measured_and_nothing_changes_nothing():
         -4.0
     )  # beyond, the nearest link speaks
     assert OTHERS.change_db(-10.0, 50, silent=0.01)[0] == pytest.approx(-2.5)
+    assert OTHERS.change_db(-4.0, 50)[0] == pytest.approx(-0.25) and OTHERS.change_db(0.0, 2)[0] == 0
     assert OTHERS.change_db(-10.0, 50, silent=0.09)[1] > OTHERS.change_db(-10.0, 50)[1] > 0
 
 

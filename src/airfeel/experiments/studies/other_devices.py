@@ -41,14 +41,15 @@ class OtherDevices:
         """Return what to add to the error that the profile has, and by how much that may be wrong.
 
         ``silent`` is the share of the devices that is not heard in a round. The error is linear in 1/M, and
-        interpolated between the links that were measured.
+        interpolated between the links that were measured; at 0 dB nothing is heard and nothing changes.
         """
         more = 1 - self.devices / min(devices, FARTHEST * self.devices)  # 0 for M, 1/2 for 2 M
         stepping = min(1.0, silent / ENOUGH)
         known = sorted(self.links, key=lambda link: link.nmse_db)
         changes = [_at(link, more, stepping) for link in known]
         doubt = STEADY_DB * abs(more) + STEPPING_DB * stepping
-        return float(np.interp(nmse_db, [link.nmse_db for link in known], changes)), doubt
+        levels = [link.nmse_db for link in known]
+        return float(np.interp(nmse_db, [*levels, 0.0], [*changes, 0.0])), doubt
 
 
 def _at(link: Changed, more: float, stepping: float) -> float:

@@ -52,9 +52,12 @@ class Profile:
     others: OtherDevices
 
     def measured_db(self, predicted_db: float) -> tuple[float, float]:
-        """Return which NMSE to expect where state evolution says this, and the error of such answers."""
+        """Return which NMSE to expect where state evolution says this, and the error of such answers.
+
+        Where nothing is heard both are 0 dB, and beyond the worst link the way leads there.
+        """
         known = sorted((link.predicted_db, link.nmse_db) for link in self.links)
-        return between(predicted_db, known), self.spread_db
+        return between(predicted_db, [*known, (0.0, 0.0)]), self.spread_db
 
     @property
     def spread_db(self) -> float:
