@@ -1,5 +1,6 @@
 """The server's half of a round: from the replies to the next state and a report."""
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,12 +12,13 @@ from airfeel.flower import nodes, uplink, wire
 from airfeel.flower.replies import Question, Reply, Sorted
 from airfeel.flower.report import Round, Traffic
 from airfeel.flower.state import State
+from airfeel.flower.tensors import Layout
 from airfeel.learning.server import Optimizer
 from airfeel.radio.air import Air, Arrival
 from airfeel.radio.power import Ledger
 from airfeel.receivers.base import Estimate
-from airfeel.schemes.base import Heard, Plan, Scheme
-from airfeel.units import decibel
+from airfeel.schemes.base import Heard, Plan, Scheme, Setting
+from airfeel.units import count, decibel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +48,30 @@ class Server:
     rate: float
     seed: int
     minimum: int
+
+    def begin(self, layout: Layout, ratio: float, asked: int, rounds: int | None, identity: str) -> State:
+        """Return the state before the first round, but for the model; ``asked`` clients are there."""
+        if not layout.size:
+            raise ValueError("the model has no floating arrays to compress: use FedAvg, or other exact=")
+        setting = Setting(
+            devices=asked,
+            symbols=count(ratio, layout.size),
+            power=None if self.air is None else self.air.policy.power,
+            noise_var=None if self.air is None else getattr(self.air.channel, "noise_var", None),
+            rounds=rounds,
+        )
+        return State(
+            training=uuid.uuid4().hex,
+            identity=identity,
+            round=0,
+            layout=layout,
+            theta=np.zeros(layout.size),
+            exact={},
+            scheme=self.scheme.init(layout.shapes, setting),
+            server=self.optimizer.init(layout.size),
+            ledger=Ledger(np.zeros(0), 0),
+            nodes={},
+        )
 
     def permit(self, turn: Turn, first: Sorted, state: State) -> Turn:
         """Return the turn with who may transmit, and alpha (12) from the energies that were announced."""

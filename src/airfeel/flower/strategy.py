@@ -15,19 +15,16 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 
 from airfeel import _checks
-from airfeel.flower import naming, uplink, wire
+from airfeel.flower import choices, naming, uplink, wire
 from airfeel.flower.replies import Question, sort
 from airfeel.flower.report import Round, Traffic
 from airfeel.flower.server import Server, Turn
 from airfeel.flower.state import State
 from airfeel.flower.tensors import Layout
 from airfeel.learning.server import GradientDescent, Optimizer
-from airfeel.radio.air import Air
 from airfeel.radio.link import Channel
-from airfeel.radio.power import EqualPower, Ledger, PowerPolicy
-from airfeel.registry import CHANNELS
-from airfeel.schemes.base import Scheme, Setting
-from airfeel.units import count
+from airfeel.radio.power import PowerPolicy
+from airfeel.schemes.base import Scheme
 
 Evaluate = Callable[[int, ArrayRecord], Any]
 
@@ -102,8 +99,8 @@ class AirAvg(FedAvg):  # type: ignore[misc]
     ) -> None:
         super().__init__(**fedavg)
         self.server = Server(
-            scheme=_scheme(scheme, options),
-            air=_air(channel, power),
+            scheme=choices.scheme_of(scheme, options),
+            air=choices.air_of(channel, power),
             optimizer=optimizer or GradientDescent(),
             rate=_checks.real("rate", rate, above=0),
             seed=_checks.integer("seed", seed, at_least=0),
@@ -114,7 +111,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         if exchange == "two" and not uplink.superposes(self.server.scheme, self.server.air):
             rule = "is for a channel on which the signals of the scheme add up"
             raise _checks.reject("exchange", exchange, rule)
-        self.exact, self.audit, self.checkpoint = _patterns(exact), bool(audit), checkpoint
+        self.exact, self.audit, self.checkpoint = choices.patterns_of(exact), bool(audit), checkpoint
         self.rounds: list[Round] = []
         self._named = naming.describe(self.server.scheme)
         self._session = uuid.uuid4().hex  # names this process to clients, and changes no result
@@ -237,37 +234,12 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         model = wire.from_record(arrays)
         layout = Layout.of(model, self.exact)
         if self._state is None:
-            self._state = self._begin(layout, asked)
+            self._state = self.server.begin(layout, self.ratio, asked, self._horizon, self._identity)
         if layout != self._state.layout:
             raise ValueError("initial_arrays: must have the names, shapes and types of the model so far")
         state = replace(self._state, theta=layout.flat(model), exact=layout.exact(model))
         self._state, self._arrays = state, arrays
         return state
-
-    def _begin(self, layout: Layout, asked: int) -> State:
-        """Return the state before the first round, but for the model."""
-        server, size = self.server, layout.size
-        if not size:
-            raise ValueError("the model has no floating arrays to compress: use FedAvg, or other exact=")
-        setting = Setting(
-            devices=asked,
-            symbols=count(self.ratio, size),
-            power=None if server.air is None else server.air.policy.power,
-            noise_var=None if server.air is None else getattr(server.air.channel, "noise_var", None),
-            rounds=self._horizon,
-        )
-        return State(
-            training=uuid.uuid4().hex,
-            identity=self._identity,
-            round=0,
-            layout=layout,
-            theta=np.zeros(size),
-            exact={},
-            scheme=server.scheme.init(layout.shapes, setting),
-            server=server.optimizer.init(size),
-            ledger=Ledger(np.zeros(0), 0),
-            nodes={},
-        )
 
     def _announcement(self, state: State, round: int) -> wire.Announcement:
         step = "send" if self.exchange == "one" else "announce"
@@ -285,29 +257,3 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         second = [Message(content, node, MessageType.TRAIN) for node in turn.told]
         self._turn = replace(turn, traffic=turn.traffic.received(received).sent(second))
         return second
-
-
-def _scheme(scheme: str | Scheme[Any], options: Mapping[str, Any] | None) -> Scheme[Any]:
-    if isinstance(scheme, str):
-        return naming.build(scheme, options or {})
-    if options:
-        raise _checks.reject("options", dict(options), "must not be given beside a scheme that is an object")
-    return scheme
-
-
-def _air(channel: str | Channel | None, power: float | PowerPolicy) -> Air | None:
-    policy = EqualPower(power) if isinstance(power, int | float) else power
-    if hasattr(policy, "choose"):  # clients are told whether they were heard, not in what part
-        raise _checks.reject("power", power, "must be a number or a policy that treats all devices alike")
-    if channel is None:
-        return None
-    found: Any = CHANNELS.get(channel).build({}) if isinstance(channel, str) else channel
-    if not hasattr(found, "link"):
-        raise _checks.reject("channel", channel, "must be None, the name of a channel, or have a method link")
-    return Air(found, policy)
-
-
-def _patterns(exact: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(exact, str) or not all(isinstance(pattern, str) for pattern in exact):
-        raise _checks.reject("exact", exact, 'must be a list of patterns, such as ["*running_*"]')
-    return tuple(exact)
