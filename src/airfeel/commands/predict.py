@@ -4,7 +4,7 @@ import itertools
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,11 +14,13 @@ from airfeel import _checks
 from airfeel._pace import Pace
 from airfeel.commands.run import Settings, load
 from airfeel.config import Config, parse_override
+from airfeel.experiments.report.own_reaching import run_reaching
 from airfeel.experiments.report.tables import text_table
 from airfeel.experiments.studies.answers import Answer, as_json, as_text
 from airfeel.experiments.studies.engineering import FACTORS, ByProfile, Reaching, rounds_to, sweep_table
 from airfeel.experiments.studies.lending import Lent, from_run
-from airfeel.experiments.studies.planning import contour, from_config, units_of, with_air
+from airfeel.experiments.studies.maps import contour, radio_contour, radio_predictions
+from airfeel.experiments.studies.planning import plan_of, units_of, with_air
 from airfeel.experiments.studies.profiles import Profile, plan_for
 from airfeel.experiments.studies.profiles import load as load_profile
 from airfeel.experiments.studies.promise import ByTheory, Promise, Promising
@@ -117,8 +119,8 @@ def predict(
     solve
         What to find: the number of rows s, or the power P.
     figure
-        Write a map of steady-state NMSE over s/N and P as this name with .png and .svg (144 predictions,
-        or replays).
+        Write a map of steady-state NMSE as this name with .png and .svg: over bandwidth and transmit power
+        where these are given, else over s/N and P (144 predictions, or replays).
     json
         Print one JSON object.
     samples
@@ -160,7 +162,7 @@ def predict(
             rows = sweep_table(units, link, table, forecast, target_accuracy, told)
             print(f"\n{text_table(rows)}", flush=True)
     if figure is not None:
-        _draw(forecast, link, figure)
+        _draw(forecast, link, units, figure)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,7 +189,7 @@ def _read(source: str, settings: list[str], profile: Profile | None) -> _Asked:
         lent = from_run(Path(source), dict(parse_override(setting) for setting in settings))
         return _Asked(lent.config, lent.plan, lent.link, units_of(lent.asked), lent)
     config = load(source, settings)
-    plan, link = from_config(config)
+    plan, link = plan_of(config)
     if profile is not None:
         if config.scheme != "tsa_ga":
             raise ValueError(
@@ -243,8 +245,7 @@ def _reaching(asked: _Asked, link: LinkBudget, promise: Promise, accuracy: float
     assert lent is not None
     if link != lent.own:
         raise ValueError("--target-accuracy: a run tells only of its own link what accuracy it reaches when")
-    reached = [r.round for r in lent.records if r.accuracy is not None and r.accuracy >= accuracy]
-    return Reaching(*[float(reached[0]) if reached else None] * 3)
+    return run_reaching(lent.folder, [asdict(record) for record in lent.records], accuracy)
 
 
 def _solve(forecast: Promising, link: LinkBudget, target: float, solve: str, hold: str) -> LinkBudget:
@@ -296,10 +297,14 @@ def _link(
     return link if snr_db is None else link.with_snr(from_decibel(snr_db))
 
 
-def _draw(forecast: Promising, link: LinkBudget, stem: Path) -> None:
+def _draw(forecast: Promising, link: LinkBudget, units: RadioUnits | None, stem: Path) -> None:
     """Compute and write the map."""
     from airfeel.experiments.report.theory_charts import draw_map
 
-    found = contour(forecast.for_map(), link, CELLS, _counted("map", CELLS**2))
-    for path in draw_map(found, link).save(stem):
+    quick = forecast.for_map()
+    if units is None:
+        field = contour(quick, link, CELLS, _counted("map", CELLS**2))
+    else:
+        field = radio_contour(quick, link, units, CELLS, _counted("map", radio_predictions(CELLS)))
+    for path in draw_map(field).save(stem):
         _log.info(f"wrote {path}")
