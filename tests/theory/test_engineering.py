@@ -51,6 +51,15 @@ def test_between_the_links_of_a_profile():
     assert profile.rounds_to(0.9, -40) == pytest.approx([20.0])  # better than all measured: the best speaks
 
 
+def test_another_seed_may_differ_more_than_the_three_of_a_profile():
+    links = [Measured(-20, -10, [[0.5, 0.9], [0.7, 0.9], [0.6, 0.9]]), Measured(-10, -8, [[0.1, 0.2]] * 3)]
+    profile = made(links)
+    logs = np.log([profile._first(course, 0.8) for course in links[0].accuracy])  # the other never gets there
+    half = 4.302653 * np.std(logs, ddof=1) * (4 / 3) ** 0.5  # Student's t with two degrees of freedom
+    assert profile.seeds_factor(0.8) == pytest.approx(np.exp(half), rel=1e-5)
+    assert profile.seeds_factor(0.99) == 1.0
+
+
 def test_other_devices_change_what_was_measured_and_nothing_changes_nothing():
     assert OTHERS.change_db(-10.0, 25) == (0.0, 0.0)
     assert OTHERS.change_db(-12.0, 50)[0] == pytest.approx(-1.0)

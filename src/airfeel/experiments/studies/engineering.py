@@ -123,11 +123,16 @@ def rounds_to(profile: Profile, accuracy: float, promise: Promise) -> Reaching:
     found = [profile.rounds_to(accuracy, level) for level in sorted(levels)]
     if not all(found):
         return Reaching(None, None, None)
-    rounds = [rounds for seeds in found for rounds in seeds]
     best, worst = (profile.rounds_to(accuracy, level) for level in (promise.best_db, promise.worst_db))
-    most = max(worst + rounds) if worst else None
-    basis = "limits over the profile's seeds and the limits of the error"
-    return Reaching(sum(rounds) / len(rounds), min(best + rounds), most, basis)
+    means = [sum(seeds) / len(seeds) for seeds in found]
+    fewest, most = ([sum(seeds) / len(seeds)] if seeds else [] for seeds in (best, worst))
+    factor = profile.seeds_factor(accuracy)
+    return Reaching(
+        sum(means) / len(means),
+        max(1.0, min(fewest + means) / factor),
+        max(most + means) * factor if most else None,
+        "limits are those of the error and, at 95 %, of another seed than the profile's",
+    )
 
 
 def radio_rows(

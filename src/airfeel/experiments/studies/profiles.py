@@ -12,6 +12,7 @@ from functools import cache
 from importlib import resources
 
 import numpy as np
+from scipy.special import stdtrit
 
 from airfeel import _checks
 from airfeel._files import parse_json, read_shipped
@@ -84,6 +85,20 @@ class Profile:
                 return []
             found.append(math.exp(rounds))
         return found
+
+    def seeds_factor(self, accuracy: float) -> float:
+        """Return by what factor the rounds of another seed may differ from the mean, 95 times in 100.
+
+        How much seeds differ, relative to their mean, is taken to be the same at all links that reach it.
+        """
+        squares, freedom, seeds = 0.0, 0, len(self.links[0].accuracy)
+        for link in self.links:
+            logs = np.log([self._first(course, accuracy) for course in link.accuracy])
+            if np.isfinite(logs).all():
+                squares, freedom = squares + seeds * float(np.var(logs)), freedom + seeds - 1
+        if not freedom:
+            return 1.0
+        return math.exp(float(stdtrit(freedom, 0.975)) * math.sqrt(squares / freedom * (1 + 1 / seeds)))
 
     def _first(self, course: Sequence[float], accuracy: float) -> float:
         """Return when a course first reaches an accuracy, linear between evaluated rounds."""
