@@ -4,7 +4,9 @@
     python benchmarks/study_profiles.py write  FOLDER [PROFILE]   src/airfeel/profiles/*.json from them
 
 Every profile is the same training over several links and with three seeds, and once without a radio. Of each
-link it keeps what the receiver found (chain, noise, NMSE) and the accuracy over the rounds.
+link it keeps what the receiver found (chain, noise, NMSE) and the accuracy over the rounds. Some links are
+trained for a shorter time once more: with twice as many devices, with a fading channel in which one device in
+eleven is silent in a round, and with both.
 """
 
 import argparse
@@ -14,7 +16,10 @@ from pathlib import Path
 
 import airfeel as af
 from airfeel.experiments.campaigns.folder import ResultsFolder
-from airfeel.experiments.studies.profiles import measure
+from airfeel.experiments.studies.air_draws import draw_air
+from airfeel.experiments.studies.profile_making import measure, measure_others
+from airfeel.radio.fading import FadingMAC
+from airfeel.theory.planner import LinkBudget
 from airfeel.units import from_decibel
 
 SEEDS = (0, 1, 2)
@@ -33,6 +38,12 @@ PROFILES = {
     "mnist-cnn": CNN
     | {"dataset": "mnist", "rounds": 40, "run.evaluate_every": 4, "devices.learning_rate": 0.3},
 }
+OTHERS = {  # links that are trained with other devices too, and for how many rounds
+    "mnist-softmax": ([(0.1, 6), (0.1, 26), (0.3, 26)], 150),
+    "fashion-mnist-softmax": ([(0.1, 6), (0.1, 26)], 150),
+    "mnist-cnn": ([(0.3, 26)], 24),
+}
+REPEATED = {"mnist-softmax": [(0.1, 26)]}  # with silent devices also with the other seeds, as these differ
 SOFTMAX = "softmax regression, 25 devices with 1000 IID samples each, one local step with rate 0.01"
 ABOUT = {
     "mnist-softmax": f"MNIST, {SOFTMAX}",
@@ -44,15 +55,32 @@ TARGET = Path(__file__).parent.parent / "src" / "airfeel" / "profiles"
 
 
 def configurations(name):
-    """Yield what is trained: every link of a profile with every seed, and error-free training."""
+    """Yield what is trained: every link of a profile with every seed, error-free training, other devices."""
     settings = PROFILES[name]
-    size, devices = SIZES[settings.get("model.kind", "softmax")], settings.get("devices.count", 25)
+    devices = settings.get("devices.count", 25)
     for seed in SEEDS:
         common = settings | {"seed": seed, "run.threads": 1, "run.checkpoint_every": 100}
         yield af.load_config(None, common | {"scheme": "error_free"})
-        for ratio, snr_db in LINKS:
-            power = from_decibel(float(snr_db)) * round(ratio * size) / devices**2
-            yield af.load_config(None, common | {"uplink.ratio": ratio, "uplink.power": round(power, 4)})
+        for link in LINKS:
+            yield af.load_config(None, common | uplink(settings, link, devices))
+    links, rounds = OTHERS[name]
+    for link in links:
+        for count, kind in ((devices, "fading"), (2 * devices, "gaussian"), (2 * devices, "fading")):
+            repeated = (count, kind) == (devices, "fading") and link in REPEATED.get(name, [])
+            for seed in SEEDS if repeated else SEEDS[:1]:
+                common = settings | {"seed": seed, "run.threads": 1, "run.checkpoint_every": 100}
+                other = {"devices.count": count, "channel.kind": kind, "rounds": rounds}
+                yield af.load_config(None, common | other | uplink(settings, link, count, kind))
+
+
+def uplink(settings, link, devices, kind="gaussian"):
+    """Return the settings that give so many devices this link; that of a fading channel in the mean."""
+    ratio, snr_db = link
+    rows = round(ratio * SIZES[settings.get("model.kind", "softmax")])
+    power = from_decibel(float(snr_db)) * rows / devices**2
+    if kind == "fading":
+        power *= float(draw_air(FadingMAC(), devices, rows, 100).at(LinkBudget()).noise.mean())
+    return {"uplink.ratio": ratio, "uplink.power": round(power, 4)}
 
 
 def write(name, folder):
@@ -60,11 +88,13 @@ def write(name, folder):
     results = ResultsFolder(folder / name)
     runs = [results.run(label) for label in results.labels()]
     runs = [run for run in runs if run.settings["scheme"] == "tsa_ga"]
-    links = Counter(run.settings["uplink.power"] for run in runs)
-    complete = [run for run in runs if links[run.settings["uplink.power"]] == len(SEEDS)]
+    whole = [run for run in runs if run.settings["rounds"] == PROFILES[name]["rounds"]]
+    links = Counter(run.settings["uplink.power"] for run in whole)
+    complete = [run for run in whole if links[run.settings["uplink.power"]] == len(SEEDS)]
     complete.sort(key=lambda run: run.settings["seed"])
     size = SIZES[PROFILES[name].get("model.kind", "softmax")]
     facts = measure(ABOUT[name], size, complete)
+    facts["others"] = measure_others(facts, complete, [run for run in runs if run not in whole])
     (TARGET / f"{name}.json").write_text(json.dumps(facts, separators=(",", ":")) + "\n")
 
 

@@ -4,7 +4,8 @@ import pytest
 
 import small
 from airfeel.cli import main
-from airfeel.experiments.report.reaching import Trained, check_target, reached, reaching_table, usual_target
+from airfeel.experiments.report.own_reaching import reached
+from airfeel.experiments.report.reaching import Trained, check_target, reaching_table, usual_target
 
 pytest.importorskip("altair")
 RADIO = {"radio__bandwidth_hz": 1e6, "radio__tx_power_dbm": 10.0, "radio__path_loss_db": 100.0}

@@ -13,7 +13,7 @@ from airfeel.experiments.campaigns.collect import Collected
 from airfeel.experiments.campaigns.plan import Experiment, FigureSpec, read_experiment
 from airfeel.experiments.report.special_figures import FACTS, SPECIAL
 from airfeel.experiments.runs.rundir import open_run
-from airfeel.experiments.studies.inspection import observations
+from airfeel.experiments.studies.aggregates import observations
 from airfeel.simulation import Record
 from airfeel.theory.scalar import sample_paths
 

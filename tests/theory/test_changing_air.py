@@ -4,8 +4,13 @@ import numpy as np
 import pytest
 
 import airfeel as af
-from airfeel.experiments.studies.air_draws import draw_air
+from airfeel.experiments.studies.air_draws import UNHEARD, draw_air
+from airfeel.radio.air import Air, delivered
+from airfeel.radio.cell import Cell
+from airfeel.radio.choosing import LeastError, Selection
 from airfeel.radio.fading import FadingMAC
+from airfeel.radio.power import EqualPower, Ledger, LongTermPower
+from airfeel.radio.response import Response
 from airfeel.streams import stream
 from airfeel.theory.planner import LinkBudget, LinkPlan, Method
 from airfeel.theory.scalar import linear_variance, unequal_variance
@@ -72,6 +77,49 @@ def test_air_without_fading_costs_nothing():
         draw_air(FadingMAC(threshold=50.0), 2, 100, 1)
 
 
+@pytest.mark.parametrize("policy", [EqualPower, LongTermPower, Selection, LeastError])
+@pytest.mark.parametrize("kind", ["cell", "response"])
+def test_the_planner_s_devices_do_what_those_of_a_run_do(kind, policy):
+    """Equal devices with equal signals through the air of a run, round by round."""
+    rng = np.random.default_rng(7)
+    level = 10 ** (-np.linspace(0, 40, DEVICES) / 20)
+    responses = rng.standard_normal((3, DEVICES, 30, 2)).view(complex)[..., 0] * level[:, None]
+    cell = Cell(losses_db=tuple(np.linspace(80.0, 120.0, DEVICES)), reference_db=100.0)
+    channel = cell if kind == "cell" else Response(responses)
+    link, rounds = LinkBudget(size=600, rows=60, devices=DEVICES, power=40.0), 6
+    told = draw_air(channel, DEVICES, 60, rounds, seed=3, draws=1, policy=policy).at(link)
+    signal = np.where(rng.random(60) < 0.5, -1.0, 1.0)  # all symbols alike, as they are in the mean
+    signals, weights = np.tile(signal, (DEVICES, 1)), np.full(DEVICES, 1 / DEVICES)
+    reference = 60 / (DEVICES**2 * link.power)
+    air, ledger, sent, noise = Air(channel, policy(link.power)), Ledger.open(DEVICES), [], []
+    for t in range(rounds):
+        drawn = channel.link(DEVICES, 60, 3, t + 1)
+        came = air.carry(signals, weights, 1.0, drawn, drawn.active, ledger, 3, t + 1)
+        ledger = ledger.charge(came.energy, link.power)
+        sent.append(np.sum(delivered(drawn.active, came.share, coordinates=False)) / DEVICES)
+        noise.append(np.broadcast_to(came.noise_var, 60) / reference)
+    usual = np.mean(sent) if policy in (Selection, LeastError) else 1.0
+    assert told.sent[0] * usual == pytest.approx(sent)
+    expected = np.minimum(noise, UNHEARD) if kind == "response" else np.array(noise)[:, 0]
+    assert told.noise[0] * usual**2 == pytest.approx(expected, rel=1e-6)
+    assert told.silent == pytest.approx(1 - np.mean(sent))
+
+
+def test_what_turns_single_symbols_is_refused_with_what_to_do():
+    with pytest.raises(ValueError, match=r"gain = .*set channel.csi_error, phase_error.* folder of the run"):
+        draw_air(Cell(phase_error=0.1), 5, 10, 2)
+    assert draw_air(FadingMAC(phase_error=0.1), 5, 10, 2).arriving.max() < 1  # the real part is kept
+
+
+def test_policies_that_leave_devices_out_depend_on_the_link():
+    cell = Cell(losses_db=tuple(np.linspace(80.0, 150.0, DEVICES)), reference_db=110.0)
+    air = draw_air(cell, DEVICES, 60, 4, draws=1, policy=Selection)
+    poor, rich = (air.at(LinkBudget(rows=60, devices=DEVICES, power=power)) for power in (1.0, 1e6))
+    assert poor.silent > rich.silent and poor.sent.mean() == pytest.approx(1) == rich.sent.mean()
+    costs = draw_air(cell, DEVICES, 60, 4, draws=1).noise
+    assert (poor.noise * (1 - poor.silent) ** 2 < costs).all()
+
+
 def simulated(model, link, channel, seed, rounds):
     """Return the mean NMSE of late rounds, through the channel's own links, with known parameters."""
     support, amplitude = sample_chains(model, rounds, np.random.default_rng(seed))
@@ -103,6 +151,42 @@ def test_fading_is_predicted_within_half_a_decibel(channel):
     air = draw_air(channel, DEVICES, model.rows, rounds, draws=seeds)  # of the same seeds
     predicted = LinkPlan(CHAIN, rounds=rounds, air=air).predict(link).nmse[-rounds // 2 :].mean()
     assert abs(decibel(float(found)) - decibel(float(predicted))) < 0.5
+
+
+def carried(model, link, channel, policy, seed, rounds, usual):
+    """Return the mean NMSE of late rounds of equal devices through the air of a run, parameters known."""
+    support, amplitude = sample_chains(model, rounds, np.random.default_rng(seed))
+    receiver = model.known(amplitude_message="joint")
+    state, errors, ledger = receiver.init(model.size), [], Ledger.open(DEVICES)
+    air, weights = Air(channel, policy(link.power)), np.full(DEVICES, 1 / DEVICES)
+    for t, x in enumerate(support * amplitude):
+        drawn = channel.link(DEVICES, model.rows, seed, t + 1)
+        operator = af.PartialDCT(model.size, model.rows, seed=1000 * seed + t)
+        signals = np.tile(operator @ x, (DEVICES, 1))
+        came = air.carry(signals, weights, 1.0, drawn, drawn.active, ledger, seed, t + 1)
+        ledger = ledger.charge(came.energy, link.power)
+        sent = x * np.sum(delivered(drawn.active, came.share, coordinates=False)) / DEVICES / usual
+        reception = af.Reception(came.observation / usual, operator, came.noise_var / usual**2)
+        estimate, state = receiver.receive(state, reception)
+        errors.append(np.sum((estimate.mean - sent) ** 2) / np.sum(sent**2))
+    return np.mean(errors[-rounds // 2 :])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", [EqualPower, LongTermPower, Selection, LeastError])
+@pytest.mark.parametrize("kind", ["cell", "response"])
+def test_policies_and_responses_are_predicted_within_half_a_decibel(kind, policy):
+    model, rounds, seeds = Model(size=10_000), 40, 2
+    level = 10 ** (-np.linspace(-20, 20, DEVICES) / 20)
+    responses = np.random.default_rng(7).standard_normal((40, DEVICES, 500, 2)).view(complex)[..., 0]
+    cell = Cell(losses_db=tuple(np.linspace(80.0, 120.0, DEVICES)), reference_db=100.0)
+    channel = cell if kind == "cell" else Response(responses * level[:, None], reference_db=0.0)
+    link = LinkBudget(model.size, model.rows, DEVICES, power=1000 * model.rows / DEVICES**2)
+    told = draw_air(channel, DEVICES, model.rows, rounds, draws=seeds, policy=policy)  # of the same seeds
+    usual = 1 - told.at(link).silent if policy in (Selection, LeastError) else 1.0
+    found = [carried(model, link, channel, policy, seed, rounds, usual) for seed in range(seeds)]
+    predicted = LinkPlan(CHAIN, rounds=rounds, air=told).predict(link).nmse[-rounds // 2 :].mean()
+    assert abs(decibel(float(np.mean(found))) - decibel(float(predicted))) < 0.5
 
 
 @pytest.mark.slow

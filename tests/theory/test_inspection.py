@@ -12,14 +12,9 @@ import airfeel as af
 import small
 from airfeel.cli import main
 from airfeel.experiments.runs.reading import read_records
-from airfeel.experiments.studies.inspection import (
-    Recorded,
-    compare_receivers,
-    fit,
-    observations,
-    read_recorded,
-    statistics,
-)
+from airfeel.experiments.studies.aggregates import fit, observations, statistics
+from airfeel.experiments.studies.inspection import compare_receivers
+from airfeel.experiments.studies.recorded import Recorded, read_recorded
 from airfeel.experiments.studies.verdict import model_correlation, model_persistence, numbers, verdict
 from airfeel.theory.scalar import sample_paths
 

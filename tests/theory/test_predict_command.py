@@ -10,7 +10,8 @@ import pytest
 import airfeel as af
 import small
 from airfeel.cli import main
-from airfeel.experiments.studies.planning import contour
+from airfeel.experiments.studies.maps import contour, radio_contour, radio_predictions
+from airfeel.radio.units import RadioUnits
 from airfeel.theory.planner import LinkBudget, LinkPlan, Method
 
 QUICK = ["--samples", "4000", "--rounds", "8"]
@@ -114,7 +115,6 @@ def test_a_run_lends_its_chain_and_its_noise(capsys, tmp_path):
         (["--target-nmse", "4"], ["target_nmse = 4"]),
         (["--samples", "4000", "--target-nmse", "-90"], ["target_nmse = -90", "out of reach"]),
         (["--set", "scheme=common_k"], ["scheme = 'common_k'"]),
-        (["--set", "uplink.policy=long_term"], ["uplink.policy = 'long_term'", "run"]),
         (["--set", "scheme=tsaga"], ["scheme", "tsa_ga"]),
         (["no/such.toml"], ["no/such.toml"]),
         (["."], ["'.'"]),
@@ -133,10 +133,29 @@ def test_map_is_drawn_and_does_not_depend_on_the_processes(tmp_path):
     heard = []
     field = contour(plan, LinkBudget(), cells=3, told=lambda done, of: heard.append((done, of)))
     assert heard[-1] == (9, 9) and field.nmse_db.shape == (3, 3)
-    assert field.nmse_db[1, 1] == plan.steady_db(LinkBudget(rows=round(field.ratios[1] * 7850), power=500.0))
-    png, svg, pdf = charts.draw_map(field, LinkBudget()).save(tmp_path / "map")
+    middle = LinkBudget(rows=round(field.x.values[1] * 7850), power=500.0)
+    assert field.nmse_db[1, 1] == plan.steady_db(middle)
+    png, svg, pdf = charts.draw_map(field).save(tmp_path / "map")
     assert png.read_bytes()[:4] == b"\x89PNG" and "<svg" in svg.read_text()
     assert pdf.read_bytes()[:4] == b"%PDF"
+
+
+def test_a_map_over_hertz_and_dbm_knows_that_only_power_over_bandwidth_counts(tmp_path):
+    charts = pytest.importorskip("airfeel.experiments.report.theory_charts")
+    plan = LinkPlan(af.ChainParams(0.1, 0.02, 0.05), Method(), rounds=4, samples=1600)
+    units, heard = RadioUnits(5e6, 10.0, 120.0), []
+    link = LinkBudget(power=units.power(785))
+    field = radio_contour(plan, link, units, cells=3, told=lambda done, of: heard.append((done, of)))
+    assert heard[-1] == (7, 7) and radio_predictions(3) == 7  # ten times the bandwidth is as 10 dB less power
+    assert field.x.values == pytest.approx([0.5, 5, 50]) and field.y.values == pytest.approx([-10, 10, 30])
+    assert field.nmse_db[1, 1] == pytest.approx(plan.steady_db(link), abs=1e-6)
+    for i, megahertz in enumerate(field.x.values):
+        for j, level in enumerate(field.y.values):
+            power = RadioUnits(1e6 * megahertz, level, 120.0).power(785)
+            assert field.nmse_db[i, j] == pytest.approx(plan.steady_db(LinkBudget(power=power)), abs=1e-4)
+    _, svg, _ = charts.draw_map(field).save(tmp_path / "map")
+    drawn = svg.read_text()
+    assert "bandwidth (MHz)" in drawn and "transmit power (dBm)" in drawn
 
 
 def test_the_plan_has_the_size_of_the_model_that_is_configured(tmp_path, monkeypatch, capsys):

@@ -11,15 +11,10 @@ from cyclopts import Parameter
 
 from airfeel._pace import Pace
 from airfeel.experiments.runs.files import remove_abandoned, write_atomically
+from airfeel.experiments.studies.aggregates import AggregateStatistics, statistics
 from airfeel.experiments.studies.gradients import read_gradients
-from airfeel.experiments.studies.inspection import (
-    AggregateStatistics,
-    Recorded,
-    Recovery,
-    compare_receivers,
-    read_recorded,
-    statistics,
-)
+from airfeel.experiments.studies.inspection import Recovery, compare_receivers
+from airfeel.experiments.studies.recorded import Recorded, read_recorded
 from airfeel.experiments.studies.verdict import numbers, table, verdict
 
 _log = logging.getLogger("airfeel")

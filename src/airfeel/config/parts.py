@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from pydantic import ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 
+from airfeel._files import content_digest
 from airfeel.config.sections import ChannelKeys, ModelKeys, ReceiverKeys, Section, UplinkKeys
 from airfeel.registry import CHANNELS, MODELS, REQUIRED, SCHEMES, Option, Part, Registry
 
@@ -87,6 +88,31 @@ class Chosen:
 def key_of(seam: Seam, option: Option) -> str:
     """Return the dotted key of an option."""
     return f"{option.section or seam.tables[0]}.{option.name}"
+
+
+def source_digests(chosen: Chosen) -> dict[str, str]:
+    """Return a digest of the source file of every part that is not our own, as ``source.scheme``."""
+    parts = {name: getattr(chosen, name) for name in SEAMS}
+    return {
+        f"source.{name}": part.source_digest()
+        for name, part in parts.items()
+        if not str(getattr(part.target, "__module__", "")).startswith("airfeel.")
+    }
+
+
+def content_digests(chosen: Chosen, flat: Mapping[str, Any]) -> dict[str, str]:
+    """Return a digest of every file that an option names, as ``content.channel.source``.
+
+    Which options do, a part says by ``reads``; ``flat`` are all keys of the configuration by dotted name.
+    """
+    found = {}
+    for name, seam in SEAMS.items():
+        part: Part = getattr(chosen, name)
+        for option in part.options:
+            path = flat.get(key_of(seam, option))
+            if option.name in getattr(part.target, "reads", ()) and isinstance(path, str):
+                found[f"content.{key_of(seam, option)}"] = content_digest(path)
+    return {key: digest for key, digest in found.items() if digest}
 
 
 def choose(tree: Mapping[str, Any]) -> tuple[Chosen, dict[str, tuple[Any, str]]]:

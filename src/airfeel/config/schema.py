@@ -14,10 +14,12 @@ from airfeel.config.parts import (
     Chosen,
     choose,
     completed,
+    content_digests,
     key_of,
     part_options,
     preset,
     section_class,
+    source_digests,
     unread,
 )
 from airfeel.config.radio import unfit, units
@@ -150,27 +152,19 @@ class Config(Section):
     def to_toml(self) -> str:
         """Return the resolved configuration as TOML, with the table ``[identity]`` of a run's folder.
 
-        That names the hash, the keys that were hashed, revisions of parts, and digests of the sources of
-        parts that are not airfeel's own.
+        That names the hash, the keys that were hashed, revisions of parts, digests of the sources of parts
+        that are not airfeel's own, and of files that options name.
         """
         found = self.identity()
         keys = sorted(key for key in found if not key.startswith("revision."))
         revisions = {key: value for key, value in found.items() if key.startswith("revision.")}
-        table = {"hash": self.digest(), "keys": keys} | revisions | self.sources()
+        table = {"hash": self.digest(), "keys": keys} | revisions
+        table |= source_digests(self.chosen) | content_digests(self.chosen, self._flat())
         return toml.dumps(self.model_dump(mode="json") | {"identity": table}, self._notes())
 
     def template(self) -> str:
         """Return the configuration as a file to edit; keys that other parts would read are comments."""
         return toml.dumps(self.model_dump(mode="json"), self._notes(), self._other_keys())
-
-    def sources(self) -> dict[str, str]:
-        """Return a digest of the source file of every part that is not our own, as ``source.scheme``."""
-        parts = {name: getattr(self.chosen, name) for name in SEAMS}
-        return {
-            f"source.{name}": part.source_digest()
-            for name, part in parts.items()
-            if not str(getattr(part.target, "__module__", "")).startswith("airfeel.")
-        }
 
     def _notes(self) -> dict[str, str]:
         """Return what each key means, or that nobody reads it."""

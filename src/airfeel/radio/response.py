@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,8 @@ class Response(Offsets):
     csi_error
         Mean power of the error in what a device knows, as a share of its mean power.
     """
+
+    reads: ClassVar[tuple[str, ...]] = ("source",)  # names a file, whose content belongs to a run
 
     source: Any = option(None, "npz file of responses: rounds x devices x elements")
     noise_var: NonNegative = option(1.0, "sigma_e^2")
@@ -132,14 +134,29 @@ def _mean_gains(responses: NDArray[Any]) -> Array:
     return np.asarray(np.mean(np.abs(responses) ** 2, axis=(0, 2), dtype=np.float64))
 
 
-@lru_cache(maxsize=2)
 def _gains_in(path: str) -> Array:
-    return _mean_gains(_read(path))
+    return _gains_read(path, _version(path))
+
+
+def _read(path: str) -> NDArray[Any]:
+    return _responses_read(path, _version(path))
+
+
+def _version(path: str) -> tuple[int, int, int]:
+    try:
+        return _files.version(path)
+    except OSError as error:
+        raise _checks.reject("source", path, str(error.strerror).lower()) from None
 
 
 @lru_cache(maxsize=2)
-def _read(path: str) -> NDArray[Any]:
-    """Return the responses in a file, read once."""
+def _gains_read(path: str, version: tuple[int, int, int]) -> Array:
+    return _mean_gains(_responses_read(path, version))
+
+
+@lru_cache(maxsize=2)
+def _responses_read(path: str, version: tuple[int, int, int]) -> NDArray[Any]:
+    """Return the responses in a file, read once for each version of it."""
     try:
         found = _files.read_arrays(path, most=_files.memory())
     except OSError as error:

@@ -1,7 +1,6 @@
 """Our own scheme: all devices send the coefficients in which most is expected to have gathered."""
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -16,6 +15,8 @@ from airfeel.schemes.base import Array, Heard, Plan, Sent, Setting, Shapes
 from airfeel.streams import stream
 
 LARGEST = 1e100  # energies are cut here, so that neither their sums nor their products overflow
+EVIDENCE = 0.05  # share of a tensor that must have been heard to judge how its energies fall
+LARGER = 1.2  # amplitude of the lower half of the frequencies over that of the upper one, where they do
 WARM = 0.2  # share of the rounds in which a warm-up sends more
 WARM_START = 2.5  # symbols of the first round over the mean
 
@@ -152,24 +153,15 @@ def expected_energy(heard: Array, layout: basis.Layout) -> Array:
 
 
 def _by_frequency(known: Array, seen: NDArray[np.bool_], layout: basis.Layout) -> Array:
-    """Return what the frequency alone lets expect: a fall, or the same for all if that is the likelier.
-
-    Coefficients with variances c b_n, heard with energies q_n, are likeliest for c = mean of q_n / b_n; then
-    log c + mean of log b_n tells two shapes b apart, the lesser being the likelier.
-    """
+    """Return what the frequency alone lets expect: a fall, or none where low ones are no larger."""
     expected = basis.profile(layout).copy()
     for tensor, part in zip(layout, basis.stretches(layout), strict=True):
-        if tensor.smooth and known[part].any():
-            falling = np.log(np.sum(known[part] / expected[part]))
-            falling += np.mean(_logarithm(layout)[part], where=seen[part])
-            if np.log(np.sum(known[part])) < falling:
+        if tensor.smooth and np.count_nonzero(seen[part]) >= EVIDENCE * tensor.size:
+            profile, amplitude = expected[part][seen[part]], np.sqrt(known[part][seen[part]])
+            low = profile > np.median(profile)
+            if low.any() and amplitude[low].mean() < LARGER * amplitude[~low].mean():
                 expected[part] = 1
     return expected
-
-
-@lru_cache(maxsize=2)
-def _logarithm(layout: basis.Layout) -> Array:
-    return np.log(basis.profile(layout))
 
 
 def _prior(known: Array, seen: NDArray[np.bool_], above: float) -> Array:

@@ -96,14 +96,31 @@ class LinkDraws:
     Parameters
     ----------
     noise
-        Of a round over that of the reference model: the cost of the weakest device that sends.
+        Of a round over that of the reference model: the cost of the weakest device that sends. Where it
+        differs from symbol to symbol, (draws, rounds, levels), each level for as many symbols.
     sent, arriving
-        Share of the devices that are heard, and by what factor their mean arrives.
+        By what factor the sum of a round is smaller or larger than usual, as some devices are missing, and by
+        what factor it arrives.
+    silent
+        Share of the devices that is not heard, in the mean.
     """
 
     noise: Array
     sent: Array
     arriving: Array
+    silent: float = 0.0
+
+    def at(self, link: LinkBudget) -> "LinkDraws":
+        """Return the same for every link."""
+        return self
+
+
+class Air(Protocol):
+    """Air whose draws may depend on the link, as power control leaves out more where power is short."""
+
+    def at(self, link: LinkBudget) -> LinkDraws:
+        """Return what the air does to the devices on a link."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,27 +135,13 @@ class LinkPlan:
     rounds: int = 60
     samples: int = 80_000
     seed: int = 0
-    air: LinkDraws | None = None
+    air: Air | None = None
 
     def predict(self, link: LinkBudget) -> Prediction:
         """Return the predicted course of recovery over this link, the mean over the draws of the air."""
-        if self.air is None:
-            return self._predict(link)
-        draws = zip(self.air.noise, self.air.sent, self.air.arriving, strict=True)
-        return averaged([self._predict(link, place, *draw) for place, draw in enumerate(draws)])
-
-    def _predict(
-        self,
-        link: LinkBudget,
-        place: int = 0,
-        noise: Array | None = None,
-        sent: Array | None = None,
-        arriving: Array | None = None,
-    ) -> Prediction:
-        """Return the course over one draw of the air, each with chains of its own."""
         signal = self.chain.activity * self.chain.variance
         if self.method.denoiser is not None:
-            if noise is not None:
+            if self.air is not None:
                 rule = "AMP is not followed through air that changes; tsa_ga and turbo_cs are"
                 raise _checks.reject("denoiser", self.method.denoiser, rule)
             # Unit-norm columns spread ||A x||^2 = N lambda gamma over the same s channel uses.
@@ -146,14 +149,34 @@ class LinkPlan:
             return amp_evolution(
                 self.chain, link.ratio, noise_var, self.rounds, denoiser=self.method.denoiser
             )
-        samples = self.samples if self.air is None else max(FEWEST, self.samples // len(self.air.noise))
+        if self.air is None:
+            return self._follow(link, signal / link.snr, self.samples)
+        air = self.air.at(link)
+        samples = max(FEWEST, self.samples // len(air.noise))
+        noise = air.noise[:, : self.rounds]
+        noise = signal / link.snr * noise.reshape(*noise.shape[:2], -1)
+        draws = zip(noise, air.sent[:, : self.rounds], air.arriving[:, : self.rounds], strict=True)
+        return averaged(
+            [self._follow(link, draw[0], samples, *draw[1:], place) for place, draw in enumerate(draws)]
+        )
+
+    def _follow(
+        self,
+        link: LinkBudget,
+        noise_var: float | Array,
+        samples: int,
+        sent: Array | None = None,
+        arriving: Array | None = None,
+        place: int = 0,
+    ) -> Prediction:
+        """Return the course over one draw of the air, each with chains of its own."""
         return state_evolution(
             self.chain,
             link.ratio,
-            signal / link.snr if noise is None else signal / link.snr * noise[: self.rounds, None],
+            noise_var,
             self.rounds,
-            sent=None if sent is None else sent[: self.rounds],
-            arriving=None if arriving is None else arriving[: self.rounds],
+            sent=sent,
+            arriving=arriving,
             amplitude_message=self.method.amplitude_message,
             support_chain=self.method.support_chain,
             amplitude_chain=self.method.amplitude_chain,

@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from airfeel.experiments.report.charts import Drawing, Figure
 from airfeel.experiments.report.curves import CurveDrawing, plain_curves
-from airfeel.experiments.studies.inspection import AggregateStatistics, Recorded, Recovery
+from airfeel.experiments.studies.aggregates import AggregateStatistics
+from airfeel.experiments.studies.inspection import Recovery
+from airfeel.experiments.studies.recorded import Recorded
 from airfeel.experiments.studies.verdict import model_correlation, model_persistence
 from airfeel.units import decibel
 

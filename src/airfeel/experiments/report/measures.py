@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from airfeel.experiments.campaigns.collect import Line
 from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.reading import FinishedRun
-from airfeel.experiments.studies.inspection import Observations, observations
+from airfeel.experiments.studies.aggregates import Observations, observations
 from airfeel.experiments.studies.recovery import steady
 
 Array = NDArray[np.floating[Any]]

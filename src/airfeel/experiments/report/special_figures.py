@@ -16,7 +16,7 @@ from airfeel.experiments.report.means import average, interval
 from airfeel.experiments.report.measures import observed, timings
 from airfeel.experiments.report.receptions import ENDINGS, ending_cells
 from airfeel.experiments.runs.files import RunError
-from airfeel.experiments.studies.inspection import read_aggregates
+from airfeel.experiments.studies.recorded import read_aggregates
 from airfeel.experiments.studies.recovery import steady
 
 Facts = list[list[str]]

@@ -8,30 +8,29 @@ import numpy as np
 from scipy.interpolate import RegularGridInterpolator
 
 from airfeel.experiments.report.charts import Drawing, Figure
-from airfeel.experiments.studies.planning import Map
-from airfeel.theory.planner import LinkBudget
+from airfeel.experiments.studies.maps import Axis, Map
 
 FINE = 60  # cells per side into which a map is interpolated for drawing
 SHADES = 12  # at most, of 1, 2.5, 5, 10 or 20 dB each
 
 
-def draw_map(field: Map, link: LinkBudget) -> Drawing:
-    """Draw steady-state NMSE in shades over s/N and P; points mark what was computed, a cross the link."""
-    figure = Figure("contour", "predicted NMSE in steady state", "nmse_db", "energy per device and round, P")
+def draw_map(field: Map) -> Drawing:
+    """Draw steady-state NMSE in shades; points mark what was computed, a cross the link asked about."""
+    figure = Figure("contour", "predicted NMSE in steady state", "nmse_db", field.y.title)
     shades = _shades(float(field.nmse_db.min()))
-    x = altair.X("ratio:Q", title="channel uses per parameter, s/N", scale=_log(field.ratios))
-    y = altair.Y("power:Q", title=figure.y_title, scale=_log(field.powers))
+    x = altair.X("x:Q", title=field.x.title, scale=_scale(field.x))
+    y = altair.Y("y:Q", title=field.y.title, scale=_scale(field.y))
     cells = altair.Chart(altair.InlineData(values=_fine(field))).encode(
         x=x,
-        x2="ratio2:Q",
+        x2="x2:Q",
         y=y,
-        y2="power2:Q",
+        y2="y2:Q",
         color=altair.Color("nmse:Q", scale=shades, title="NMSE (dB)"),
         stroke=altair.Stroke("nmse:Q", scale=shades, title="NMSE (dB)"),
     )
     dots = altair.Chart(altair.InlineData(values=_computed(field)))
     dots = dots.mark_circle(size=9, color="black", opacity=0.5)
-    own = [{"ratio": link.ratio, "power": link.power}]
+    own = [{"x": field.x.here, "y": field.y.here}]
     here = altair.Chart(altair.InlineData(values=own)).mark_point(
         shape="cross", size=160, color="white", filled=True, stroke="black"
     )
@@ -40,29 +39,35 @@ def draw_map(field: Map, link: LinkBudget) -> Drawing:
 
 
 def _fine(field: Map) -> list[dict[str, float]]:
-    """Interpolate the map linearly between its points, on logarithmic axes."""
-    where = np.log(field.ratios), np.log(field.powers)
+    """Interpolate the map linearly between its points, on the axes as they are drawn."""
+    sides = field.x, field.y
+    where = [np.log(side.values) if side.log else side.values for side in sides]
     value = RegularGridInterpolator(where, field.nmse_db)
     edges = [np.linspace(axis[0], axis[-1], FINE + 1) for axis in where]
+    ends = [
+        [float(f"{end:.5g}") for end in (np.exp(edge) if side.log else edge)]
+        for side, edge in zip(sides, edges, strict=True)
+    ]
     rows = []
-    for left, right in pairwise(edges[0]):
-        for low, high in pairwise(edges[1]):
-            nmse = float(value(((left + right) / 2, (low + high) / 2)))
-            ends = zip(("ratio", "ratio2", "power", "power2"), (left, right, low, high), strict=True)
-            rows.append({key: float(f"{np.exp(end):.5g}") for key, end in ends} | {"nmse": round(nmse, 2)})
+    for i, (left, right) in enumerate(pairwise(edges[0])):
+        for j, (low, high) in enumerate(pairwise(edges[1])):
+            nmse = round(float(value(((left + right) / 2, (low + high) / 2))), 2)
+            corners = {"x": ends[0][i], "x2": ends[0][i + 1], "y": ends[1][j], "y2": ends[1][j + 1]}
+            rows.append(corners | {"nmse": nmse})
     return rows
 
 
 def _computed(field: Map) -> list[dict[str, float]]:
     return [
-        {"ratio": float(ratio), "power": float(power), "nmse": round(float(field.nmse_db[i, j]), 2)}
-        for i, ratio in enumerate(field.ratios)
-        for j, power in enumerate(field.powers)
+        {"x": float(x), "y": float(y), "nmse": round(float(field.nmse_db[i, j]), 2)}
+        for i, x in enumerate(field.x.values)
+        for j, y in enumerate(field.y.values)
     ]
 
 
-def _log(values: Any) -> Any:
-    return altair.Scale(type="log", domain=[float(values[0]), float(values[-1])], nice=False)
+def _scale(axis: Axis) -> Any:
+    ends = [float(axis.values[0]), float(axis.values[-1])]
+    return altair.Scale(type="log" if axis.log else "linear", domain=ends, nice=False)
 
 
 def _shades(lowest: float) -> Any:

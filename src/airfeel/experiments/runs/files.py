@@ -25,6 +25,7 @@ from airfeel._files import (
     remove_abandoned,
     sync,
     sync_folder,
+    version,
     write_atomically,
 )
 
@@ -74,10 +75,9 @@ def stamp(*paths: Path, others: Sequence[Path] = ()) -> Stamp | None:
 
 def _facts(path: Path) -> Stamp | None:
     try:
-        found = path.stat()
+        return version(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def remove_leftovers(folder: Path, name: str = "*") -> None:

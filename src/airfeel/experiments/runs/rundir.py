@@ -20,7 +20,7 @@ import airfeel
 from airfeel.experiments.runs import checkpoint, files, manifest
 from airfeel.experiments.runs.manifest import Damage
 from airfeel.experiments.runs.reading import aggregate_file, read_aggregate
-from airfeel.experiments.runs.sources import edited_since
+from airfeel.experiments.runs.sources import edited_since, refilled_since
 from airfeel.experiments.runs.work import Described
 
 Array = NDArray[np.floating[Any]]
@@ -208,8 +208,12 @@ def run_path(config: Described, out: Path) -> Path:
 
 
 @contextmanager
-def open_run(config: Described, out: Path) -> Iterator[RunFolder]:
-    """Open the folder of a run for this process alone."""
+def open_run(config: Described, out: Path, force: bool = False) -> Iterator[RunFolder]:
+    """Open the folder of a run for this process alone.
+
+    Refuses to go on with a run that began with another content of a file it names, unless ``force`` is given,
+    with which the caller forgets what was computed.
+    """
     path = run_path(config, out)
     with ExitStack() as stack:
         with files.explained(path):
@@ -221,6 +225,9 @@ def open_run(config: Described, out: Path) -> Iterator[RunFolder]:
             for place in (path, path / "aggregates"):
                 files.remove_leftovers(place)
             toml = config.to_toml()
+            for file in [] if force else refilled_since(path / manifest.CONFIG, toml):
+                rule = "put the old file back, or compute the run anew with --force"
+                raise files.RunError(f"{file}: its content has changed since {path} was begun; {rule}")
             notes = edited_since(path / manifest.CONFIG, toml)
             if not (path / manifest.SUMMARY).exists():  # of a finished run, no file is touched
                 files.write_atomically(path / manifest.CONFIG, toml.encode())

@@ -17,7 +17,7 @@ from airfeel.experiments.runs.generations import Apart, Generations
 from airfeel.experiments.runs.progress import Progress, Silent
 from airfeel.experiments.runs.reading import FinishedRun, examine, not_verified, read_records
 from airfeel.experiments.runs.rundir import RunFolder, open_run, run_path
-from airfeel.experiments.runs.sources import edited_since
+from airfeel.experiments.runs.sources import edited_since, refilled_since
 from airfeel.schemes.round import uses_radio
 from airfeel.simulation import Record, RunState, Step, start, steps
 from airfeel.simulation.assembly import Own, Parts, assemble
@@ -67,7 +67,7 @@ def execute(
     if isinstance(found, FinishedRun):
         return _before(config, found)
     parts = assemble(config, own)  # before the folder is made: a mistake found here leaves nothing behind
-    with open_run(config, out) as folder:
+    with open_run(config, out, force) as folder:
         found = None if force else examine(path)
         if isinstance(found, FinishedRun):  # by another process, meanwhile
             return _before(config, found)
@@ -85,7 +85,10 @@ def execute(
 
 def _before(config: Config, run: FinishedRun) -> Outcome:
     """Return what became of a run that was finished before."""
-    notes = edited_since(run.folder / "config.toml", config.to_toml())
+    path, toml = run.folder / "config.toml", config.to_toml()
+    notes = edited_since(path, toml)
+    changed = refilled_since(path, toml)
+    notes += [f"the content of {file} has changed since this run was computed" for file in changed]
     notes += not_verified([] if run.verified else [run.folder.name])
     return Outcome(run.folder, config.rounds, run.summary, computed=False, notes=tuple(notes))
 

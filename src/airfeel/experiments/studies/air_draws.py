@@ -1,52 +1,157 @@
-"""Air that changes from round to round, as the planner sees it: drawn from the channel itself."""
+"""Air that changes from round to round, as the planner sees it: drawn from the channel itself.
 
-from collections.abc import Iterator
+The devices are equal and have equal gradients, as in the planner's reference model. What they spend and who
+sends is decided by the power control of a run, given what each of them would need.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from airfeel import _checks
-from airfeel.radio.link import Channel, Link
-from airfeel.theory.planner import LinkDraws
+from airfeel.radio.link import Channel, Link, anything
+from airfeel.radio.power import EqualPower, Grant, Ledger, LongTermPower, Offer
+from airfeel.theory.planner import Air, LinkBudget, LinkDraws
+
+Array = NDArray[np.floating[Any]]
+Policy = type[EqualPower] | type[LongTermPower]
 
 DRAWS = 8  # of all rounds; the chains that are sampled are shared out among them
 SILENT = 1000  # rounds in a row in which nobody can send, after which there is no link
+LEVELS = 400  # symbols at most that stand for all of a round, where they differ
+UNHEARD = 1e9  # noise of a symbol that nobody sends, over that of the reference model
 
 
 def draw_air(
-    channel: Channel, devices: int, symbols: int, rounds: int, seed: int = 0, draws: int = DRAWS
-) -> LinkDraws:
-    """Draw what a channel does to equal devices with equal gradients under the policy "equal".
+    channel: Channel,
+    devices: int,
+    symbols: int,
+    rounds: int,
+    seed: int = 0,
+    draws: int = DRAWS,
+    policy: Policy = EqualPower,
+) -> Air:
+    """Draw what a channel does to equal devices with equal gradients under a policy of power control.
 
-    The device with the largest cost spends P and all are scaled as it is; who cannot send is missing in the
-    sum. A round in which nobody can send is none for the receiver, and is left out.
+    A round in which nobody can send is none for the receiver, and is left out.
     """
-    found = np.empty((3, draws, rounds))
-    for draw in range(draws):
-        heard = _heard(channel, devices, symbols, seed + draw)
-        for t in range(rounds):
-            found[:, draw, t] = next(heard)
-    return LinkDraws(*found)
+    links = [list(islice(_heard(channel, devices, symbols, seed + draw), rounds)) for draw in range(draws)]
+    drawn = DrawnAir(links, policy)
+    return drawn if hasattr(policy, "choose") else drawn.at(LinkBudget(devices=devices))
 
 
-def _heard(channel: Channel, devices: int, symbols: int, seed: int) -> Iterator[tuple[float, float, float]]:
-    """Yield noise, share that was sent and factor that arrives, of rounds in which anybody can send."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Round:
+    """What a round's link asks of the devices, whose signals have unit energy, spread evenly over symbols.
+
+    ``demand`` is what each device needs at alpha = 1, and ``strength`` the part of its signal that it can
+    send at all; ``gain`` is at what factor that arrives. ``active``, (M, levels), says who sends which of
+    some symbols that stand for all; None where symbols do not differ.
+    """
+
+    demand: Array
+    strength: Array
+    gain: Array
+    active: NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DrawnAir:
+    """The links of all rounds, drawn several times, and the policy by which devices send over them."""
+
+    links: Sequence[Sequence[Round]]
+    policy: Policy
+
+    def at(self, link: LinkBudget) -> LinkDraws:
+        """Return what the policy makes of the links, where a device has the energy of this link.
+
+        The receiver learns how large the sum is in the mean, so signal and noise are told relative to that
+        where a policy leaves devices out for good.
+        """
+        snr = link.snr * link.excess  # devices whose signals are larger than the mean lose as much with them
+        found = [self._followed(rounds, snr) for rounds in self.links]
+        noise, sent, arriving = (np.array(part) for part in zip(*found, strict=True))
+        silent = 1 - float(np.mean([np.mean(one.demand > 0) for rounds in self.links for one in rounds]))
+        if hasattr(self.policy, "choose"):
+            usual = float(sent.mean())
+            silent, noise, sent, arriving = 1 - usual, noise / usual**2, sent / usual, arriving / usual
+        return LinkDraws(noise, sent, arriving, silent)
+
+    def _followed(self, rounds: Sequence[Round], snr: float) -> tuple[list[Any], list[float], list[float]]:
+        """Follow one draw through its rounds, with what the devices have spent; P is 1."""
+        policy, ledger = self.policy(1.0), Ledger.open(len(rounds[0].demand))
+        noise, sent, arriving = [], [], []
+        for one in rounds:
+            grant = _granted(policy, one, ledger, snr)
+            ledger = ledger.charge(grant.alpha * one.demand * grant.share**2, policy.power)
+            heard = np.where(one.demand > 0, grant.share, 0.0)
+            noise.append(1 / grant.alpha if one.active is None else _levels(one.active, heard) / grant.alpha)
+            sent.append(float(heard.mean()))
+            arriving.append(float((one.gain * heard).mean()))
+        return noise, sent, arriving
+
+
+def _granted(policy: Any, one: Round, ledger: Ledger, snr: float) -> Grant:
+    """Ask power control, as :class:`~airfeel.radio.air.Air` does in a run."""
+    weights = np.full(len(one.demand), 1 / len(one.demand))
+    if hasattr(policy, "choose"):
+        grant: Grant = policy.choose(Offer(one.demand, weights, one.strength, 1 / snr), ledger)
+        return grant
+    return Grant(policy.alpha(one.demand, ledger), np.ones(len(weights)))
+
+
+def _levels(active: NDArray[np.bool_], share: Array) -> Array:
+    """Return the noise of symbols that not everybody sends, over that of one that all who send at all do."""
+    weight = share @ active / share.sum()
+    return np.where(weight > 0, 1 / np.maximum(weight, UNHEARD**-0.5) ** 2, UNHEARD)
+
+
+def _heard(channel: Channel, devices: int, symbols: int, seed: int) -> Iterator[Round]:
+    """Yield the rounds in which anybody can send."""
     silent, round = 0, 0
     while silent < SILENT:
         round += 1
         link = channel.link(devices, symbols, seed, round)
-        _require_flat(link)
         if link.active.any():
             silent = 0
-            cost = float(link.cost[link.active].max())
-            yield cost, float(link.active.mean()), float(link.gain[link.active].real.sum()) / devices
+            yield _flat(link) if link.active.ndim == link.cost.ndim == 1 else _by_symbol(link, symbols)
         else:
             silent += 1
     raise ValueError(f"no device could send in {SILENT} rounds: there is no link to predict")
 
 
-def _require_flat(link: Link) -> None:
-    """Refuse links that differ from symbol to symbol."""
-    parts = link.active, link.cost, link.gain
-    if any(np.ndim(part) > 1 for part in parts) or np.any(np.imag(link.gain)):
-        rule = "must have one value per device: links that differ from symbol to symbol are not predicted"
-        raise _checks.reject("link", f"shape {np.shape(link.cost)}", rule)
+def _flat(link: Link) -> Round:
+    """Return a round in which a device has one gain."""
+    if link.gain.ndim > 1 or np.any(np.imag(link.gain)):
+        raise _turned(link)
+    able = link.active.astype(float)
+    return Round(np.where(link.active, link.cost, 0.0), able, able * link.gain.real)
+
+
+def _by_symbol(link: Link, symbols: int) -> Round:
+    """Return a round in which devices differ from symbol to symbol: mixtures of all coefficients."""
+    active, cost, gain = (_wide(part, symbols) for part in (link.active, link.cost, link.gain))
+    if np.any(np.imag(gain)) or np.any(gain.real[active] != 1):
+        raise _turned(link)
+    places = np.linspace(0, symbols - 1, min(symbols, LEVELS)).round().astype(int)
+    demand = np.where(active, cost, 0.0).mean(axis=1)
+    return Round(demand, np.sqrt(active.mean(axis=1)), anything(active).astype(float), active[:, places])
+
+
+def _wide(part: NDArray[Any], symbols: int) -> NDArray[Any]:
+    """Give every symbol what was given for each device."""
+    return np.broadcast_to(part if part.ndim == 2 else part[:, None], (len(part), symbols))
+
+
+def _turned(link: Link) -> ValueError:
+    """Refuse what turns or scales single symbols."""
+    rule = (
+        "must be real and one per device where it is not 1: what offsets, or misjudged gains of single "
+        "symbols, do is not predicted; set channel.csi_error, phase_error, timing_error and carrier_error to "
+        "0, or train with them and give the folder of the run"
+    )
+    return _checks.reject("gain", f"shape {np.shape(link.gain)}", rule)

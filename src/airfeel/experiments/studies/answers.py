@@ -69,8 +69,14 @@ def as_text(answer: Answer) -> str:
     for name, value in [*budget(link, promise, answer.hold), *_engineer(answer)]:
         shown_value = value if isinstance(value, str | int) else f"{value:.5g}"
         lines.append(f"{name:<38} {shown_value}")
-    wrapped = textwrap.fill(promise.margin, 100, break_on_hyphens=False, break_long_words=False)
-    return "\n".join([*lines, "", wrapped])
+    lines += ["", _wrapped(promise.margin)]
+    if answer.reaching is not None and answer.reaching.basis:
+        lines += ["", _wrapped(f"Rounds until {100 * (answer.accuracy or 0):g} %: {answer.reaching.basis}.")]
+    return "\n".join(lines)
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, 100, break_on_hyphens=False, break_long_words=False)
 
 
 def _engineer(answer: Answer) -> list[tuple[str, str]]:

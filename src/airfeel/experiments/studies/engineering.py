@@ -1,5 +1,6 @@
 """What an engineer asks of a link: seconds and joules of a round, and until an accuracy is reached."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -30,51 +31,79 @@ class ByProfile:
 
     def steady_db(self, link: LinkBudget) -> float:
         """Return the NMSE in steady state, in dB."""
-        return self.profile.measured_db(self.plan.steady_db(link))[0]
+        return self._told(self.plan.steady_db(link), link).steady_db
 
     def promise(self, link: LinkBudget) -> Promise:
         """Return what to expect of a link."""
         said = ByTheory(self.plan).promise(link)
-        steady, spread = self.profile.measured_db(said.steady_db)
-        added, profile = steady - said.steady_db, self.profile
+        told, profile = self._told(said.steady_db, link), self.profile
         margin = (
             f"Profile {profile.name}: {profile.about}, TSA-GA with k/N = {profile.sparsity:g}, equal power. "
-            f"Margin {added:+.1f} dB on state evolution, as measured at the profile's links of like error; "
-            f"left out one by one, these are told to {spread:.1f} dB. Assumed are equal devices"
-            f"{self._others(link)}, and in the air what the channel's own draws say. A training of your own "
-            "tells more: airfeel predict RUN"
+            f"Margin {told.plain_db - said.steady_db:+.1f} dB on state evolution, as measured at the "
+            f"profile's links of like error; left out one by one, these are told to {profile.spread_db:.1f} "
+            f"dB. {self._others(link, told)}Assumed are equal devices{self._size(link)}, and in the air what "
+            "the channel's own draws say. A training of your own tells more: airfeel predict RUN"
         )
         return replace(
             said,
-            nmse_db=said.nmse_db + added,
-            steady_db=steady,
-            best_db=steady - spread,
-            worst_db=steady + spread,
+            nmse_db=said.nmse_db + (told.steady_db - said.steady_db),
+            steady_db=told.steady_db,
+            best_db=told.steady_db - told.spread_db,
+            worst_db=told.steady_db + told.spread_db,
             margin=margin,
             error_db=None,
+            plain_db=told.plain_db,
         )
 
     def for_map(self) -> "ByProfile":
         """Follow fewer chains, but as many rounds, as the margin belongs to these."""
         return replace(self, plan=replace(self.plan, samples=MAP_SAMPLES))
 
-    def _others(self, link: LinkBudget) -> str:
-        """Name what is not as the profile was measured."""
-        other = []
+    def _silent(self, link: LinkBudget) -> float:
+        """Return the share of the devices that is not heard, in the mean over rounds."""
+        return 0.0 if self.plan.air is None else self.plan.air.at(link).silent
+
+    def _told(self, said_db: float, link: LinkBudget) -> "_Told":
+        """Return what the profile makes of what state evolution says."""
+        plain, spread = self.profile.measured_db(said_db)
+        change, doubt = self.profile.others.change_db(plain, link.devices, self._silent(link))
+        return _Told(plain, plain + change, math.hypot(spread, doubt))
+
+    def _others(self, link: LinkBudget, told: "_Told") -> str:
+        """Say what devices unlike the profile's do."""
+        unlike = []
         if link.devices != self.profile.devices:
-            other.append(f"{link.devices} devices train as {self.profile.devices} did")
-        if link.size != self.profile.size:
-            other.append(f"N = {link.size} behaves as N = {self.profile.size}")
-        return "".join(f", that {words}" for words in other)
+            unlike.append(f"{link.devices} devices in place of {self.profile.devices}")
+        if silent := self._silent(link):
+            unlike.append(f"{100 * silent:.2g} % of the devices silent in a round")
+        if not unlike:
+            return ""
+        change = told.steady_db - told.plain_db
+        return f"For {' and '.join(unlike)}, {change:+.1f} dB more, as measured with others like these. "
+
+    def _size(self, link: LinkBudget) -> str:
+        """Name what else is not as the profile was measured."""
+        size = self.profile.size
+        return "" if link.size == size else f", that N = {link.size} behaves as N = {size}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """An error as the profile has it, with the devices that are asked about, and how sure that is."""
+
+    plain_db: float
+    steady_db: float
+    spread_db: float
 
 
 @dataclass(frozen=True, slots=True)
 class Reaching:
-    """Rounds until an accuracy with limits; None where it is not reached."""
+    """Rounds until an accuracy with limits; None where it is not reached. ``basis`` says whose they are."""
 
     rounds: float | None
     fewest: float | None
     most: float | None
+    basis: str = ""
 
     def times(self, each: float) -> str:
         """Return the rounds times what one takes, in words."""
@@ -85,13 +114,20 @@ class Reaching:
 
 
 def rounds_to(profile: Profile, accuracy: float, promise: Promise) -> Reaching:
-    """Return how many rounds a profile takes to an accuracy; limits over seeds and the error's limits."""
-    found, best, worst = (
-        profile.rounds_to(accuracy, level) for level in (promise.steady_db, promise.best_db, promise.worst_db)
-    )
-    if not found:
+    """Return how many rounds a profile takes to an accuracy; limits over seeds and the error's limits.
+
+    Whether other devices save rounds as a better link would is not known: the profile is asked at the error
+    with them, and at the one without.
+    """
+    levels = {promise.steady_db, promise.steady_db if promise.plain_db is None else promise.plain_db}
+    found = [profile.rounds_to(accuracy, level) for level in sorted(levels)]
+    if not all(found):
         return Reaching(None, None, None)
-    return Reaching(sum(found) / len(found), min(best or found), max(worst) if worst else None)
+    rounds = [rounds for seeds in found for rounds in seeds]
+    best, worst = (profile.rounds_to(accuracy, level) for level in (promise.best_db, promise.worst_db))
+    most = max(worst + rounds) if worst else None
+    basis = "limits over the profile's seeds and the limits of the error"
+    return Reaching(sum(rounds) / len(rounds), min(best + rounds), most, basis)
 
 
 def radio_rows(

@@ -10,7 +10,7 @@ from airfeel import _checks
 from airfeel._files import map_array
 from airfeel.config import load_config
 from airfeel.experiments.runs.files import RunError
-from airfeel.experiments.studies.inspection import FEWEST, Recorded
+from airfeel.experiments.studies.recorded import FEWEST, Recorded
 from airfeel.schemes.sparsification import top_k
 from airfeel.units import count, from_decibel
 

@@ -13,9 +13,9 @@ from airfeel.config.sections import RadioKeys
 from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.reading import aggregate_file, checked_records, read_aggregate
 from airfeel.experiments.studies import replay
-from airfeel.experiments.studies.inspection import FEWEST, stack_aggregates
 from airfeel.experiments.studies.planning import plan_of
 from airfeel.experiments.studies.promise import ByRecords, ByTheory, Promising
+from airfeel.experiments.studies.recorded import FEWEST, stack_aggregates
 from airfeel.schemes.compressed import Compressed
 from airfeel.simulation import Record
 from airfeel.simulation.assembly import make_scheme

@@ -1,13 +1,6 @@
-"""From a configuration to a plan of its link, the link budget, and maps over many links."""
+"""From a configuration to a plan of its link, and the link budget."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
-from multiprocessing import get_context
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import replace
 
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import Config
@@ -16,20 +9,9 @@ from airfeel.experiments.studies.methods import METHODS
 from airfeel.experiments.studies.promise import Promise
 from airfeel.learning.datasets import shape_of
 from airfeel.radio.units import RadioUnits
-from airfeel.simulation.assembly import energy, make_channel, make_task, make_units
-from airfeel.theory.planner import Forecast, LinkBudget, LinkPlan, Method
+from airfeel.simulation.assembly import POLICIES, energy, make_channel, make_task, make_units
+from airfeel.theory.planner import LinkBudget, LinkPlan, Method
 from airfeel.units import count, decibel
-from airfeel.workers import available_cores
-
-Array = NDArray[np.floating[Any]]
-
-
-def from_config(config: Config) -> tuple[LinkPlan, LinkBudget]:
-    """Return plan and link of a configuration, in the reference model of equal devices."""
-    if config.uplink.policy != "equal":
-        rule = "what it saves is only known from a run: give the folder of one, or policy equal"
-        raise ValueError(f"uplink.policy = {config.uplink.policy!r}: {rule}")
-    return plan_of(config)
 
 
 def units_of(config: Config) -> RadioUnits | None:
@@ -38,15 +20,18 @@ def units_of(config: Config) -> RadioUnits | None:
 
 
 def with_air(plan: LinkPlan, link: LinkBudget, config: Config) -> LinkPlan:
-    """Return the plan for the channel of a configuration; the Gaussian one is as the plan has it."""
+    """Return the plan for channel and power control of a configuration.
+
+    The Gaussian channel is as the plan has it: devices that are alike are treated alike by every policy.
+    """
     if config.channel.kind == "gaussian":
         return plan
-    channel = make_channel(config)
-    return replace(plan, air=draw_air(channel, link.devices, link.rows, plan.rounds, plan.seed))
+    given = make_channel(config), link.devices, link.rows, plan.rounds, plan.seed
+    return replace(plan, air=draw_air(*given, policy=POLICIES[config.uplink.policy]))
 
 
 def plan_of(config: Config) -> tuple[LinkPlan, LinkBudget]:
-    """Return the same for any channel, as a beginning."""
+    """Return plan and link of a configuration, in the reference model of equal devices and steady air."""
     scheme, uplink = config.scheme_as("tsa_ga"), config.uplink
     plan = LinkPlan(ChainParams(scheme.activity, scheme.p01, scheme.beta), method_of(config))
     noise_var = getattr(config.channel, "noise_var", None) or 1.0
@@ -87,45 +72,3 @@ def budget(link: LinkBudget, promise: Promise, hold: str) -> list[tuple[str, flo
         ("held fixed when s changes", kept),
     ]
     return [row for row in rows if promise.best_db < promise.worst_db or "limits" not in row[0]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Map:
-    """Steady-state NMSE in dB over bandwidth (rows of the array) and power (columns)."""
-
-    ratios: Array
-    powers: Array
-    nmse_db: Array
-
-
-def contour(
-    forecast: Forecast,
-    link: LinkBudget,
-    cells: int = 12,
-    told: Callable[[int, int], None] = lambda done, of: None,
-) -> Map:
-    """Predict a map of ``cells`` x ``cells`` links around ``link``, on all cores.
-
-    Bandwidth goes from a fifth of the link's to five times (at most s = N), power from 1/100 to 100 times.
-    ``told`` hears how many cells are done.
-    """
-    ratios = np.geomspace(max(link.ratio / 5, 1 / link.size), min(1.0, 5 * link.ratio), cells)
-    powers = np.geomspace(link.power / 100, link.power * 100, cells)
-    links = [
-        replace(link, rows=count(ratio, link.size), power=float(power))
-        for ratio in ratios
-        for power in powers
-    ]
-    values = _in_processes(forecast, links, told)
-    return Map(ratios, powers, np.array(values).reshape(cells, cells))
-
-
-def _in_processes(
-    forecast: Forecast, links: Sequence[LinkBudget], told: Callable[[int, int], None]
-) -> list[float]:
-    values = []
-    with ProcessPoolExecutor(min(available_cores(), len(links)), mp_context=get_context("spawn")) as pool:
-        for value in pool.map(forecast.steady_db, links):
-            values.append(value)
-            told(len(values), len(links))
-    return values

@@ -7,23 +7,18 @@ to expect, and what that error costs in rounds.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel._files import parse_json, read_shipped
 from airfeel.beliefs.chains import ChainParams
-from airfeel.experiments.runs.reading import FinishedRun
-from airfeel.theory.planner import LinkBudget, LinkPlan
-from airfeel.theory.prediction import late
-from airfeel.units import count, decibel, from_decibel
-
-Array = NDArray[np.floating[Any]]
+from airfeel.experiments.studies.other_devices import Changed, OtherDevices
+from airfeel.theory.planner import LinkPlan
+from airfeel.units import from_decibel
 
 HOME = "airfeel.profiles"
 ROUNDS, SAMPLES = 100, 16_000  # of state evolution, for a profile's own links and for those asked about
@@ -54,18 +49,22 @@ class Profile:
     excess: float
     evaluated: Sequence[int]
     links: Sequence[Measured]
+    others: OtherDevices
 
     def measured_db(self, predicted_db: float) -> tuple[float, float]:
-        """Return which NMSE to expect where state evolution says this, and the error of such answers."""
+        """Return which NMSE to expect where state evolution says this, and the error of such answers.
+
+        Where nothing is heard both are 0 dB, and beyond the worst link the way leads there.
+        """
         known = sorted((link.predicted_db, link.nmse_db) for link in self.links)
-        return _between(predicted_db, known), self.spread_db
+        return between(predicted_db, [*known, (0.0, 0.0)]), self.spread_db
 
     @property
     def spread_db(self) -> float:
         """Root mean square error at the profile's inner links, each told by the others."""
         known = sorted((link.predicted_db, link.nmse_db) for link in self.links)
         inner = range(1, len(known) - 1)
-        errors = [known[i][1] - _between(known[i][0], known[:i] + known[i + 1 :]) for i in inner]
+        errors = [known[i][1] - between(known[i][0], known[:i] + known[i + 1 :]) for i in inner]
         return float(np.sqrt(np.mean(np.square(errors))))
 
     def rounds_to(self, accuracy: float, nmse_db: float) -> list[float]:
@@ -80,7 +79,7 @@ class Profile:
         found = []
         for seed in range(len(links[0].accuracy)):
             takes = [(link.nmse_db, self._first(link.accuracy[seed], accuracy)) for link in links]
-            rounds = _between(nmse_db, [(db, math.log(n)) for db, n in takes], flat=True)
+            rounds = between(nmse_db, [(db, math.log(n)) for db, n in takes], flat=True)
             if not math.isfinite(rounds):
                 return []
             found.append(math.exp(rounds))
@@ -119,6 +118,7 @@ def load(name: str) -> Profile:
         excess=from_decibel(float(facts["excess_db"])),
         evaluated=facts["evaluated"],
         links=links,
+        others=OtherDevices(devices=facts["devices"], links=[Changed(**link) for link in facts["others"]]),
     )
 
 
@@ -127,55 +127,7 @@ def plan_for(chain: ChainParams) -> LinkPlan:
     return LinkPlan(chain, rounds=ROUNDS, samples=SAMPLES)
 
 
-def measure(about: str, size: int, runs: Sequence[FinishedRun]) -> dict[str, Any]:
-    """Return a profile as JSON holds it, from runs over several links, with the same seeds for each."""
-    by_link: dict[tuple[float, float], list[FinishedRun]] = {}
-    for run in runs:
-        by_link.setdefault((run.settings["uplink.ratio"], run.settings["uplink.power"]), []).append(run)
-    chain = ChainParams(*(_median(runs, key) for key in ("activity", "p01", "beta")))
-    devices, rows = runs[0].settings["devices.count"], runs[0].rows
-    reference = {key: LinkBudget(size, count(key[0], size), devices, key[1]) for key in by_link}
-    excess = float(np.median([_noise(of) * reference[key].snr for key, of in by_link.items()]))
-    plan, links = plan_for(chain), []
-    for key, members in by_link.items():
-        levels = [float(np.mean(from_decibel(late(_column(run, "nmse_db"))))) for run in members]
-        links.append(
-            {
-                "ratio": key[0],
-                "snr_db": round(decibel(reference[key].snr), 2),
-                "predicted_db": round(plan.steady_db(replace(reference[key], excess=excess)), 3),
-                "nmse_db": round(decibel(float(np.mean(levels))), 3),
-                "accuracy": [[round(a, 4) for a in _column(run, "accuracy").tolist()] for run in members],
-            }
-        )
-    return {
-        "about": about,
-        "size": size,
-        "devices": devices,
-        "sparsity": runs[0].settings["uplink.sparsity"],
-        "chain": {key: float(f"{getattr(chain, key):.4g}") for key in ("activity", "p01", "beta")},
-        "excess_db": round(decibel(excess), 2),
-        "evaluated": [row["round"] for row in rows if row["accuracy"] is not None],
-        "links": sorted(links, key=lambda link: float(link["nmse_db"])),
-    }
-
-
-def _median(runs: Sequence[FinishedRun], key: str) -> float:
-    """Return the median of what the receivers had learned in the second halves of the rounds."""
-    rows = [row for run in runs for row in run.rows[len(run.rows) // 2 :]]
-    return float(np.median([row[key] for row in rows if row[key] is not None]))
-
-
-def _noise(runs: Sequence[FinishedRun]) -> float:
-    """Return sigma^2 over the signal's power per measurement."""
-    return _median(runs, "noise_var") / (_median(runs, "activity") * _median(runs, "variance"))
-
-
-def _column(run: FinishedRun, key: str) -> Array:
-    return np.array([row[key] for row in run.rows if row[key] is not None], dtype=float)
-
-
-def _between(x: float, known: Sequence[tuple[float, float]], flat: bool = False) -> float:
+def between(x: float, known: Sequence[tuple[float, float]], flat: bool = False) -> float:
     """Interpolate in sorted pairs; beyond them go on in parallel to y = x, or ``flat``."""
     xs, ys = zip(*known, strict=True)
     if x <= xs[0] or x >= xs[-1]:

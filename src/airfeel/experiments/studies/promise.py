@@ -28,7 +28,8 @@ class Promise:
     ``rounds`` are numbered as in training; ``nmse_db``, ``believed_db`` (what the receiver thinks) and, where
     it is known, the standard error ``error_db`` belong to them. ``steady_db`` is the mean over their last
     quarter, ``best_db`` and ``worst_db`` the limits between which it should be found, and ``margin`` says in
-    a plain sentence what was added to which prediction.
+    a plain sentence what was added to which prediction. Of a profile, ``plain_db`` is what ``steady_db``
+    would be with devices like the profile's.
     """
 
     rounds: range | list[int]
@@ -39,6 +40,7 @@ class Promise:
     worst_db: float
     margin: str
     error_db: Array | None = None
+    plain_db: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def execute(
     path = run_path(config, out)
     if not force and finished(path) is not None:
         return True
-    with open_run(config, out) as folder:
+    with open_run(config, out, force) as folder:
         if not force and finished(path) is not None:  # by another process, meanwhile
             return True
         folder.reopen(forget=True)

@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel.beliefs.chains import ChainParams
-from airfeel.experiments.studies.inspection import AggregateStatistics, Recorded, Recovery
+from airfeel.experiments.studies.aggregates import AggregateStatistics
+from airfeel.experiments.studies.inspection import Recovery
+from airfeel.experiments.studies.recorded import Recorded
 from airfeel.units import decibel
 
 Array = NDArray[np.floating[Any]]
