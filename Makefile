@@ -9,7 +9,7 @@ LOWEST_PYTHON ?= python3.11
 WORKERS ?= auto
 VENV := .venv
 PY := $(VENV)/bin/python
-INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
+INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt
 # One BLAS thread per process: several processes with two each are far slower on two cores than with one.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal
@@ -111,5 +111,5 @@ $(VENV)/.stamp-slow: $(VENV)/.stamp-test $(VENV)/.stamp-torch $(VENV)/.stamp-flo
 	@touch $@
 
 $(VENV)/.stamp-lowest: $(VENV)/.stamp-venv constraints-lowest.txt pyproject.toml
-	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e '.[test]'
+	$(PY) -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints-lowest.txt -e '.[test]'
 	@touch $@
