@@ -136,8 +136,8 @@ def test_an_endless_file_ends_in_a_sentence(results, out, monkeypatch, name, kin
     for module in ("charts", "curves"):  # pictures take most of the time, and read nothing
         monkeypatch.setattr(f"{drawing}.{module}.save_images", lambda spec, stem: [])
         monkeypatch.setattr(f"{drawing}.{module}.save_column", lambda spec, stem: stem)
-    for name in ("page_spec", "paper_spec"):
-        monkeypatch.setattr(f"{drawing}.curves.{name}", lambda *given, **options: {})
+    for function in ("page_spec", "paper_spec"):
+        monkeypatch.setattr(f"{drawing}.curves.{function}", lambda *given, **options: {})
     path = place_of(out, name)
     path.unlink()
     if kind == "pipe":
