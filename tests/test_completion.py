@@ -1,10 +1,11 @@
-"""The Tab key, in a real interactive bash on a terminal of its own."""
+"""The Tab key, in real shells: bash and zsh on terminals of their own; fish answers without one."""
 
 import os
 import pty
 import re
 import select
 import shutil
+import subprocess
 
 import pytest
 
@@ -13,23 +14,22 @@ from airfeel.config.reference import keys
 from airfeel.experiments.campaigns.plan import GROUPS, SHIPPED
 from airfeel.registry import DATASETS, SCHEMES
 
-pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 PROMPT, TAB, ALL = "ready> ", "\t", "\x1b*"  # the last one is readline's insert-completions
 LONGEST = 60  # seconds to wait for an answer that never comes
 
 
-class Bash:
-    """A bash that a person could sit at: every line is typed when the prompt is there."""
+class Terminal:
+    """A shell that a person could sit at: every line is typed when the prompt is there."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, command, first):
         self.process, self.terminal = pty.fork()
         if self.process == 0:
             os.chdir(folder)
-            os.environ.update(PS1=PROMPT, TERM="dumb", HISTFILE="", COLUMNS="10000")
-            os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
+            os.environ.update(PS1=PROMPT, TERM="dumb", HISTFILE="", COLUMNS="10000", HOME=str(folder))
+            os.execvp(command[0], command)
         self.until(PROMPT)
-        self.line("bind 'set enable-bracketed-paste off'")
-        self.line("airfeel() { printf '<%s>' \"$@\"; echo; }")
+        for line in (*first, "airfeel() { printf '<%s>' \"$@\"; echo; }", ". ./airfeel"):
+            self.line(line)
 
     def line(self, text):
         os.write(self.terminal, f"{text}\n".encode())
@@ -52,14 +52,42 @@ class Bash:
         os.close(self.terminal)
 
 
+def installed(name, folder):
+    """Skip where there is no such shell; else write its script and return its path."""
+    if shutil.which(name) is None:
+        pytest.skip(f"needs {name}")
+    assert main(["--quiet", "--install-completion", "--shell", name, "--output", f"{folder}/airfeel"]) == 0
+    return folder / "airfeel"
+
+
 @pytest.fixture(scope="module")
 def bash(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("completion")
-    assert main(["--quiet", "--install-completion", "--shell", "bash", "--output", f"{folder}/airfeel"]) == 0
-    shell = Bash(folder)
-    shell.line(". ./airfeel")
+    folder = installed("bash", tmp_path_factory.mktemp("bash")).parent
+    first = ["bind 'set enable-bracketed-paste off'"]
+    shell = Terminal(folder, ["bash", "--norc", "--noprofile", "-i"], first)
     yield shell
     shell.close()
+
+
+@pytest.fixture(scope="module")
+def zsh(tmp_path_factory):
+    folder = installed("zsh", tmp_path_factory.mktemp("zsh")).parent
+    # What zsh sends to real terminals comes after the prompt, and would hide it.
+    plain = "unset zle_bracketed_paste; unsetopt prompt_cr prompt_sp; autoload -Uz compinit; compinit -u -D"
+    shell = Terminal(folder, ["zsh", "-f", "-i", "-o", "no_prompt_sp", "-o", "no_prompt_cr"], [plain])
+    yield shell
+    shell.close()
+
+
+KEYS_AND_NAMES = [
+    ("airfeel reproduce state", "state-evolution"),
+    ("airfeel reproduce fig6 state", "state-evolution"),
+    ("airfeel data fash", "fashion-mnist"),
+    ("airfeel run --set uplink.rat", "uplink.ratio="),
+    ("airfeel run --set scheme=low", "scheme=low_rank"),
+    ("airfeel config --set dataset=ci", "dataset=cifar-10"),
+    ("airfeel predict --set channel.kind=ga", "channel.kind=gaussian"),
+]
 
 
 @pytest.mark.parametrize(
@@ -88,3 +116,18 @@ def test_all_that_could_stand_there_is_offered(bash):
     assert sorted(offered) == sorted(f"{key.name}=" for key in keys())
     first, *others = bash.words(f"airfeel run --set scheme={ALL}")[2:]
     assert sorted([first.removeprefix("scheme="), *others]) == sorted(SCHEMES.names())
+
+
+@pytest.mark.parametrize(("typed", "word"), [("airfeel repr", "reproduce"), *KEYS_AND_NAMES])
+def test_tab_completes_in_zsh(zsh, typed, word):
+    assert zsh.words(f"{typed}{TAB}")[-1] == word
+
+
+def test_fish_offers_the_same_words(tmp_path):
+    script = installed("fish", tmp_path)
+    for typed, word in [("airfeel repr", "reproduce"), *KEYS_AND_NAMES]:
+        ask = f"source {script}; complete -C '{typed}'"
+        answer = subprocess.run(
+            ["fish", "--no-config", "-c", ask], capture_output=True, text=True, timeout=LONGEST, check=True
+        )
+        assert [line.partition("\t")[0] for line in answer.stdout.splitlines()] == [word]

@@ -4,37 +4,32 @@ import itertools
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from airfeel import _checks
 from airfeel._pace import Pace
-from airfeel.commands.run import Settings, load
-from airfeel.config import Config, parse_override
+from airfeel.commands.questions import Asked, forecast_for, link_of, read_question, require_fitting
+from airfeel.commands.run import Settings
 from airfeel.experiments.report.own_reaching import run_reaching
 from airfeel.experiments.report.tables import text_table
 from airfeel.experiments.studies.answers import Answer, as_json, as_text
 from airfeel.experiments.studies.engineering import FACTORS, ByProfile, Reaching, rounds_to, sweep_table
-from airfeel.experiments.studies.lending import Lent, from_run
 from airfeel.experiments.studies.maps import contour, radio_contour, radio_predictions
-from airfeel.experiments.studies.planning import plan_of, units_of, with_air
-from airfeel.experiments.studies.profiles import Profile, plan_for
+from airfeel.experiments.studies.planning import with_air
 from airfeel.experiments.studies.profiles import load as load_profile
-from airfeel.experiments.studies.promise import ByTheory, Promise, Promising
+from airfeel.experiments.studies.promise import Promise, Promising
 from airfeel.radio.units import RadioUnits
-from airfeel.simulation.assembly import energy
 from airfeel.theory.planner import (
     LinkBudget,
-    LinkPlan,
     OutOfReachError,
     search_steps,
     solve_power,
     solve_rows,
 )
-from airfeel.units import count, decibel, from_decibel
+from airfeel.units import decibel
 
 _log = logging.getLogger("airfeel")
 
@@ -135,18 +130,18 @@ def predict(
         *(settings or []),
         *(f"radio.{key}={value!r}" for key, value in radio.items() if value is not None),
     ]
-    asked = _read(source, changes, None if profile is None else load_profile(profile))
+    asked = read_question(source, changes, None if profile is None else load_profile(profile))
     given = {"activity": activity, "p01": p01, "beta": beta}
     known = {key: value for key, value in given.items() if value is not None}
-    _require_fitting(asked, known, rounds, power, snr_db, target_accuracy, table)
+    require_fitting(asked, known, rounds, power, snr_db, target_accuracy, table)
     plan = replace(asked.plan, chain=replace(asked.plan.chain, **known))
     if asked.profile is None:
         plan = replace(plan, rounds=plan.rounds if rounds is None else rounds, samples=samples, seed=seed)
-    link = _link(asked, ratio, power, snr_db, devices, size)
+    link = link_of(asked, ratio, power, snr_db, devices, size)
     if asked.lent is None:
         plan = with_air(plan, link, asked.config)
     _log.info(f"predicting the error of {plan.rounds} rounds")
-    forecast = _forecast(asked, plan, link)
+    forecast = forecast_for(asked, plan, link)
     hold = "energy" if snr_db is None and asked.units is None else "snr"
     if target_nmse is not None:
         link = _solve(forecast, link, target_nmse, solve, hold)
@@ -165,77 +160,7 @@ def predict(
         _draw(forecast, link, units, figure)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Asked:
-    """What a prediction starts from: a configuration with its link and radio, a run, a profile."""
-
-    config: Config
-    plan: LinkPlan
-    link: LinkBudget
-    units: RadioUnits | None = None
-    lent: Lent | None = None
-    profile: Profile | None = None
-
-
-def _read(source: str, settings: list[str], profile: Profile | None) -> _Asked:
-    """Return plan and link of a configuration file or of the defaults, or of a run's folder and that run."""
-    if source and Path(source).is_dir():
-        if not (Path(source) / "rounds.jsonl").exists():
-            raise ValueError(f"{source}: must be a configuration file or the folder of a run")
-        if profile is not None:
-            raise ValueError(
-                f"--profile {profile.name}: must not be given with a run, which has its own gradients"
-            )
-        lent = from_run(Path(source), dict(parse_override(setting) for setting in settings))
-        return _Asked(lent.config, lent.plan, lent.link, units_of(lent.asked), lent)
-    config = load(source, settings)
-    plan, link = plan_of(config)
-    if profile is not None:
-        if config.scheme != "tsa_ga":
-            raise ValueError(
-                f"scheme = {config.scheme!r}: must be 'tsa_ga' with --profile, which was measured with it"
-            )
-        plan = plan_for(profile.chain)
-        rows = count(config.uplink.ratio, profile.size)
-        link = replace(link, size=profile.size, rows=rows, power=energy(config, rows), excess=profile.excess)
-    return _Asked(config, plan, link, units_of(config), None, profile)
-
-
-def _require_fitting(
-    asked: _Asked,
-    chain: dict[str, float],
-    rounds: int | None,
-    power: float | None,
-    snr_db: float | None,
-    accuracy: float | None,
-    table: str | None,
-) -> None:
-    """Refuse options that do not go together."""
-    if asked.profile is not None and (chain or rounds is not None):
-        name = next(iter(chain), "rounds")
-        raise ValueError(f"--{name}: must not be given with --profile, which tells it")
-    if asked.units is not None and (power is not None or snr_db is not None):
-        name = "--power" if power is not None else "--snr-db"
-        raise ValueError(f"{name}: must not be given with a bandwidth and a transmit power, which tell it")
-    if table is not None and (asked.profile is None or asked.units is None):
-        raise ValueError(f"--table {table}: must be given with --profile and --bandwidth-hz")
-    if accuracy is not None:
-        _checks.real("--target-accuracy", accuracy, above=0, at_most=1)
-        if asked.profile is None and asked.lent is None:
-            raise ValueError("--target-accuracy: must be given with --profile or the folder of a run")
-
-
-def _forecast(asked: _Asked, plan: LinkPlan, link: LinkBudget) -> Promising:
-    """Return who foresees the error: a profile, a run where nothing but its link changed, or the theory."""
-    if asked.profile is not None:
-        return ByProfile(plan, asked.profile)
-    lent = asked.lent
-    if lent is not None and (link.devices, link.size) == (lent.own.devices, lent.own.size):
-        return lent.promising(plan)
-    return ByTheory(plan)
-
-
-def _reaching(asked: _Asked, link: LinkBudget, promise: Promise, accuracy: float | None) -> Reaching | None:
+def _reaching(asked: Asked, link: LinkBudget, promise: Promise, accuracy: float | None) -> Reaching | None:
     """Return the rounds until an accuracy: of a profile, or of a run over its own link."""
     if accuracy is None:
         return None
@@ -273,28 +198,6 @@ def _counted(what: str, of: int) -> Callable[[int, int], None]:
     """Return who logs now and then how many of so many predictions are done."""
     pace = Pace(of)
     return lambda done, of: pace.tell(done, _log.info, f"{what}: {done} of {of} predictions")
-
-
-def _link(
-    asked: _Asked,
-    ratio: float | None,
-    power: float | None,
-    snr_db: float | None,
-    devices: int | None,
-    size: int | None,
-) -> LinkBudget:
-    """Return the link with what was given on the command line."""
-    link = asked.link
-    ratio = link.ratio if ratio is None else ratio
-    if not 0 < ratio <= 1:
-        raise ValueError(f"ratio = {ratio}: must be a finite number > 0 and <= 1")
-    size = link.size if size is None else size
-    link = replace(link, size=size, rows=count(ratio, size))
-    if asked.units is not None:  # a transmit power gives more energy to more symbols
-        power = asked.units.power(link.rows)
-    devices = link.devices if devices is None else devices
-    link = replace(link, devices=devices, power=link.power if power is None else power)
-    return link if snr_db is None else link.with_snr(from_decibel(snr_db))
 
 
 def _draw(forecast: Promising, link: LinkBudget, units: RadioUnits | None, stem: Path) -> None:

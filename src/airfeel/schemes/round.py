@@ -1,32 +1,27 @@
 """One round of any scheme: plan, accumulate, encode, remember, air, decode."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from airfeel import _checks
-from airfeel.radio.air import Air, Arrival, delivered
-from airfeel.radio.link import Link, anything
+from airfeel.radio.air import Air, Arrival
 from airfeel.radio.power import Ledger
 from airfeel.receivers.base import Info
-from airfeel.schemes.base import (
-    Array,
-    Heard,
-    Mask,
-    Plan,
-    Scheme,
-    Sent,
-    Setting,
-    Shapes,
-    Spending,
-    announced,
-    size_of,
+from airfeel.schemes.base import Array, Heard, Mask, Scheme, Setting, Shapes, announced, size_of
+from airfeel.schemes.blocks import Producer, Room, producer
+from airfeel.schemes.device_half import (
+    Signals,
+    Turn,
+    device_half,
+    everything,
+    remembered,
+    uses_radio,
 )
-from airfeel.schemes.blocks import Gathered, Mean, Producer, Room, Rows, blocks, producer
-from airfeel.schemes.remembering import Kept, coordinates, remember
-from airfeel.schemes.sparsification import accumulate
+from airfeel.schemes.remembering import coordinates
+
+__all__ = ["Aggregate", "UplinkState", "begin", "carry", "uses_radio"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,18 +131,31 @@ def carry(
     computing = _mask("computing", computing, np.ones(len(weights), dtype=np.bool_))
     sending = _mask("sending", sending, computing)
     whole = float(weights[computing].sum())
-    turn = _Turn(scheme, air, state, produce, weights, whole, computing, sending, room, seed, round)
+    turn = Turn(
+        scheme,
+        air,
+        state.memory,
+        state.ledger,
+        produce,
+        weights,
+        whole,
+        computing,
+        sending,
+        room,
+        seed,
+        round,
+    )
 
     plan = scheme.plan(state.scheme, seed, round)
-    sent = _device_half(turn, plan)
+    sent = device_half(turn, plan)
     arrival = _arrive(turn, sent)
     energy = np.zeros(len(weights)) if arrival is None else arrival.energy
     ledger = state.ledger.charge(energy, air.policy.power)
     if arrival is None:
         nothing = replace(_nothing_sent(state.memory.shape), downlink=announced(plan))
-        return nothing, UplinkState(_everything(turn, sent), ledger, state.scheme)
+        return nothing, UplinkState(everything(turn, sent), ledger, state.scheme)
 
-    kept = sent.kept or _remembered(turn, plan, sent, arrival.share)
+    kept = sent.kept or remembered(turn, plan, sent, arrival.share)
     estimate, after = scheme.decode(state.scheme, plan, Heard(arrival.observation, arrival.noise_var))
     radio = uses_radio(scheme)
     aggregate = Aggregate(
@@ -165,123 +173,13 @@ def carry(
     return aggregate, UplinkState(kept.memory.value, ledger, after)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Turn:
-    """What is given in a round: the arguments of :func:`carry`, checked; ``whole`` is W."""
-
-    scheme: Scheme[Any]
-    air: Air
-    state: UplinkState
-    produce: Producer
-    weights: Array
-    whole: float
-    computing: Mask
-    sending: Mask
-    room: Room | None
-    seed: int
-    round: int
-
-    def link(self, symbols: int) -> Link:
-        """Return what the air is like in this round."""
-        return self.air.channel.link(len(self.weights), symbols, self.seed, self.round)
-
-    def kept(self) -> Kept:
-        """Return room for what the devices keep."""
-        return Kept(self.weights, self.whole, self.room)
-
-    def accumulated(self) -> Iterator[tuple[slice, Array]]:
-        """Yield update plus memory of a few devices at a time."""
-        for rows in blocks(self.state.memory.shape, self.computing):
-            yield rows, accumulate(self.state.memory[rows], self.produce(rows), rows.start)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Signals:
-    """What the devices made of a round.
-
-    ``signals`` are (M, s) for a ``link`` on which they superpose; without one they are the weighted mean of
-    what reached the server, and ``energy`` is what that cost each device. ``active`` is who sends, (M,) or
-    (M, s). ``kept`` is None as long as power control has to say what is delivered; ``block`` is then what
-    it needs, where all devices are in one block.
-    """
-
-    signals: Array
-    kept: Kept | None
-    active: Mask
-    energy: Array
-    link: Link | None
-    channel_uses: int
-    block: list[tuple[slice, Array, Sent]] = field(default_factory=list)
-
-    @property
-    def sends(self) -> Mask:
-        """Who sends any symbol, (M,)."""
-        return anything(self.active)
-
-
-def _device_half(turn: _Turn, plan: Plan) -> _Signals:
-    """Accumulate and encode, a few devices at a time, and remember what will not have been delivered.
-
-    Power control that chooses among the devices must have seen all signals: then remembering comes later.
-    """
-    scheme, weights = turn.scheme, turn.weights
-    active, energy, spends = _admitted(turn, plan)
-    superposes, link = uses_radio(scheme) and spends is None, None
-    later = superposes and turn.air.chooses
-    one_block = len(blocks(turn.state.memory.shape, turn.computing)) == 1
-    kept, held = turn.kept(), []
-    signals: Gathered = Rows(len(weights)) if superposes else Mean(np.where(active, weights, 0.0), turn.whole)
-    for rows, accumulated in turn.accumulated():
-        sent = scheme.encode(plan, accumulated)
-        if superposes and link is None:  # the first block tells how many symbols there are
-            link = turn.link(sent.signal.shape[1])
-            active = link.active & (active if link.active.ndim == 1 else active[:, None])
-        if not later:
-            share = delivered(active[rows], np.ones(len(accumulated)), coordinates(scheme))
-            kept.put(rows, accumulated, remember(scheme, plan, accumulated, sent, share))
-        elif one_block:
-            held.append((rows, accumulated, sent))
-        signals.put(rows, sent.signal)
-        del accumulated, sent  # nobody needs them while the next block is computed
-    uses = signals.value.shape[-1] if spends is None else spends.channel_uses
-    return _Signals(signals.value, None if later else kept, active, energy, link, uses, held)
-
-
-def _remembered(turn: _Turn, plan: Plan, sent: _Signals, share: Array) -> Kept:
-    """Return what the devices keep after power control has chosen the share that each of them delivers.
-
-    More than one block would not fit into memory, and is computed again.
-    """
-    kept = turn.kept()
-    again = ((rows, given, turn.scheme.encode(plan, given)) for rows, given in turn.accumulated())
-    for rows, accumulated, encoded in sent.block or again:
-        told = delivered(sent.active[rows], share[rows], coordinates(turn.scheme))
-        kept.put(rows, accumulated, remember(turn.scheme, plan, accumulated, encoded, told))
-    return kept
-
-
-def _admitted(turn: _Turn, plan: Plan) -> tuple[Mask, Array, Spending | None]:
-    """Return who sends, what that costs each, and what a scheme without superposition says of its costs."""
-    own = getattr(turn.scheme, "spends", None)
-    if own is None:
-        return turn.sending, np.zeros(len(turn.weights)), None
-    spends: Spending = own(plan)
-    link = turn.link(spends.channel_uses)
-    return *turn.air.afford(spends.energy, link, turn.sending, turn.state.ledger), spends
-
-
-def uses_radio(scheme: Scheme[Any]) -> bool:
-    """Whether the scheme's signals go through the air."""
-    return bool(getattr(scheme, "uses_radio", True))
-
-
-def _arrive(turn: _Turn, sent: _Signals) -> Arrival | None:
+def _arrive(turn: Turn, sent: Signals) -> Arrival | None:
     """Carry the signals through the air, or without one; None when nothing is sent."""
     if sent.link is None:
         silent = uses_radio(turn.scheme) and not sent.active.any()
         share = np.ones(len(turn.weights))
         return None if silent else Arrival(sent.signals, 0.0, 1.0, sent.energy, share)
-    given = turn.weights, turn.whole, sent.link, sent.active, turn.state.ledger, turn.seed, turn.round
+    given = turn.weights, turn.whole, sent.link, sent.active, turn.ledger, turn.seed, turn.round
     return turn.air.carry(sent.signals, *given, coordinates=coordinates(turn.scheme))
 
 
@@ -291,20 +189,6 @@ def _typical(noise_var: float | Array) -> float:
         return float(noise_var)
     with np.errstate(divide="ignore"):
         return float(1 / np.mean(1 / np.asarray(noise_var)))
-
-
-def _everything(turn: _Turn, sent: _Signals) -> Array:
-    """Return the error memories after a round in which nothing was sent: all that the devices had.
-
-    That is known where nobody tried. Where all signals were too weak, it is computed again: a rare case, and
-    keeping it in all others would take the memory of another M x N numbers.
-    """
-    if sent.kept is not None and not sent.active.any():
-        return sent.kept.memory.value
-    memory = Rows(len(turn.weights), turn.room)
-    for rows, accumulated in turn.accumulated():
-        memory.put(rows, accumulated)
-    return memory.value
 
 
 def _nothing_sent(shape: tuple[int, ...]) -> Aggregate:
