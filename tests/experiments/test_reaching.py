@@ -1,11 +1,15 @@
 """Rounds, symbols, seconds and joules until an accuracy: hand-made records, and the command line."""
 
+from pathlib import Path
+
 import pytest
 
 import small
 from airfeel.cli import main
+from airfeel.experiments.report.link_level import snr_db
 from airfeel.experiments.report.own_reaching import reached
 from airfeel.experiments.report.reaching import Trained, check_target, reaching_table, usual_target
+from airfeel.experiments.runs.reading import FinishedRun
 
 pytest.importorskip("altair")
 RADIO = {"radio__bandwidth_hz": 1e6, "radio__tx_power_dbm": 10.0, "radio__path_loss_db": 100.0}
@@ -50,6 +54,20 @@ def test_an_accuracy_is_a_share(target):
         check_target(target)
 
 
+def test_the_snr_that_belongs_to_p():
+    def finished(settings, symbols):
+        rows = [{"round": t, "symbols": count} for t, count in enumerate(symbols, start=1)]
+        return FinishedRun(Path("run"), {}, rows, settings=settings)
+
+    paper = {"uplink.power": 500.0, "channel.noise_var": 1.0}
+    assert snr_db(finished(paper, [785, 1570])) == pytest.approx(-1.96, abs=0.01)
+    assert snr_db(finished(paper | {"channel.noise_var": 10.0}, [0, 785])) == pytest.approx(-11.96, abs=0.01)
+    assert snr_db(finished(paper, [0, 0])) is None and snr_db(finished({"uplink.power": "x"}, [785])) is None
+    radio = {"radio.bandwidth_hz": 20e6, "radio.tx_power_dbm": 23.0, "radio.path_loss_db": 120.0}
+    assert snr_db(finished(radio | {"radio.noise_figure_db": 7.0}, [10])) == pytest.approx(-3.0, abs=0.05)
+    assert snr_db(finished(radio | {"radio.other": 1}, [10])) is None
+
+
 def test_the_report_tells_what_it_takes(tmp_path, capsys):
     data = small.write_folder(tmp_path / "small")
     for scheme in ("tsa_ga", "error_free"):
@@ -60,7 +78,7 @@ def test_the_report_tells_what_it_takes(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "Until 30 % accuracy" in shown and "seconds on air" in shown and "joules" in shown
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "Until 30 % accuracy" in page and '"air_seconds":[' in page
+    assert "Until 30 % accuracy" in page and '"air_seconds":[' in page and "SNR per symbol (dB)" in page
     for name in ("runs-seconds", "runs-joules"):
         assert (tmp_path / "out" / "figures" / f"{name}.svg").exists()
     header = (tmp_path / "out" / "results.csv").read_text().splitlines()[0]

@@ -14,6 +14,7 @@ from airfeel.experiments.report.curves import UNITS, CurveDrawing, draw_curves, 
 from airfeel.experiments.report.finals import accuracy_table, gap_table, mean_gap_table
 from airfeel.experiments.report.groups import Group, settings_tables
 from airfeel.experiments.report.headline import headline, loose_headline, trained
+from airfeel.experiments.report.link_level import links_table
 from airfeel.experiments.report.receptions import CUMULATIVE, NOTE, reception_table
 from airfeel.experiments.report.special_figures import FACTS, SPECIAL
 from airfeel.experiments.report.swept_figures import HOW, draw_swept
@@ -96,7 +97,7 @@ def show_experiment(collected: Collected, taken: Collection[str] = ()) -> Exhibi
         headlines=_filled([Table("Mean gap to error-free", mean_gap_table(collected), gap)]),
         drawings=[drawn for spec in figures(experiment) for drawn in _draw(spec, collected, names, taken)],
         tables=_filled([*_facts(collected), *titled]),
-        settings=_settings(experiment),
+        settings=[*_settings(experiment), *_filled([Table("Links", links_table(collected))])],
         source=experiment.to_toml(),
         costs=curve_cost_table(collected),
     )
