@@ -9,13 +9,13 @@ LOWEST_PYTHON ?= python3.11
 WORKERS ?= auto
 VENV := .venv
 PY := $(VENV)/bin/python
-INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
+INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt
 # One BLAS thread per process: several processes with two each are far slower on two cores than with one.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal
 SPELLED := README.md CHANGELOG.md CONTRIBUTING.md docs src
 
-.PHONY: help demo test test-slow test-lowest check docs torch flower constraints dist clean
+.PHONY: help demo test test-slow lowest test-lowest check docs torch flower constraints dist clean
 .DELETE_ON_ERROR:
 
 help:
@@ -28,7 +28,7 @@ test: $(VENV)/.stamp-test
 	$(PYTEST)
 
 test-slow: $(VENV)/.stamp-slow
-	$(PYTEST) -m slow
+	$(PYTEST) -m 'slow or tracker'
 
 check: $(VENV)/.stamp-check
 	$(PY) -m ruff check
@@ -43,8 +43,10 @@ docs: $(VENV)/.stamp-check
 	$(PY) -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-test-lowest:
+lowest:
 	$(MAKE) --no-print-directory VENV=.venv-lowest PYTHON=$(LOWEST_PYTHON) .venv-lowest/.stamp-lowest
+
+test-lowest: lowest
 	$(ONE_THREAD) .venv-lowest/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m 'not slow and not once'
 
 torch: $(VENV)/.stamp-torch
@@ -53,7 +55,7 @@ flower: $(VENV)/.stamp-flower
 
 constraints:
 	$(LOWEST_PYTHON) -m venv --clear .venv-resolve
-	.venv-resolve/bin/python -m pip install --quiet '.[torch,flower,test,notebook,check,docs]' torch==2.13.0 hatchling editables
+	.venv-resolve/bin/python -m pip install --quiet '.[torch,flower,test,notebook,check,docs,trackers]' torch==2.13.0 hatchling editables
 	@echo "# Exact versions for make, resolved on Python 3.11 from the extras in pyproject.toml." > constraints.txt
 	@echo "# To renew: make constraints (then run make check test)." >> constraints.txt
 	.venv-resolve/bin/python -m pip freeze --exclude airfeel | sed 's/+.*//' >> constraints.txt
@@ -103,11 +105,11 @@ $(VENV)/.stamp-flower: $(VENV)/.stamp-build pyproject.toml
 	$(INSTALL) --no-build-isolation -e '.[flower]'
 	@touch $@
 
-# Ray, Flower's engine for simulations, is large: only slow tests have it.
+# Ray, Flower's engine for simulations, and the trackers are large: only slow tests have them.
 $(VENV)/.stamp-slow: $(VENV)/.stamp-test $(VENV)/.stamp-torch $(VENV)/.stamp-flower
-	@$(INSTALL) 'flwr[simulation]'
+	@$(INSTALL) 'flwr[simulation]' -e '.[trackers]' --no-build-isolation
 	@touch $@
 
 $(VENV)/.stamp-lowest: $(VENV)/.stamp-venv constraints-lowest.txt pyproject.toml
-	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e '.[test]'
+	$(PY) -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints-lowest.txt -e '.[test]'
 	@touch $@

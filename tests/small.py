@@ -57,8 +57,8 @@ def command(folder, out, **settings):
 
 
 def run(words, **options):
-    """Run a command to its end and return it with its output as text."""
-    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120, **options)
+    """Run a command to its end and return it with its output as text; the time is a guard against none."""
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=600, **options)
 
 
 def call(words):

@@ -235,6 +235,7 @@ def truth(place, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for module in ("charts", "curves"):
             patch.setattr(f"airfeel.experiments.report.{module}.save_images", lambda spec, stem: [])
+            patch.setattr(f"airfeel.experiments.report.{module}.save_column", lambda spec, stem: stem)
         report = call(["report", str(out)], ())
     runs = {
         run.name: {file.name: file.read_bytes() for file in run.glob("*.json*")} for run in out.glob("runs/*")

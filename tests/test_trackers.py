@@ -38,6 +38,7 @@ def test_tensorboard(tmp_path):
     check(tensorboard_scalars(events))
 
 
+@pytest.mark.tracker
 def test_mlflow(tmp_path):
     pytest.importorskip("mlflow", reason="needs mlflow-skinny")
     pytest.importorskip("alembic", reason="needs sqlalchemy and alembic")
@@ -55,6 +56,7 @@ def test_mlflow(tmp_path):
     assert float(settings["uplink.ratio"]) == small.SETTINGS["uplink.ratio"]
 
 
+@pytest.mark.tracker
 def test_wandb(tmp_path):
     pytest.importorskip("wandb", reason="needs wandb")
     run_example("wandb_log.py", tmp_path, "mine", WANDB_MODE="offline", WANDB_SILENT="true")

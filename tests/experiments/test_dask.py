@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import re
 import socket
 import socketserver
 import subprocess
@@ -11,6 +12,7 @@ import time
 
 import pytest
 
+from airfeel.experiments.campaigns import engines
 from airfeel.experiments.campaigns.engines import check_engine
 from experiments.sweeps import finished, interrupt, sweep, write_sweep
 
@@ -174,14 +176,22 @@ def served(request):
 @pytest.mark.parametrize(
     "served", [Silent, Greeting, Short, http.server.SimpleHTTPRequestHandler], indirect=True
 )
-def test_a_server_that_is_not_dask_s_is_one_sentence(tmp_path, served):
-    refused(begin(write_sweep(tmp_path), tmp_path / "out", served), served)
+def test_a_server_that_is_not_dask_s_is_one_sentence(served, monkeypatch):
+    unanswered(served, monkeypatch)
 
 
-def test_nobody_at_an_address_is_one_sentence(tmp_path):
+def test_nobody_at_an_address_is_one_sentence(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as once:
         address = f"tcp://127.0.0.1:{once.getsockname()[1]}"
-    refused(begin(write_sweep(tmp_path), tmp_path / "out", address), address)
+    unanswered(address, monkeypatch)
+
+
+def unanswered(address, monkeypatch):
+    """An engine is refused in this process; who never answers need not be waited for as long as usual."""
+    monkeypatch.setattr(engines, "_LONGEST_WAIT", 0.5)
+    sentence = f"^--engine {re.escape(address)}: no Dask scheduler answers there"
+    with pytest.raises(ValueError, match=sentence), engines.open_engine(address):
+        pass
 
 
 def test_a_worker_is_no_scheduler(tmp_path, cluster):

@@ -14,6 +14,8 @@ from experiments.sweeps import write_sweep
 from fuzzing import SEED, count_cases
 from processes import airfeel, begin, require_quiet, until_gone, workers_of
 
+pytestmark = pytest.mark.once
+
 ROUNDS = 60
 OFTEN = {"run__checkpoint_every": 3, "devices__local_steps": 10}
 SETTINGS = OFTEN | {"devices__dropout": 0.2, "receiver__learn_from": 5, "run__record_aggregates": "true"}
