@@ -15,6 +15,7 @@ from airfeel.experiments.campaigns.plan import GROUPS, SHIPPED
 from airfeel.registry import DATASETS, SCHEMES
 
 PROMPT, TAB, ALL = "ready> ", "\t", "\x1b*"  # the last one is readline's insert-completions
+BRACKETS = re.compile(r"\x1b\[\?2004[hl]")  # around pasted text: zsh says so after its first prompt
 LONGEST = 60  # seconds to wait for an answer that never comes
 
 
@@ -39,7 +40,7 @@ class Terminal:
         heard = ""
         while not heard.endswith(end):
             assert select.select([self.terminal], [], [], LONGEST)[0], f"no answer after {heard!r}"
-            heard += os.read(self.terminal, 4096).decode(errors="replace")
+            heard = BRACKETS.sub("", heard + os.read(self.terminal, 4096).decode(errors="replace"))
         return heard
 
     def words(self, text):
