@@ -1,4 +1,4 @@
-"""Keep a results folder in the documentation: figures, tables, verdicts, all numbers in a compressed table.
+"""Keep a results folder in the documentation: figures, tables, verdicts, all numbers in compressed tables.
 
 airfeel reproduce all tuned --out DIR
 airfeel report DIR
@@ -37,8 +37,8 @@ def main(folder, *names):
     results = ResultsFolder(folder)
     collected = {one.experiment.name: collect(one, results) for one in results.experiments()[0]}
     if not names:
-        fresh(HERE / "figures")
-        fresh(HERE / "tables")
+        for kept in ("figures", "tables", "numbers"):
+            fresh(HERE / kept)
         keep_whole(folder, collected)
     keep_claims(judge(collected), [] if not names else kept_claims())
     for name in names or collected:
@@ -46,11 +46,12 @@ def main(folder, *names):
 
 
 def keep_experiment(folder, name, found):
-    """Write the tables and figures of one experiment."""
+    """Write the tables, figures and numbers of one experiment."""
     exhibit = show_experiment(found)
     tables = [*exhibit.headlines, *exhibit.tables]
     parts = [f"*{table.title}*\n\n{markdown(table.rows)}" for table in tables]
     (HERE / "tables" / f"{name}.md").write_text("\n".join(parts) or "\n")
+    (HERE / "numbers" / f"{name}.csv.xz").write_bytes(compressed(folder / "results.csv", name))
     for figure in found.experiment.figures:
         for path in sorted((folder / "figures").glob(f"{figure.name}*.svg")):
             smaller = min(path, path.with_suffix(".png"), key=lambda image: image.stat().st_size)
@@ -58,11 +59,10 @@ def keep_experiment(folder, name, found):
 
 
 def keep_whole(folder, collected):
-    """Write what is about all experiments together: costs, all numbers."""
+    """Write what is about all experiments together: costs."""
     facts = [["what", "value"], *map(list, environment()), ["time", campaign(folder)]]
     costs = markdown(cost_table(list(collected.values())))
     (HERE / "tables" / "costs.md").write_text(markdown(facts) + "\n" + costs)
-    (HERE / "results.csv.xz").write_bytes(compressed(folder / "results.csv"))
 
 
 def keep_claims(judged, kept):
@@ -100,13 +100,17 @@ def markdown(rows):
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def compressed(table):
-    """Return a table with five digits per number, which is what a figure can show."""
+def compressed(table, experiment):
+    """Return an experiment's part of a table, with five digits per number: what a figure can show."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     with table.open() as file:
-        for row in csv.reader(file):
-            writer.writerow([f"{float(cell):.5g}" if is_fraction(cell) else cell for cell in row])
+        head, *rows = csv.reader(file)
+    mine = [row for row in rows if row[head.index("experiment")] == experiment]
+    used = [i for i in range(len(head)) if any(row[i] for row in mine)]  # keys of other experiments are empty
+    writer.writerow([head[i] for i in used])
+    for row in mine:
+        writer.writerow([f"{float(row[i]):.5g}" if is_fraction(row[i]) else row[i] for i in used])
     return lzma.compress(text.getvalue().encode(), preset=9 | lzma.PRESET_EXTREME)
 
 
