@@ -70,7 +70,8 @@ def write_report(
     """
     target = check_target(target_accuracy)
     results = ResultsFolder(folder)
-    told(f"reading the runs in {folder}")
+    if results.labels():
+        told(f"reading the runs in {folder}")
     begun, unknown = results.experiments()
     runs, left_out = read_runs(results, {member.label for one in begun for member in one.members})
     left_out += unknown
