@@ -156,7 +156,7 @@ def relative_error(policy, seed, sending=None, name="turbo_cs"):
     rng = stream(seed, "test")
     common = rng.standard_normal(size) * (rng.random(size) < 0.05)
     g = common * (1 + 0.1 * rng.standard_normal((devices, size)))
-    scheme = SCHEMES.get(name).build({"sparsity": 0.05} if name == "turbo_cs" else {})
+    scheme = SCHEMES.get(name).build({} if name == "common_k" else {"sparsity": 0.05})
     state = begin(scheme, {"theta": (size,)}, Setting(devices, size // 2))
     weights = np.full(devices, 1 / devices)
     air = Air(Stills(losses), policy(2000.0))
@@ -168,7 +168,7 @@ def relative_error(policy, seed, sending=None, name="turbo_cs"):
     return np.sum((result.mean - ideal) ** 2) / np.sum(ideal**2)
 
 
-@pytest.mark.parametrize("name", ["turbo_cs", "common_k"])
+@pytest.mark.parametrize("name", ["tsa_ga", "turbo_cs", "common_k"])
 def test_over_70_db_no_choice_of_far_devices_to_leave_out_is_better(name):
     """Mean over seeds: both policies against every number of devices heard, and against all of them."""
     seeds = range(4)
