@@ -177,8 +177,8 @@ def test_memory_that_runs_out_is_a_sentence_and_the_run_goes_on_later(folder, tm
     whole = execute(config, tmp_path / "whole")
     before = runner.steps
 
-    def exhausted(parts, state):
-        for step in before(parts, state):
+    def exhausted(*arguments):
+        for step in before(*arguments):
             if step.record.round == 4:
                 np.empty(2**56)
             yield step

@@ -250,8 +250,8 @@ def test_every_model_trains_from_the_command_line_and_resumes(kind, tmp_path, mo
 
     data, original = images_folder(tmp_path / "data"), runner.steps
 
-    def stumbling(parts, state):
-        for step in original(parts, state):
+    def stumbling(*arguments):
+        for step in original(*arguments):
             yield step
             if step.record.round == 2:
                 raise KeyboardInterrupt

@@ -226,8 +226,8 @@ def test_an_interrupted_run_with_own_parts_goes_on_with_the_same_bytes(tmp_path,
     whole = own_run(tmp_path / "whole")
     original, seen = runner.steps, []
 
-    def stumbling(parts, state):
-        for step in original(parts, state):
+    def stumbling(*arguments):
+        for step in original(*arguments):
             seen.append(step.record.round)
             yield step
             if step.record.round == 4:
