@@ -499,13 +499,15 @@ def plots_can_be_zoomed_and_asked(shown):
     shown.until("getComputedStyle(document.querySelector('#figure-fig5a .tip')).display === 'block'")
     assert shown.see("document.querySelectorAll('#figure-fig5a .tip tr').length") == 6
     with_control = {"deltaX": 0, "deltaY": -300, "modifiers": 2}
-    for zoom in (
+    for look in (
         lambda: shown.see(button.format("zoom in")),
-        drag,
         lambda: point("mouseWheel", **with_control),
     ):
-        zoom()
+        look()
         shown.until(f"{ticks} !== '{all_of_it}'")
+        near = shown.see(ticks)
+        drag()  # only now is there anything beyond the edge
+        shown.until(f"{ticks} !== '{near}'")
         shown.see(button.format("show everything"))
         shown.until(f"{ticks} === '{all_of_it}'")
     before = shown.see("scrollY")
