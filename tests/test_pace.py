@@ -67,9 +67,15 @@ def test_a_campaign_without_a_terminal_speaks_before_its_first_run_ends(tmp_path
     assert said[2:] == ["0/2 runs  25%  about 105 s left"]
 
 
-def test_a_long_round_speaks_before_it_ends(monkeypatch, caplog):
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock for the lines of a run."""
     clock = Clock()
     monkeypatch.setattr(progress, "Pace", partial(Pace, clock=clock))
+    return clock
+
+
+def test_a_long_round_speaks_before_it_ends(clock, caplog):
     lines = progress.Lines()
     with caplog.at_level(logging.INFO, logger="airfeel"):
         lines.begin(10, 2, [])
@@ -83,9 +89,7 @@ def test_a_long_round_speaks_before_it_ends(monkeypatch, caplog):
     ]
 
 
-def test_short_rounds_are_not_told_device_by_device(monkeypatch, caplog):
-    clock = Clock()
-    monkeypatch.setattr(progress, "Pace", partial(Pace, clock=clock))
+def test_short_rounds_are_not_told_device_by_device(clock, caplog):
     lines = progress.Lines()
     with caplog.at_level(logging.INFO, logger="airfeel"):
         lines.begin(1000, 0, [])
