@@ -4,6 +4,8 @@ airfeel reproduce all tuned --out DIR
 airfeel report DIR
 python docs/results/keep.py DIR             # everything anew
 python docs/results/keep.py DIR rates ...   # these experiments, and the claims of which all was run in DIR
+
+A claim that also needs an experiment which is not in DIR is judged with the numbers that are kept of that one.
 """
 
 import csv
@@ -14,8 +16,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from airfeel.experiments.campaigns.collect import collect
+from airfeel.experiments.campaigns.collect import Collected, Line, collect
 from airfeel.experiments.campaigns.folder import ResultsFolder
+from airfeel.experiments.campaigns.plan import shipped
 from airfeel.experiments.report.claims import (
     INCOMPLETE,
     ClaimPart,
@@ -28,6 +31,7 @@ from airfeel.experiments.report.claims import (
 from airfeel.experiments.report.costs import campaign, cost_table
 from airfeel.experiments.report.environment import environment
 from airfeel.experiments.report.exhibits import show_experiment
+from airfeel.experiments.runs.reading import FinishedRun
 
 HERE = Path(__file__).resolve().parent
 
@@ -40,7 +44,7 @@ def main(folder, *names):
         for kept in ("figures", "tables", "numbers"):
             fresh(HERE / kept)
         keep_whole(folder, collected)
-    keep_claims(judge(collected), [] if not names else kept_claims())
+    keep_claims(judge(from_numbers() | collected if names else collected), kept_claims() if names else [])
     for name in names or collected:
         keep_experiment(folder, name, collected[name])
 
@@ -79,6 +83,32 @@ def keep_claims(judged, kept):
 def kept_claims():
     """Return the verdicts that are kept here."""
     return [verdict(entry) for entry in json.loads((HERE / "claims.json").read_text())]
+
+
+def from_numbers():
+    """Return the kept experiments in which a scheme is a curve: those without variants."""
+    names = [path.name.removesuffix(".csv.xz") for path in sorted((HERE / "numbers").iterdir())]
+    plain = [one for one in map(shipped, names) if one.kind == "training" and one.curves and not one.swept()]
+    return {one.name: Collected(one, kept_lines(one), 0) for one in plain}
+
+
+def kept_lines(experiment):
+    """Return the curves of an experiment from its numbers."""
+    labels = {curve["scheme"]: curve["label"] for curve in experiment.curves}
+    runs = {}
+    with lzma.open(HERE / "numbers" / f"{experiment.name}.csv.xz", "rt") as file:
+        for row in csv.DictReader(file):
+            runs.setdefault(row["scheme"], {}).setdefault(int(row["seed"]), []).append(numbers(row))
+    return [
+        Line(labels[scheme], "", {seed: FinishedRun(HERE, {}, rows) for seed, rows in of.items()})
+        for scheme, of in runs.items()
+    ]
+
+
+def numbers(row):
+    """Return the cells of a row by which curves are compared."""
+    compared = ("round", "accuracy", "loss", "nmse_db", "cumulative_nmse_db", "symbols")
+    return {key: float(row[key]) for key in compared if row.get(key)}
 
 
 def verdict(entry):
