@@ -2,7 +2,7 @@
 
 Files that blocks name in their first line are written, so that later commands find them. Commands are called
 with their own words, and shorter where they would take long: a training makes two rounds, a campaign of many
-rounds is planned only (``--dry-run``).
+rounds is planned only (``--dry-run``). Of pages that a reader comes to later, commands are only read.
 """
 
 import ast
@@ -17,6 +17,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import small
+from airfeel.cli import app
+from airfeel.commands.run import load
 from airfeel.experiments.campaigns.plan import read_experiment, select
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -80,9 +82,9 @@ class Page:
             airfeel("config", str(path))
 
     def try_console(self, line, text):
-        for command in re.findall(r"^\$ (.*?)(?:\s+#.*)?$", text, flags=re.M):
+        for command in re.findall(r"^\$ (.*?)(?:\s+#.*)?$", text.replace("\\\n", " "), flags=re.M):
             program, *words = shlex.split(command)
-            getattr(self, f"call_{program}")(words)
+            getattr(self, f"call_{program.replace('-', '_')}")(words)
 
     def call_airfeel(self, words):
         if absent := absent_for(words):
@@ -118,10 +120,34 @@ class Page:
             assert words[0] in {entry.name for entry in entry_points(group="dask_cli")}
 
     def call_python(self, words):
-        assert (ROOT / words[0]).exists(), words[0]
+        programme = (ROOT / words[0]).read_text()
+        for option in (word for word in words if word.startswith("--")):
+            assert f'"{option}"' in programme, f"{words[0]} has no option {option}"
 
     def call_jupyter(self, words):
         self.call_python(words[1:])
+
+
+class LaterPage(Page):
+    """Reads the commands of a page without carrying them out: words, options, settings and figures exist."""
+
+    def try_python(self, line, text):
+        if re.search(r"\bapp\b", text):  # a part of the reader's own programme: what it imports is there
+            ast.parse(text)
+            text = "\n".join(one for one in text.splitlines() if one.startswith(("import ", "from ")))
+        super().try_python(line, text)
+
+    def call_airfeel(self, words):
+        _, bound, *_ = app.parse_args(words, exit_on_error=False, print_error=False)
+        if words[0] == "reproduce":
+            assert select(words[1 : first_option(words)])
+        if bound.arguments.get("settings"):
+            load("", bound.arguments["settings"])
+
+    def call_flower_superlink(self, words):
+        """Whether these run is a test of its own, in tests/flower."""
+
+    call_flower_supernode = call_flwr = call_flower_superlink
 
 
 def absent_for(words):
@@ -177,9 +203,14 @@ def shortened(words):
 
 def one_figure(words):
     """Plan all figures that a command names, and return the same command for one, as trials take long."""
-    first = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
+    first = first_option(words)
     assert all(experiment.runs() for experiment in select(words[1:first]))
     return ["reproduce", "fig5a", *dict.fromkeys([*words[first:], "--quick", "--dry-run"])]
+
+
+def first_option(words):
+    """Return where the names end and the options begin."""
+    return next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
 
 
 def few_rounds(words):

@@ -113,6 +113,16 @@ def test_a_headline_without_a_perfect_channel_tells_the_extremes(tmp_path):
     assert re.search(r": test accuracy \d\d\.\d % with a_dsgd and \d\d\.\d % with common_k\.$", said)
 
 
+def test_a_headline_of_a_sweep_goes_from_its_worst_setting_to_its_best(tmp_path):
+    grid = {"uplink.power": [50.0, 500.0], "uplink.ratio": [0.04, 0.1]}
+    found = found_of(Experiment(name="mine", title="mine", rounds=20, grid=grid), tmp_path)
+    ends = [sum(finals(line).values()) / len(finals(line)) for line in found.lines]
+    assert max(ends) - min(ends) > 0.1
+    assert headline(found).endswith(
+        f": test accuracy {min(ends):.1f} to {max(ends):.1f} % with tsa_ga over 4 settings."
+    )
+
+
 def test_a_study_of_the_theory_has_no_headline():
     from airfeel.experiments.campaigns.collect import Collected
 

@@ -19,6 +19,9 @@ BOX = "document.querySelector('.first .chart svg').getBoundingClientRect().toJSO
 # Everything that reaches beyond the window, but for what is in a box that scrolls.
 BEYOND = """[...document.querySelectorAll('body *')].filter(e => !e.closest('.wide, pre, svg, .tip') &&
   e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 80))"""
+# Maps of which a part can be seen only by scrolling.
+CUT_MAPS = """[...document.querySelectorAll('.chart.own svg.marks')].filter(e =>
+  e.getBoundingClientRect().right > innerWidth + 1).map(e => e.closest('figure').id)"""
 # Boxes in the dark that are as light as paper.
 LIGHT = """[...document.querySelectorAll('body, body *, svg rect, svg .background')].filter(e => {
   const style = getComputedStyle(e), paint = e.closest('svg') ? style.fill : style.backgroundColor;
@@ -71,6 +74,7 @@ def test_strangers_see_a_whole_page(report, chromium, tmp_path_factory, size):
         shown.go(report.page.as_uri())
         assert shown.see("document.documentElement.scrollWidth") == width
         assert shown.see(BEYOND) == []
+        assert shown.see(CUT_MAPS) == []
         box = shown.see(BOX)
         assert box["bottom"] <= height and box["right"] <= width  # the main figure is within the first screen
         assert shown.see("document.querySelector('h1').textContent").startswith("25 devices together learned")
@@ -158,4 +162,15 @@ def test_single_runs_show_their_settings(tmp_path):
     tables = {table.title: table.rows for table in exhibit.settings}
     assert ["uplink.power", "500.0"] in tables["All runs"] or "uplink.power" in tables["Each"][0]
     assert tables["Each"][1][:2] == ["error_free", "0, 1"]
-    assert exhibit.headline.startswith("Test accuracy in the end: ")
+    assert exhibit.headline.startswith("25 devices together learned to read handwritten digits (MNIST) over")
+    assert "10 times fewer symbols than the model has weights: test accuracy " in exhibit.headline
+    assert exhibit.trained.startswith("25 devices train softmax regression of 7,850 weights on MNIST for 12")
+
+
+def test_a_single_run_without_radio_is_not_said_to_have_one(tmp_path):
+    fakes.write_run(shipped("fig5a").shortened(12, 1).runs()[0].config, tmp_path)
+    report = write_report(tmp_path)
+    (exhibit,) = report.exhibits
+    assert "MNIST) without any radio: test accuracy" in exhibit.headline and "noise" not in exhibit.trained
+    assert "exact sum" in exhibit.trained
+    assert "Bands are" not in report.page.read_text()  # of one seed

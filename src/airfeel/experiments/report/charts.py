@@ -31,7 +31,7 @@ PALETTE = [
 ]
 DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 2], [10, 4], [1, 3], [6, 2, 1, 2, 1, 2], [3, 3], [12, 3]]
 STYLE = {
-    "axis": {"labelFontSize": 13, "titleFontSize": 14, "titleFontWeight": "normal"},
+    "axis": {"labelFontSize": 13, "titleFontSize": 14, "titleFontWeight": "normal", "labelSeparation": 6},
     "title": {"fontSize": 16, "anchor": "middle"},
     "legend": {
         "labelFontSize": 14,

@@ -13,7 +13,7 @@ from airfeel.experiments.report.costs import curve_cost_table
 from airfeel.experiments.report.curves import UNITS, CurveDrawing, draw_curves, make_curve
 from airfeel.experiments.report.finals import accuracy_table, gap_table, mean_gap_table
 from airfeel.experiments.report.groups import Group, settings_tables
-from airfeel.experiments.report.headline import headline, loose_headline, trained
+from airfeel.experiments.report.headline import headline, loose_headline, told, trained
 from airfeel.experiments.report.link_level import links_table
 from airfeel.experiments.report.receptions import CUMULATIVE, NOTE, reception_table
 from airfeel.experiments.report.special_figures import FACTS, SPECIAL
@@ -116,6 +116,7 @@ def show_loose(groups: Sequence[Group], table: Rows) -> Exhibit:
         "runs",
         "Single runs",
         headline=loose_headline([(group.label, group.runs) for group in groups]),
+        trained=told([run for group in groups for run in group.runs]),
         headlines=[last],
         drawings=drawings,
         settings=[Table(title, rows) for title, rows in settings_tables(groups)],

@@ -27,42 +27,49 @@ _IN_WORDS = {_NO_MEMORY: "without memory of earlier rounds", "scheduled": "with 
 def headline(collected: Collected) -> str:
     """Return what was trained, how many symbols that saved, and what accuracy it cost; empty without any.
 
-    Where there are several variants, accuracies are means over those that a curve and training without radio
-    share.
+    Where there are several variants, lost accuracies are means over those that a curve and training without
+    radio share; reached ones are told from the worst variant to the best.
     """
-    settings = [run.settings for line in collected.lines for run in line.runs.values()]
     if collected.experiment.kind != "training" or not any(map(finals, collected.lines)):
         return ""
-    words = [_numbers(settings, "devices.count"), "devices together learned", _task(settings)]
-    words.append("over one noisy radio channel")
-    return f"{' '.join(words)}{_savings(collected.lines)}: {_outcomes(collected)}."
+    return f"{_opening(_runs(collected))}: {_outcomes(collected)}."
 
 
 def loose_headline(groups: Sequence[tuple[str, Sequence[FinishedRun]]]) -> str:
-    """Return what single runs came to: test accuracy of the first and of the best few."""
+    """Return what single runs trained, and the test accuracy of the best few."""
     ends = {label: _last(runs) for label, runs in groups}
     best = sorted((label for label in ends if ends[label] is not None), key=lambda label: -(ends[label] or 0))
     said = [f"{100 * (ends[label] or 0):.1f} % with {label}" for label in best[:3]]
-    return f"Test accuracy in the end: {_listed(said)}." if said else ""
+    shown = [run for label, runs in groups if label in best for run in runs]
+    return f"{_opening(shown)}: test accuracy {_listed(said)}." if said else ""
 
 
 def trained(collected: Collected) -> str:
-    """Return in plain sentences what was trained, and how a round goes."""
-    settings = [run.settings for line in collected.lines for run in line.runs.values()]
-    if collected.experiment.kind != "training" or not settings:
+    """Return in plain sentences what an experiment trained, and how a round goes."""
+    return told(_runs(collected)) if collected.experiment.kind == "training" else ""
+
+
+def told(runs: Sequence[FinishedRun]) -> str:
+    """Return in plain sentences what some runs trained, and how a round goes; empty where they do not say."""
+    settings = [run.settings for run in runs]
+    if not any("devices.count" in of for of in settings):
         return ""
     model = _words(settings, "model.kind", MODELS) or "a model"
-    weights = {round(symbols(line) / ratio) for line in collected.lines if (ratio := _ratio(line))}
+    weights = {round(_uses(run) / ratio) for run in runs if (ratio := _ratio(run))}
     size = f" of {weights.pop():,} weights" if len(weights) == 1 else ""
     steps, data = _numbers(settings, "devices.local_steps"), _words(settings, "dataset", NAMES)
-    return (
+    learning = (
         f"{_numbers(settings, 'devices.count')} devices train {model}{size} on {data} for "
         f"{_numbers(settings, 'rounds')} rounds; nobody's data leave their device. In a round every device "
         f"makes {steps} gradient step{'' if steps == '1' else 's'} on its own "
-        f"{_numbers(settings, 'devices.samples')} samples and sends the change, all at the same time on the "
-        "same channel: the air adds the signals up, and noise. The server recovers the sum, changes the "
-        "model and tells everybody. With fewer symbols than weights the sum is not determined; schemes "
-        "differ in how they find it all the same."
+        f"{_numbers(settings, 'devices.samples')} samples and sends the change"
+    )
+    if not any(map(_uses, runs)):
+        return f"{learning}. The server gets the exact sum, changes the model and tells everybody."
+    return (
+        f"{learning}, all at the same time on the same channel: the air adds the signals up, and noise. The "
+        "server recovers the sum, changes the model and tells everybody. With fewer symbols than weights the "
+        "sum is not determined; schemes differ in how they find it all the same."
     )
 
 
@@ -82,27 +89,33 @@ def short_table(collected: Collected) -> Table:
 
 def symbols(line: Line) -> float:
     """Return how often a round uses the channel."""
-    last = next(iter(line.runs.values())).rows[-1]
-    return float(last.get("symbols") or 0) / int(last["round"])
+    return _uses(next(iter(line.runs.values())))
 
 
 def _outcomes(collected: Collected) -> str:
     """Return in words what accuracy was lost, or, with nothing to compare to, what was reached."""
     best = {line.variant: finals(line) for line in collected.lines if line.curve in WITHOUT_RADIO}
     lost = _by_curve({line: gaps(collected).get((line.curve, line.variant), {}) for line in collected.lines})
-    reached = _by_curve({line: finals(line) for line in collected.lines})
     variants = len({line.variant for line in collected.lines})
-    over = f", means over {variants} settings" if variants > 1 else ""
     if lost:
+        over = f", means over {variants} settings" if variants > 1 else ""
         ideal = _mean(value for values in best.values() for value in values.values())
-        first, *rest = ((f"{gap:z.1f}", how) for how, gap in _told(collected, lost))
+        first, *rest = ((f"{lost[curve]:z.1f}", how) for curve, how in _chosen(collected, lost).items())
         said = [" points of accuracy lost ".join(first), *map(" ".join, rest)]
         return f"{_listed(said)} (a perfect channel reaches {ideal:.1f} %{over})"
-    said = [f"{value:.1f} % {how}" for how, value in _told(collected, reached)]
-    return f"test accuracy {_listed(said)}{over}"
+    reached = _by_curve({line: finals(line) for line in collected.lines})
+    said = [f"{_span(collected, curve)} % {how}" for curve, how in _chosen(collected, reached).items()]
+    return f"test accuracy {_listed(said)}" + (f" over {variants} settings" if variants > 1 else "")
 
 
-def _told(collected: Collected, values: Mapping[str, float]) -> list[tuple[str, float]]:
+def _span(collected: Collected, curve: str) -> str:
+    """Return the accuracy of a curve, from its worst variant to its best."""
+    ends = [finals(line) for line in collected.lines if line.curve == curve]
+    means = [_mean(found.values()) for found in ends if found]
+    return " to ".join(dict.fromkeys(f"{value:.1f}" for value in (min(means), max(means))))
+
+
+def _chosen(collected: Collected, values: Mapping[str, float]) -> dict[str, str]:
     """Return the few curves worth a headline, in plain words: subjects and no memory, or the extremes."""
     schemes = {line.curve: next(iter(line.runs.values())).settings["scheme"] for line in collected.lines}
     chosen = [curve for curve in collected.experiment.subjects if curve in values]
@@ -110,13 +123,20 @@ def _told(collected: Collected, values: Mapping[str, float]) -> list[tuple[str, 
     ranked = sorted(values, key=values.__getitem__)
     shown = [*chosen, *without] if chosen else list(dict.fromkeys([ranked[0], ranked[-1]]))
     words = _IN_WORDS if chosen else {}
-    return [(words.get(schemes[curve], f"with {curve}"), values[curve]) for curve in shown]
+    return {curve: words.get(schemes[curve], f"with {curve}") for curve in shown}
 
 
-def _savings(lines: Sequence[Line]) -> str:
+def _opening(runs: Sequence[FinishedRun]) -> str:
+    """Return who learned what over which channel, and how many symbols that saved."""
+    settings = [run.settings for run in runs]
+    way = "over one noisy radio channel" if any(map(_uses, runs)) else "without any radio"
+    who = f"{_numbers(settings, 'devices.count')} devices together learned"
+    return f"{who} {_task(settings)} {way}{_savings(runs)}"
+
+
+def _savings(runs: Sequence[FinishedRun]) -> str:
     """Return how many times fewer symbols than weights were sent."""
-    runs = [run for line in lines if symbols(line) for run in line.runs.values()]
-    ratios = {run.settings.get("uplink.ratio") for run in runs}
+    ratios = {run.settings.get("uplink.ratio") for run in runs if _uses(run)}
     found = sorted(1 / ratio for ratio in ratios if isinstance(ratio, int | float) and 0 < ratio < 1)
     if not found:
         return ""
@@ -141,10 +161,20 @@ def _words(settings: Iterable[Mapping[str, Any]], key: str, names: Mapping[str, 
     return _listed([names.get(value, value) for value in found])
 
 
-def _ratio(line: Line) -> float:
-    """Return s/N of a curve that uses the channel, else 0."""
-    ratio = next(iter(line.runs.values())).settings.get("uplink.ratio")
-    return float(ratio) if symbols(line) and isinstance(ratio, int | float) else 0.0
+def _runs(collected: Collected) -> list[FinishedRun]:
+    return [run for line in collected.lines for run in line.runs.values()]
+
+
+def _uses(run: FinishedRun) -> float:
+    """Return how often a round of a run uses the channel."""
+    last = run.rows[-1]
+    return float(last.get("symbols") or 0) / int(last["round"])
+
+
+def _ratio(run: FinishedRun) -> float:
+    """Return s/N of a run that uses the channel, else 0."""
+    ratio = run.settings.get("uplink.ratio")
+    return float(ratio) if _uses(run) and isinstance(ratio, int | float) else 0.0
 
 
 def _last(runs: Sequence[FinishedRun]) -> float | None:

@@ -24,8 +24,9 @@ _ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 _PAIR = ("nmse_db", "cumulative_nmse_db")
 _HINT = (
     "Click in a legend to hide or show, double click for one alone. Drag a plot to move it; zoom with Ctrl "
-    "and wheel, or with the buttons. Bands are 95 % confidence intervals over seeds."
+    "and wheel, or with the buttons."
 )
+_BANDS = " Bands are 95 % confidence intervals over seeds."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def _head(content: Content) -> list[str]:
     """Return what a stranger sees first: headline, main figure, picture of the system, what was trained."""
     first = content.exhibits[0] if content.exhibits else None
     parts = [f'<p class="kicker">{escape(content.title)}</p>'] if first and first.headline else []
-    parts.append(f"<h1>{escape((first and first.headline) or content.title)}</h1>")
+    parts.append(f"<h1>{_unbroken((first and first.headline) or content.title)}</h1>")
     if first and first.headline and first.drawings:
         words = f"<p>{escape(first.trained)}</p>" if first.trained else ""
         links = '<p><a href="#glossary">What the words mean</a></p>'
@@ -77,7 +78,14 @@ def _head(content: Content) -> list[str]:
         parts.append(f'<div class="first">{_figure(first.drawings[0])}{beside}</div>')
     if len(content.exhibits) > 1:
         parts.append(_contents(content))
-    return [*parts, f'<p class="hint">{escape(_HINT)}</p>']
+    return [*parts, *_hint(content)]
+
+
+def _hint(content: Content) -> list[str]:
+    """Return how curves are read and moved, where there are any."""
+    drawn = [one for exhibit in content.exhibits for one in exhibit.drawings if isinstance(one, CurveDrawing)]
+    banded = any(mean.seeds > 1 for one in drawn for curve in one.curves for mean in curve.points)
+    return [f'<p class="hint">{escape(_HINT + (_BANDS if banded else ""))}</p>'] if drawn else []
 
 
 def _contents(content: Content) -> str:
@@ -95,7 +103,7 @@ def _exhibit(exhibit: Exhibit, first: bool) -> str:
     """Return one part of the page; the first one's headline and main figure are at the top already."""
     top = first and bool(exhibit.headline and exhibit.drawings)
     parts = [f'<section id="experiment-{escape(exhibit.name)}"><h2>{escape(exhibit.title)}</h2>']
-    parts += [f'<p class="lead">{escape(exhibit.headline)}</p>'] if exhibit.headline and not top else []
+    parts += [f'<p class="lead">{_unbroken(exhibit.headline)}</p>'] if exhibit.headline and not top else []
     parts += [f"<p>{escape(exhibit.caption)}</p>"] if exhibit.caption else []
     parts += [f'<p class="missing">{escape(exhibit.missing)}</p>'] if exhibit.missing else []
     parts += [_titled(table) for table in exhibit.headlines]
@@ -117,6 +125,11 @@ def _figures(drawings: Sequence[Drawing | CurveDrawing]) -> list[str]:
         return [_figure(drawing) for drawing in drawings]
     others = [_figure(drawing) for drawing in drawings if drawing not in pair]
     return [*others, f'<div class="pair">{"".join(map(_figure, pair))}</div>']
+
+
+def _unbroken(text: str) -> str:
+    """Return text for the page in which no line ends between a number and its percent sign."""
+    return escape(text).replace(" %", "&nbsp;%")
 
 
 def _glossary(texts: Sequence[str]) -> str:

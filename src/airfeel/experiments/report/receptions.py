@@ -70,8 +70,8 @@ def _downlink(line: Line) -> str:
 
 _ACCURACY: dict[str, Callable[[Line], str]] = {"accuracy (%)": _accuracy}
 _RECEPTION = {
-    "NMSE (dB)": _measured(nmse_db, ".1f"),
-    "cumulative NMSE (dB)": _measured(cumulative_nmse_db, ".1f"),
+    "NMSE (dB)": _measured(nmse_db, "z.1f"),
+    "cumulative NMSE (dB)": _measured(cumulative_nmse_db, "z.1f"),
     "downlink": _downlink,
 }
 

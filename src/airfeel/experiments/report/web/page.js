@@ -295,7 +295,7 @@ function anyFigure(root, name, { spec }) {
     ...(rows.length ? [csv] : []), ...KINDS.map(kind => link(name, kind)));
   const chart = make("div", { class: "chart own" });
   root.append(tools, make("div", { class: "wide" }, chart));
-  return embed(chart, spec);
+  return embed(chart, spec, undefined, NARROW ? { legend: { orient: "bottom" } } : {});
 }
 
 // The longest list of rows anywhere in a description.
@@ -306,8 +306,8 @@ function values(part) {
 }
 
 // Colours of text and axes come from the style sheet, which knows about darkness and paper.
-function embed(chart, spec, patch = compiled => compiled) {
-  const config = { background: "transparent", view: { stroke: "transparent" }, font: "system-ui, sans-serif" };
+function embed(chart, spec, patch = compiled => compiled, more = {}) {
+  const config = { background: "transparent", view: { stroke: "transparent" }, font: "system-ui, sans-serif", ...more };
   const tooltip = { disableDefaultStyle: true };
   return vegaEmbed(chart, spec, { config, actions: false, renderer: "svg", tooltip, defaultStyle: false, ast: true, patch });
 }
