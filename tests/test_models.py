@@ -170,11 +170,13 @@ def test_regression_has_a_loss_and_no_accuracy_unless_it_has_a_score_of_its_own(
 
 @pytest.mark.parametrize("kind", ["mlp", "cnn"])
 def test_several_targets_of_a_regression_have_an_output_each(kind):
-    images = np.random.default_rng(3).standard_normal((200, 6, 6)).astype(np.float32)
-    targets = np.stack([images[:, :3].sum((1, 2)), images[:, 3:].sum((1, 2))], axis=1)
+    """Images whose upper and lower half have a brightness each, which is to be told."""
+    rng = np.random.default_rng(3)
+    targets = rng.standard_normal((200, 2))
+    images = np.repeat(targets, 18, axis=1).reshape(200, 6, 6) + 0.1 * rng.standard_normal((200, 6, 6))
     data = images[:150], targets[:150], images[150:], targets[150:]
-    records = train({"model.kind": kind, "devices.learning_rate": 0.02, "rounds": 30}, data)
-    assert records[-1].loss < 0.5 * records[0].loss and records[-1].accuracy is None
+    records = train(LOCAL | {"model.kind": kind, "devices.learning_rate": 0.02, "rounds": 10}, data)
+    assert records[-1].loss < 0.3 and records[-1].accuracy is None  # one output for both leaves 0.5
 
 
 def test_several_classes_for_a_sample_are_refused_by_models_with_one():
@@ -219,7 +221,7 @@ def test_what_is_no_model_is_refused_in_one_sentence(model, sentence):
 
 def test_samples_that_a_module_cannot_take_are_told_before_anything_is_computed():
     with pytest.raises(
-        ValueError, match=r"samples have shape \(5,\) and torch.float32, labels .*: the module .*Runtime"
+        ValueError, match=r"samples have shape \(5,\) and torch.float32, labels .*: the module,.*Runtime"
     ):
         train({}, data_of(vectors), task=lambda: nn.Linear(3, 2))
 
