@@ -1,8 +1,6 @@
 """Models of the registry and of a user's own: any shape of data, through every scheme, in a run folder."""
 
-import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -170,6 +168,23 @@ def test_regression_has_a_loss_and_no_accuracy_unless_it_has_a_score_of_its_own(
         train({}, data)
 
 
+@pytest.mark.parametrize("kind", ["mlp", "cnn"])
+def test_several_targets_of_a_regression_have_an_output_each(kind):
+    """Images whose upper and lower half have a brightness each, which is to be told."""
+    rng = np.random.default_rng(3)
+    targets = rng.standard_normal((200, 2))
+    images = np.repeat(targets, 18, axis=1).reshape(200, 6, 6) + 0.1 * rng.standard_normal((200, 6, 6))
+    data = images[:150], targets[:150], images[150:], targets[150:]
+    records = train(LOCAL | {"model.kind": kind, "devices.learning_rate": 0.02, "rounds": 10}, data)
+    assert records[-1].loss < 0.3 and records[-1].accuracy is None  # one output for both leaves 0.5
+
+
+def test_several_classes_for_a_sample_are_refused_by_models_with_one():
+    images, labels = data_of(vectors)[0], np.ones((320, 5), int)
+    with pytest.raises(ValueError, match=r"shape of a label = \(5,\): must be \(\)"):
+        train({"model.kind": "mlp"}, (images, labels, images[:9], labels[:9]))
+
+
 def test_a_task_tells_its_tensors_to_the_scheme():
     for name in MODELS.names():
         task = MODELS.get(name).build({})(SimpleNamespace(shape=(12, 12), classes=3))
@@ -193,6 +208,9 @@ def test_options_of_an_own_module_are_those_of_its_class():
     [
         (Attention(), "model.kind = 'Attention': is a module: must be its class"),
         (lambda data: 3, "must have size, init, prepare, gradient, evaluate, but has no size"),
+        (lambda data: {}["x"], r"cannot make a model .* \(KeyError: 'x', test_models.py line \d+\)"),
+        (lambda data: [side for side, _ in data.shape], r"cannot make a model .* \(TypeError: cannot unpack"),
+        ("mlp", "model.kind = 'str': must be a task, or a class or a function that makes a module"),
         (lambda a, b: 3, r"cannot make a model for samples of shape \(8,\) \(TypeError"),
     ],
 )
@@ -203,7 +221,7 @@ def test_what_is_no_model_is_refused_in_one_sentence(model, sentence):
 
 def test_samples_that_a_module_cannot_take_are_told_before_anything_is_computed():
     with pytest.raises(
-        ValueError, match=r"samples have shape \(5,\) and torch.float32: the module .*Runtime"
+        ValueError, match=r"samples have shape \(5,\) and torch.float32, labels .*: the module,.*Runtime"
     ):
         train({}, data_of(vectors), task=lambda: nn.Linear(3, 2))
 
@@ -221,8 +239,9 @@ def test_own_modules_have_a_run_folder(tmp_path):
     assert run_in_folder(tmp_path, Reader, data).folder == run.folder
     other = run_in_folder(tmp_path, partial(Reader, width=3), data)
     assert other.folder != run.folder and "width = 3" in (other.folder / "config.toml").read_text()
-    with pytest.raises(ValueError, match="must be a dataclass, .* or the function that makes it"):
-        run_in_folder(tmp_path, TorchTask(Attention), data)
+    for unnamed in (TorchTask(Attention), partial(Reader, SimpleNamespace(classes=2)), "mlp"):
+        with pytest.raises(ValueError, match="must be a dataclass, .* or the function that makes it"):
+            run_in_folder(tmp_path, unnamed, data)
 
 
 def images_folder(folder):
@@ -272,23 +291,39 @@ def test_every_model_trains_from_the_command_line_and_resumes(kind, tmp_path, mo
         assert first == second
 
 
+# A run that sends itself the signal nobody can catch, in the middle of a round: of the eight rounds before,
+# some are in a checkpoint and some are not.
+KILLED = """
+import os, signal, sys
+from airfeel.cli import main
+from airfeel.experiments.runs import runner
+
+original = runner.steps
+
+def steps(*arguments):
+    for step in original(*arguments):
+        if step.record.round == 9:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield step
+
+runner.steps = steps
+main(sys.argv[1:])
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["error_free", "tsa_ga", "common_k"])
 @pytest.mark.parametrize("kind", MODELS.names())
 def test_every_model_survives_a_kill_with_three_schemes(kind, scheme, tmp_path):
-    data = images_folder(tmp_path / "data")
-    rounds = {"rounds": 40, "run__checkpoint_every": 2}
+    data, rounds = images_folder(tmp_path / "data"), {"rounds": 14, "run__checkpoint_every": 3}
     words = command(data, tmp_path / "killed", kind, scheme, **rounds)
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not list((tmp_path / "killed").glob("runs/*/rounds.jsonl")) and process.poll() is None:
-        time.sleep(0.01)
-    time.sleep(0.05)
-    process.kill()
-    assert process.wait() == -9
+    killed = small.run([sys.executable, "-c", KILLED, *words[words.index("airfeel") + 1 :]])
+    assert killed.returncode == -9, killed.stderr
+    assert 6 <= (only(tmp_path / "killed") / "rounds.jsonl").read_bytes().count(b"\n") < 14
     assert small.run(words).returncode == 0
     assert small.run(command(data, tmp_path / "whole", kind, scheme, **rounds)).returncode == 0
     first, second = ((only(tmp_path / out) / "rounds.jsonl").read_bytes() for out in ("whole", "killed"))
-    assert first == second and first.count(b"\n") == 40
+    assert first == second and first.count(b"\n") == 14
 
 
 def test_an_own_module_runs_from_the_command_line(tmp_path):

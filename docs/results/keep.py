@@ -5,7 +5,7 @@ airfeel report DIR
 python docs/results/keep.py DIR             # everything anew
 python docs/results/keep.py DIR rates ...   # these experiments, and the claims of which all was run in DIR
 
-A claim that also needs an experiment which is not in DIR is judged with the numbers that are kept of that one.
+A claim that also needs an experiment which is not in DIR is judged with the numbers kept of that one.
 """
 
 import csv

@@ -216,6 +216,13 @@ class Lengthy:
         return np.zeros(1000), 0
 
 
+class Broken(Lengthy):
+    """A map-style data set whose files are gone."""
+
+    def __getitem__(self, index):
+        raise OSError("no disk")
+
+
 PAIR = as_pair(None, quartet(IMAGES))
 
 
@@ -232,12 +239,27 @@ PAIR = as_pair(None, quartet(IMAGES))
         ),
         ([(IMAGES[0], 0), (IMAGES[1], 0.5)], r"train\[1\] = 'float64 of shape \(\)': must be int64"),
         ([("text", 0)], r"train\[0\].dtype = '<U4'"),
+        (Broken(), r"train\[0\] = 'Broken': cannot be read .OSError: no disk, test_datasets.py line \d+"),
         (Lengthy(), r"len\(train\) = 1125899906842624: needs \d+ bytes: must be at most"),
     ],
 )
 def test_bad_map_style_data_is_one_sentence(train, rule):
     with limited(), pytest.raises(ValueError, match=rule):
         Dataset.from_torch(train, PAIR[1])
+
+
+def test_a_function_that_fails_is_one_sentence_with_its_place(monkeypatch):
+    module = types.ModuleType("airfeel_test_failing")
+    module.wants, module.fails = lambda path: path, lambda: {}["train"]
+    module.ours = lambda: Dataset.from_arrays(*quartet(IMAGES)[:3], np.zeros(1, int))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for name, sentence in {
+        "wants": "must be a function without arguments that returns data .TypeError: .*'path'",
+        "fails": r"returns data .KeyError: 'train', test_datasets.py line \d+",
+        "ours": r"^len.test_labels. = 1: must be",
+    }.items():
+        with pytest.raises(ValueError, match=sentence):
+            load_dataset(f"airfeel_test_failing:{name}")
 
 
 @pytest.mark.parametrize(

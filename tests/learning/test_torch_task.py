@@ -184,13 +184,100 @@ def test_samples_arrive_in_their_own_shape_and_type():
     assert task.prepare(np.zeros((3, 6)), labels).inputs.shape == (3, 2, 3)
 
 
-def test_a_score_must_have_one_number_per_sample():
-    task = TorchTask(lambda: nn.Linear(4, 2), score=lambda out, y: (out.argmax(1) == y).float().mean())
-    samples = task.prepare(np.zeros((5, 4)), np.zeros(5, int))
-    with pytest.raises(
-        ValueError, match=r"score\(outputs, labels\) has shape \(\): must be one number for each of 5"
-    ):
-        task.evaluate(task.init(0), samples)
+def draws(module, inputs):
+    return module.layer(nn.functional.dropout(inputs, 0.1, module.training))
+
+
+def counts(module, inputs):
+    module.calls += 1
+    return module.layer(inputs)
+
+
+class Free(nn.Module):
+    """A linear layer that is called in a way of its own."""
+
+    def __init__(self, forward, classes=2):
+        super().__init__()
+        self.layer, self.way = nn.Linear(4, classes), forward
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, inputs):
+        return self.way(self, inputs)
+
+
+def free(forward, *loss, **options):
+    return lambda: TorchTask(lambda: Free(forward), *loss, **options)
+
+
+def plain(module, inputs):
+    return module.layer(inputs)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (free(draws), "the module or its loss draws random numbers"),
+        (free(counts), "the module changes its buffer 'calls'"),
+        (free(lambda module, inputs: (inputs,)), "cannot take them .TypeError: .*not tuple"),
+        (free(lambda module, inputs: module.layer(inputs[:, :3])), "cannot take them .RuntimeError: mat1"),
+        (
+            free(lambda module, inputs: module.layer(inputs)[:, :1]),
+            "largest label = 1: must be less than 1, the",
+        ),
+        (
+            free(plain, nn.CrossEntropyLoss(reduction="none")),
+            r"loss.* is of shape \(2,\): must be a tensor with one",
+        ),
+        (free(plain, lambda outputs, labels: 1.0), "loss.* is a float: must be a tensor"),
+        (free(plain, lambda outputs, labels: outputs.argmax() + 0.0), "that has a gradient"),
+        (
+            free(plain, score=lambda outputs, labels: 1.0),
+            r"score.* has shape \(\): must be one number for each of 2",
+        ),
+        (free(plain, view=(3,)), r"view = \(3,\): must have as many numbers as samples of shape \(4,\)"),
+        (
+            free(plain, transform=lambda inputs: inputs[9, 9, 9]),
+            r"transform cannot take samples of shape \(4,\)",
+        ),
+        (free(plain, device="sundial"), "device = 'sundial': must be one where PyTorch can compute here"),
+        (lambda: TorchTask(lambda: nn.LazyLinear(2)), "LazyLinear at '': must know its sizes .* Linear does"),
+        (
+            lambda: TorchTask(lambda: nn.Linear(4, 2).bfloat16()),
+            "parameters of torch.bfloat16: must be one of",
+        ),
+    ],
+)
+def test_what_cannot_be_trained_is_one_sentence_before_anything_is_computed(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make().prepare(np.ones((5, 4)), np.array([0, 1, 1, 0, 1]))
+
+
+def test_every_device_is_asked_for_labels_that_the_module_cannot_tell_apart():
+    task = TorchTask(lambda: nn.Linear(4, 2))
+    task.prepare(np.ones((2, 4)), np.array([0, 1]))
+    with pytest.raises(ValueError, match="largest label = 2: must be less than 2"):
+        task.prepare(np.ones((3, 4)), np.array([0, 1, 2]))
+
+
+def test_frozen_parameters_are_neither_trained_nor_sent():
+    def build():
+        module = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
+        module[0].requires_grad_(False)
+        return module
+
+    task = TorchTask(build)
+    assert task.shapes == {"1.weight": (2, 3), "1.bias": (2,)} and task.size == len(task.init(0)) == 8
+    rng = np.random.default_rng(0)
+    samples = task.prepare(rng.standard_normal((6, 4)), rng.integers(0, 2, 6))
+    last = TorchTask(lambda: nn.Linear(3, 2))
+    with torch.no_grad():
+        hidden = task._seeded(0)[0](samples.inputs).numpy()
+    theta = task.init(3)
+    np.testing.assert_allclose(
+        task.gradient(theta, samples),
+        last.gradient(theta, last.prepare(hidden, samples.labels.numpy())),
+        atol=1e-6,
+    )
 
 
 def test_outputs_that_do_not_match_the_targets_are_refused():

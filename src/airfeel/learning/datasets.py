@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from airfeel import _checks
+from airfeel import _checks, _foreign
 from airfeel.learning.fetch import ensure, is_present
 from airfeel.learning.readers import read_folder, read_npz
 from airfeel.learning.samples import checked_inputs, checked_labels, gathered
@@ -113,13 +113,18 @@ class Dataset:
         return cls.from_arrays(*arrays, name=name, classes=classes)
 
     @property
+    def label_shape(self) -> tuple[int, ...]:
+        """The shape of one sample's label: () for one class or one target."""
+        return tuple(self.train_labels.shape[1:])
+
+    @property
     def one_class_each(self) -> bool:
         """Whether every sample has exactly one class, so that devices can differ in their classes."""
-        return self.classes is not None and self.train_labels.ndim == 1
+        return self.classes is not None and not self.label_shape
 
     def describe(self) -> str:
         """Return a sentence about what was found: counts, shape and type, classes or targets."""
-        each = self.train_labels.shape[1:]
+        each = self.label_shape
         labels = f"targets of shape {each}, {self.train_labels.dtype} (regression)"
         if self.classes is not None:
             labels = f"{self.classes} classes" + (f", labels of shape {each}" if each else "")
@@ -217,8 +222,13 @@ def _loaded(name: str) -> Dataset:
         return Dataset.from_arrays(*files.read(folder), name=name, classes=files.classes, pool=files.pool)
     try:
         found = DATASETS.get(name).target()
-    except TypeError as error:  # a function that wants arguments
-        raise _checks.reject("dataset", name, f"must be a function without arguments ({error})") from error
+    except MemoryError:
+        raise
+    except Exception as error:  # of somebody's function, such as one that wants arguments
+        if _foreign.is_ours(error):
+            raise
+        rule = f"must be a function without arguments that returns data ({_foreign.told(error)})"
+        raise _checks.reject("dataset", name, rule) from error
     return _assembled(found, name)
 
 

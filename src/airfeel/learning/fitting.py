@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from airfeel import _checks
+from airfeel import _checks, _foreign
 from airfeel.learning.tasks import DataShape, Task
 
 ModelLike = Task | Callable[..., Any]
@@ -27,16 +27,22 @@ def fitted(model: ModelLike, data: DataShape, name: str, device: str = "cpu") ->
     """
     if hasattr(model, "gradient"):
         return _checked(model, name)
-    if _is_module(model):
+    if not callable(model):
+        rule = "must be a task, or a class or a function that makes a module or a task"
+        raise _checks.reject("model.kind", name, rule)
+    if _is_module(getattr(model, "func", model)):
         rule = "is a module: must be its class, or a function that builds it, as every thread has its own"
         raise _checks.reject("model.kind", name, rule)
     try:
         build = partial(model, data) if _takes_data(model) else model
         made = build()
         return _wrapped(build, data, device) if _is_module(made) else _checked(made, name)
-    except (TypeError, AttributeError) as error:  # somebody's function that was not written for this
-        reason = f"{type(error).__name__}: {str(error).splitlines()[0]}"
-        rule = f"cannot make a model for samples of shape {data.shape} ({reason})"
+    except MemoryError:
+        raise
+    except Exception as error:  # somebody's function that was not written for this
+        if _foreign.is_ours(error):
+            raise
+        rule = f"cannot make a model for samples of shape {data.shape} ({_foreign.told(error)})"
         raise _checks.reject("model.kind", name, rule) from error
 
 

@@ -31,7 +31,8 @@ class ImageShape:
         first, last = (len(shape) == 3 and shape[axis] <= MOST_CHANNELS for axis in (0, 2))
         if first == last:
             rule = "must be (height, width), (channels, height, width) or (height, width, channels), "
-            raise _checks.reject("shape of a sample", shape, rule + f"with at most {MOST_CHANNELS} channels")
+            rule += f"with at most {MOST_CHANNELS} channels and larger images; 'mlp' takes any shape"
+            raise _checks.reject("shape of a sample", shape, rule)
         axis = 0 if first else 2
         height, width = shape[1:] if first else shape[:2]
         return cls(height, width, shape[axis], axis)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from airfeel import _checks, _files
+from airfeel import _checks, _files, _foreign
 
 LARGEST_LABEL = 2**31 - 1
 _PIECE = 2**22  # values that are looked at together
@@ -65,7 +65,11 @@ def gathered(argument: str, items: Any) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _pair(argument: str, items: Any, index: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    item = items[index]
+    try:
+        item = items[index]
+    except Exception as error:  # of somebody's data set
+        rule = f"cannot be read ({_foreign.told(error)})"
+        raise _checks.reject(f"{argument}[{index}]", type(items).__name__, rule) from error
     if not isinstance(item, tuple | list) or len(item) != 2:
         rule = "must be a pair of sample and label"
         raise _checks.reject(f"{argument}[{index}]", type(item).__name__, rule)
@@ -76,7 +80,7 @@ def _numbers(argument: str, value: ArrayLike) -> NDArray[Any]:
     """Return an array of whole or floating numbers in this machine's byte order."""
     try:
         array = np.asarray(value)
-    except ValueError as error:  # lists of unequal lengths
+    except (ValueError, TypeError, RuntimeError) as error:  # unequal lengths, or a tensor that is no array
         raise _checks.reject(argument, type(value).__name__, f"must be an array ({error})") from None
     if array.dtype.kind not in "iuf":
         raise _checks.reject(f"{argument}.dtype", str(array.dtype), "must be of whole or floating numbers")

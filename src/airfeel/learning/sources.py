@@ -58,8 +58,8 @@ class DatasetFiles:
         Addresses that serve ``<file>.gz`` each, and addresses of whole ``.tar.gz`` archives.
     pip, npm, apt, apt_folder
         Packages that contain the files, and where Debian's puts them.
-    shape, classes, dtype
-        Of the samples, so that a model can be built before anything is fetched.
+    shape, classes, dtype, label_shape
+        Of the samples and their labels, so that a model can be built before anything is fetched.
     pool
         The devices draw from the first so many training samples unless told otherwise; None: from all.
     read
@@ -78,6 +78,7 @@ class DatasetFiles:
     shape: tuple[int, ...] = (28, 28)
     classes: int = 10
     dtype: np.dtype[Any] = _BYTES
+    label_shape: tuple[int, ...] = ()
     pool: int | None = None
     read: Callable[[Path], Arrays] = idx_folder
 

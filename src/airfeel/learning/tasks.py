@@ -66,6 +66,11 @@ class DataShape(Protocol):
         """The type of the inputs' numbers."""
         ...
 
+    @property
+    def label_shape(self) -> tuple[int, ...]:
+        """The shape of one sample's label: () for one class or one target."""
+        ...
+
 
 class Task(Protocol):
     """What a user writes to train something else; about 30 lines, see ``examples/own_task.py``."""

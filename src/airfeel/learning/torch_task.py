@@ -1,19 +1,21 @@
 """Any ``torch.nn.Module`` with any loss as a task; needs the extra ``torch``.
 
-Parameters are flattened to one vector in the order of ``module.named_parameters()``. Every device's gradient
-is computed by one thread with PyTorch's automatic differentiation, in chunks of samples that bound the
-memory, and with one torch thread, so that its bytes do not depend on the number of workers.
+Parameters are flattened to one vector in the order of ``module.named_parameters()``, without frozen
+ones. Every device's gradient is computed by one thread with PyTorch's automatic differentiation, in chunks of
+samples that bound the memory, and with one torch thread, so that its bytes do not depend on the number of
+workers.
 """
 
 import threading
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel import _checks
+from airfeel import _checks, _foreign
 from airfeel._extras import missing
 from airfeel.learning.tasks import Array, DataShape, Samples, Score
 from airfeel.streams import bits
@@ -23,6 +25,8 @@ try:
     from torch import nn
 except ImportError as error:
     raise missing("torch", "this model needs") from error
+
+from airfeel.learning.purity import called_purely, refuse_impure, trainable
 
 
 class TorchTask:
@@ -55,7 +59,8 @@ class TorchTask:
         each thread.
 
     Modules that draw random numbers or gather statistics while training (dropout, batch normalisation) are
-    refused: a gradient must be a function of parameters and samples alone.
+    refused: a gradient must be a function of parameters and samples alone. Parameters with ``requires_grad``
+    off are neither trained nor sent, and stay as ``build`` makes them with torch's generator at seed 0.
     """
 
     def __init__(
@@ -71,13 +76,14 @@ class TorchTask:
     ) -> None:
         """Build the module once to learn its parameters' names and shapes."""
         self.build, self.loss, self.score = build, loss or nn.functional.cross_entropy, score or _right
-        self.view, self.transform, self.device = view, transform, torch.device(device)
+        self.view, self.transform, self.device = view, transform, _device(device)
         self.chunk = _checks.integer("chunk", chunk, at_least=1)
         module = self._seeded(0)
-        _refuse_impure(module)
-        self.shapes = {name: tuple(p.shape) for name, p in module.named_parameters()}
-        self.dtype = next(module.parameters()).dtype
+        refuse_impure(module)
+        self.shapes = {name: tuple(p.shape) for name, p in trainable(module).items()}
+        self.dtype = next(iter(trainable(module).values())).dtype
         self._local, self._tried = threading.local(), False
+        self._outputs: int | None = None
 
     @property
     def size(self) -> int:
@@ -87,34 +93,74 @@ class TorchTask:
     def init(self, seed: int) -> Array:
         """Return the parameters of a module built with torch's generator seeded from ``seed``."""
         module = self._seeded(int(bits(seed, "torch").random_raw() >> 1))
-        flat = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
+        flat = torch.cat([p.detach().reshape(-1) for p in trainable(module).values()])
         return np.asarray(flat.double().cpu().numpy())
 
     def prepare(self, inputs: NDArray[Any], labels: NDArray[Any]) -> Samples:
         """Turn arrays into tensors of the form that the module takes."""
-        numbers = self._numbers(inputs, scaled=True)
-        if self.view is not None:
-            numbers = numbers.reshape(len(numbers), *self.view)
-        if self.transform is not None:
-            numbers = self.transform(numbers)
-        samples = Samples(numbers.to(self.device), self._numbers(labels).to(self.device))
+        samples = Samples(self._laid_out(inputs), self._numbers(labels).to(self.device))
         if not self._tried:
             self._try(samples.inputs[:2], samples.labels[:2])
+        self._require_outputs(samples.labels)
         return samples
 
-    def _try(self, inputs: Any, labels: Any) -> None:
-        """Run the module on two samples: what it cannot take is told before anything is computed."""
+    def _laid_out(self, inputs: NDArray[Any]) -> Any:
+        """Return all samples in the shape that ``view`` and ``transform`` give them."""
+        numbers, found = self._numbers(inputs, scaled=True), inputs.shape[1:]
+        if self.view is not None:
+            try:
+                numbers = numbers.reshape(len(numbers), *self.view)
+            except RuntimeError as error:
+                rule = f"must have as many numbers as samples of shape {found}"
+                raise _checks.reject("view", self.view, rule) from error
         try:
-            with torch.no_grad():
-                outputs = self._mine().module(inputs)
-                self.loss(outputs, labels)
-        except Exception as error:  # of somebody's module or loss
-            found = f"{tuple(inputs.shape[1:])} and {inputs.dtype}"
-            reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+            return (numbers if self.transform is None else self.transform(numbers)).to(self.device)
+        except Exception as error:  # of somebody's transform
             raise ValueError(
-                f"samples have shape {found}: the module or its loss cannot take them ({reason})"
+                f"transform cannot take samples of shape {found} ({_foreign.told(error)})"
             ) from error
+
+    def _try(self, inputs: Any, labels: Any) -> None:
+        """Run module, loss and score on two samples: what they cannot take is told before the first round."""
+        module = self._mine().module
+        loss = called_purely(module, partial(self._first_loss, module, inputs, labels))
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.requires_grad:
+            found = (
+                f"of shape {tuple(loss.shape)}"
+                if isinstance(loss, torch.Tensor)
+                else f"a {type(loss).__name__}"
+            )
+            rule = "must be a tensor with one number, the mean over the samples, that has a gradient"
+            raise ValueError(f"loss(outputs, labels) is {found}: {rule}")
         self._tried = True
+
+    def _first_loss(self, module: Any, inputs: Any, labels: Any) -> Any:
+        try:
+            outputs = module(inputs)
+            self._outputs = self._classes(outputs, labels)
+            self._require_outputs(labels)
+            loss = self.loss(outputs, labels)
+            with torch.no_grad():
+                self._scores(outputs, labels)
+        except Exception as error:  # of somebody's module, loss or score
+            if _foreign.is_ours(error):
+                raise
+            found, each = (f"shape {tuple(x.shape[1:])} and {x.dtype}" for x in (inputs, labels))
+            rule = f"the module, its loss or its score cannot take them ({_foreign.told(error)})"
+            raise ValueError(f"samples have {found}, labels {each}: {rule}") from error
+        return loss
+
+    def _classes(self, outputs: Any, labels: Any) -> int | None:
+        """Return how many classes the module tells apart, where that can be seen."""
+        entropy = self.loss is nn.functional.cross_entropy and not labels.is_floating_point()
+        return (
+            outputs.shape[1] if entropy and isinstance(outputs, torch.Tensor) and outputs.ndim > 1 else None
+        )
+
+    def _require_outputs(self, labels: Any) -> None:
+        if self._outputs is not None and int(labels.max()) >= self._outputs:
+            rule = f"must be less than {self._outputs}, the number of the module's outputs"
+            raise _checks.reject("largest label", int(labels.max()), rule)
 
     def gradient(self, theta: Array, samples: Samples) -> Array:
         """Return the gradient of the mean loss, summed over chunks in their order."""
@@ -139,7 +185,7 @@ class TorchTask:
         return Score(loss / len(samples), points / count)
 
     def _scores(self, outputs: Any, labels: Any) -> Any:
-        scores = self.score(outputs, labels)
+        scores = torch.as_tensor(self.score(outputs, labels))
         if scores.ndim == 0 or len(scores) != len(labels):
             rule = f"must be one number for each of {len(labels)} samples"
             raise ValueError(f"score(outputs, labels) has shape {tuple(scores.shape)}: {rule}")
@@ -174,9 +220,9 @@ class _FlatModule:
     """A module whose parameters and gradients are views of two vectors: no copy, and one call per chunk."""
 
     def __init__(self, module: Any) -> None:
-        self.module, parameters = module, list(module.parameters())
+        self.module, parameters = module, list(trainable(module).values())
         sizes = [p.numel() for p in parameters]
-        self._values = torch.empty(sum(sizes), dtype=parameters[0].dtype, device=parameters[0].device)
+        self._values = torch.cat([p.detach().reshape(-1) for p in parameters])
         self._gradients = torch.zeros_like(self._values)
         parts = zip(self._values.split(sizes), self._gradients.split(sizes), parameters, strict=True)
         for values, gradients, parameter in parts:
@@ -196,16 +242,31 @@ class _FlatModule:
 def for_data(data: DataShape, build: Callable[[int], Any], **options: Any) -> TorchTask:
     """Return the task of a network that is built with its number of outputs.
 
-    That is one per class with cross-entropy, or a single one with the squared error where data have no
+    That is one per class with cross-entropy, or one per target with the squared error where data have no
     classes. ``options`` are those of :class:`TorchTask`.
     """
+    each = getattr(data, "label_shape", ())
     if data.classes is None:
-        return TorchTask(partial(build, 1), squared_error, **options)
+        return TorchTask(partial(build, prod(each)), squared_error, **options)
+    if each:
+        rule = "must be (): this model has one class for each sample, a model of your own may have more"
+        raise _checks.reject("shape of a label", each, rule)
     return TorchTask(partial(build, data.classes), **options)
 
 
+def _device(name: str) -> Any:
+    """Return a device on which tensors can be made and read back."""
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device).cpu()
+    except Exception as error:  # each kind of device has its own
+        rule = f"must be one where PyTorch can compute here, such as 'cpu' ({_foreign.told(error)})"
+        raise _checks.reject("device", name, rule) from error
+    return device
+
+
 def squared_error(outputs: Any, targets: Any) -> Any:
-    """Return the mean squared error of outputs (n,) or (n, 1, ...) against as many targets."""
+    """Return the mean squared error of outputs against as many targets, in whatever shape both are."""
     if outputs.numel() != targets.numel():
         shapes = f"{tuple(outputs.shape)} for targets of shape {tuple(targets.shape)}"
         raise ValueError(f"outputs have shape {shapes}: must be one number for each")
@@ -217,28 +278,3 @@ def _right(outputs: Any, labels: Any) -> Any:
     if labels.is_floating_point():
         return torch.full((len(labels),), torch.nan)
     return outputs.argmax(dim=1) == labels
-
-
-def _refuse_impure(module: Any) -> None:
-    for name, part in module.named_modules():
-        rule = _impurity(part)
-        if rule:
-            raise ValueError(f"build() has {type(part).__name__} at {name!r}: {rule}")
-    dtypes = {str(p.dtype) for p in module.parameters()}
-    if len(dtypes) != 1:
-        found = f"parameters of types {', '.join(sorted(dtypes))}" if dtypes else "no parameters"
-        raise ValueError(f"build() has {found}: must have parameters of exactly one type")
-
-
-def _impurity(part: Any) -> str:
-    """Say what a part of a module must not do and what to take instead; empty if it does nothing of the kind.
-
-    Recurrent and attention layers keep their share of dropped values in ``dropout``.
-    """
-    kind = type(part).__name__
-    drops = part.p if "Dropout" in kind else getattr(part, "dropout", 0)
-    if isinstance(drops, int | float) and drops > 0:
-        return "must not draw anything while training; set it to 0, devices.weight_decay regularises instead"
-    if "BatchNorm" in kind or getattr(part, "track_running_stats", False):
-        return "must not gather statistics while training; GroupNorm or LayerNorm does not"
-    return "must not draw anything while training; LeakyReLU does not" if kind == "RReLU" else ""

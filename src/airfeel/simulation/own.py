@@ -45,9 +45,10 @@ def _described(seam: str, part: Any) -> dict[str, Any]:
         rule = "must be of a class at the top of a module for a run folder, or a function there"
         raise _checks.reject(place.key, part, rule)
     found = Part(place.registry.name_of(kind), kind)
-    if kind is type(part) and found.options and not dataclasses.is_dataclass(kind):
+    bare = kind is type(part) and not dataclasses.is_dataclass(kind)
+    if bare and (isinstance(part, str | partial) or found.options):
         rule = "must be a dataclass, whose fields a run folder can name, or the function that makes it"
-        raise _checks.reject(place.key, part, rule)
+        raise _checks.reject(place.key, part, f"{rule}, with arguments by name; af.train takes any object")
     keys: dict[str, Any] = {place.key: found.name}
     for option in found.options:
         value = (
