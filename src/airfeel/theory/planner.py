@@ -63,6 +63,11 @@ class LinkBudget:
         """Receive SNR per channel use, M^2 P / (s sigma_e^2), less the excess."""
         return self.devices**2 * self.power / (self.rows * self.channel_noise * self.excess)
 
+    @property
+    def device_snr(self) -> float:
+        """SNR of one device per symbol, P / (s sigma_e^2)."""
+        return self.power / (self.rows * self.channel_noise)
+
     def with_rows(self, rows: int, hold: str = "energy") -> "LinkBudget":
         """Return the link with other bandwidth, the energy per round or the SNR per channel use held."""
         _checks.choice("hold", hold, HOLDS)

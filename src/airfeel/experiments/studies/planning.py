@@ -62,7 +62,7 @@ def budget(link: LinkBudget, promise: Promise, hold: str) -> list[tuple[str, flo
         ("devices M", link.devices),
         ("energy per device and round P", link.power),
         ("energy per device and channel use", link.power / link.rows),
-        ("SNR of a device per symbol (dB)", decibel(link.power / (link.rows * link.channel_noise))),
+        ("SNR of a device per symbol (dB)", decibel(link.device_snr)),
         (f"energy per device in {rounds} rounds", link.power * rounds),
         ("noise variance per channel use", link.channel_noise),
         ("excess noise over equal devices (dB)", decibel(link.excess)),
