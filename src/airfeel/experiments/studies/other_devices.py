@@ -17,9 +17,9 @@ FARTHEST = 4.0  # times the profile's devices: beyond, more devices are promised
 ENOUGH = 0.01  # share of the devices that have to be silent in a round to put them all out of step
 STEADY_DB, STEPPING_DB = 0.1, 0.6  # by how much such changes differ between seeds: by M, and by silence
 # A device that missed rounds comes back with what it kept, which no receiver foresees either. Where OFTEN of
-# those that compute are missing, it is in what was measured; where SELDOM or more are, four trainings had 1.3 to
-# 2.9 dB beyond that. Half of BACKLOG_DB is promised, and the limits are all of it and nothing; beyond MOST, where
-# errors grow faster, nothing is told.
+# those that compute are missing, it is in what was measured; where SELDOM or more are, four trainings had 1.3
+# to 2.9 dB beyond that. Half of BACKLOG_DB is promised, and limits are all of it and nothing; beyond MOST,
+# where errors grow faster, nothing is told.
 OFTEN, SELDOM, MOST, BACKLOG_DB = 1 / 11, 0.3, 0.35, 3.0
 
 
