@@ -18,7 +18,6 @@ import tomllib
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import IO, Any
@@ -174,19 +173,6 @@ def version(path: str | os.PathLike[str]) -> tuple[int, int, int]:
     """Return what changes whenever a file is written anew, so that what was made of it can be kept."""
     there = os.stat(path)
     return there.st_mtime_ns, there.st_size, there.st_ino
-
-
-def content_digest(path: str) -> str:
-    """Return the SHA-256 of a file of any size, empty where it cannot be read."""
-    try:
-        return _content_digest(path, version(path))
-    except OSError:
-        return ""
-
-
-@lru_cache(maxsize=8)
-def _content_digest(path: str, version: tuple[int, int, int]) -> str:
-    return digest_start(path, version[1])
 
 
 def read_arrays(

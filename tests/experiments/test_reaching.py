@@ -6,10 +6,11 @@ import pytest
 
 import small
 from airfeel.cli import main
-from airfeel.experiments.report.link_level import snr_db
+from airfeel.experiments.report.link_level import level, snr_db
 from airfeel.experiments.report.own_reaching import reached
 from airfeel.experiments.report.reaching import Trained, check_target, reaching_table, usual_target
 from airfeel.experiments.runs.reading import FinishedRun
+from airfeel.radio.units import RadioUnits
 
 pytest.importorskip("altair")
 RADIO = {"radio__bandwidth_hz": 1e6, "radio__tx_power_dbm": 10.0, "radio__path_loss_db": 100.0}
@@ -66,6 +67,24 @@ def test_the_snr_that_belongs_to_p():
     radio = {"radio.bandwidth_hz": 20e6, "radio.tx_power_dbm": 23.0, "radio.path_loss_db": 120.0}
     assert snr_db(finished(radio | {"radio.noise_figure_db": 7.0}, [10])) == pytest.approx(-3.0, abs=0.05)
     assert snr_db(finished(radio | {"radio.other": 1}, [10])) is None
+
+
+def test_the_snr_in_a_cell_is_that_of_the_edge_and_of_its_devices():
+    """20 MHz, 23 dBm, 7 dB: -3 dB over 120 dB, which the records tell as joules over energy."""
+    units = RadioUnits(20e6, 23.0, 120.0, 7.0)
+    radio = {"radio.bandwidth_hz": 20e6, "radio.tx_power_dbm": 23.0, "radio.noise_figure_db": 7.0}
+    rows = [{"round": 1, "symbols": 785, "energy": 391.0, "joules": units.joules(391.0)}]
+    cell = {"channel.kind": "cell", "channel.losses_db": [120.0, 100.0, 90.0], "devices.count": 2, "seed": 0}
+
+    def told(settings, rows=rows):
+        return level([FinishedRun(Path("run"), {}, rows, settings=settings)])
+
+    assert told(radio) == "-3.0"
+    assert told(radio | cell) == "-3.0 (devices -3.0 to 17.0)"
+    assert told(cell | {"uplink.power": 785.0}) == "0.0 (devices 0.0 to 20.0)"
+    assert told(radio, [{"round": 1, "symbols": 785}]) == ""
+    for wrong in ({"devices.count": 10**12}, {"seed": "x"}, {"channel.radius": -1}, {"channel.other": 1}):
+        assert told(radio | cell | wrong) == "-3.0"
 
 
 def test_the_report_tells_what_it_takes(tmp_path, capsys):

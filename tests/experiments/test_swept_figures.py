@@ -123,9 +123,40 @@ def test_a_grid_can_be_drawn_over_one_of_its_keys(tmp_path):
     of = Experiment(name="grid", title="Grid", rounds=4, seeds=[0], grid=grid, figures=[figure])
     fakes.write_experiment(of, tmp_path)
     (drawing,) = show_experiment(fakes.collected(of, tmp_path)).drawings
-    assert drawing.variants == ["uplink.ratio = 0.1", "uplink.ratio = 0.2"]
+    assert drawing.variants == [  # P = s SNR, and s is twice as large in the second
+        "uplink.ratio = 0.1 (SNR -12.0 to -2.0 dB)",
+        "uplink.ratio = 0.2 (SNR -15.0 to -5.0 dB)",
+    ]
     assert {curve.name for curve in drawing.curves} == {"tsa_ga", "common_k"}
     assert all([point.x for point in curve.points] == [50.0, 500.0] for curve in drawing.curves)
+
+
+def test_a_power_has_its_snr_below_it(tmp_path):
+    """10 log10(P / 785) dB; as lines of their own in the image, and in the names of the courses."""
+    grid = {"scheme": ["tsa_ga", "common_k", "error_free"], "uplink": {"power": [50.0, 500.0, 1000.0]}}
+    of = Experiment(name="grid", title="Grid", rounds=4, seeds=[0], grid=grid)
+    fakes.write_experiment(of, tmp_path)
+    swept, _, course, *_ = show_experiment(fakes.collected(of, tmp_path)).drawings
+    below = ["SNR -12.0 dB", "SNR -2.0 dB", "SNR 1.1 dB"]
+    assert swept.figure.below == below and swept.variants == [""]
+    _, svg, _ = swept.save(tmp_path / "swept")
+    texts = [text for text in ElementTree.parse(svg).getroot().itertext() if text.strip()]
+    assert {"50", "500", "1000", *below} <= set(texts)
+    assert course.variants == [
+        f"uplink.power = {p} ({b})" for p, b in zip((50.0, 500.0, 1000.0), below, strict=True)
+    ]
+
+
+def test_a_map_over_power_has_its_snr_in_the_fields(tmp_path):
+    grid = {"scheme": ["tsa_ga"], "uplink": {"ratio": [0.1, 0.2], "power": [50.0, 500.0]}}
+    figure = {"name": "map", "title": "Map", "x": "uplink.ratio", "y": "uplink.power"}
+    of = Experiment(name="grid", title="Grid", rounds=4, seeds=[0], grid=grid, figures=[figure])
+    fakes.write_experiment(of, tmp_path)
+    (drawing,) = show_experiment(fakes.collected(of, tmp_path)).drawings
+    _, svg, _ = drawing.save(tmp_path / "map")
+    texts = [text for text in ElementTree.parse(svg).getroot().itertext() if text.strip()]
+    for level in ("-12.0", "-2.0", "-15.0", "-5.0"):
+        assert texts.count(f"SNR {level} dB") == 1
 
 
 def test_the_study_of_learning_rates_is_drawn_over_them():

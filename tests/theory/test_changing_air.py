@@ -1,14 +1,18 @@
 """State evolution where noise and signal change: between measurements, and from round to round."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import airfeel as af
-from airfeel.experiments.studies.air_draws import UNHEARD, draw_air
+from airfeel.experiments.studies.air_draws import EVERYBODY, UNHEARD, draw_air
+from airfeel.learning.devices import Participation
 from airfeel.radio.air import Air, delivered
 from airfeel.radio.cell import Cell
 from airfeel.radio.choosing import LeastError, Selection
 from airfeel.radio.fading import FadingMAC
+from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.power import EqualPower, Ledger, LongTermPower
 from airfeel.radio.response import Response
 from airfeel.streams import stream
@@ -79,7 +83,8 @@ def test_air_without_fading_costs_nothing():
 
 @pytest.mark.parametrize("policy", [EqualPower, LongTermPower, Selection, LeastError])
 @pytest.mark.parametrize("kind", ["cell", "response"])
-def test_the_planner_s_devices_do_what_those_of_a_run_do(kind, policy):
+@pytest.mark.parametrize("taking_part", [EVERYBODY, Participation(0.5, 0.2)], ids=["all", "some"])
+def test_the_planner_s_devices_do_what_those_of_a_run_do(kind, policy, taking_part):
     """Equal devices with equal signals through the air of a run, round by round."""
     rng = np.random.default_rng(7)
     level = 10 ** (-np.linspace(0, 40, DEVICES) / 20)
@@ -87,22 +92,45 @@ def test_the_planner_s_devices_do_what_those_of_a_run_do(kind, policy):
     cell = Cell(losses_db=tuple(np.linspace(80.0, 120.0, DEVICES)), reference_db=100.0)
     channel = cell if kind == "cell" else Response(responses)
     link, rounds = LinkBudget(size=600, rows=60, devices=DEVICES, power=40.0), 6
-    told = draw_air(channel, DEVICES, 60, rounds, seed=3, draws=1, policy=policy).at(link)
+    given = {"seed": 3, "draws": 1, "policy": policy, "participation": taking_part}
+    told = draw_air(channel, DEVICES, 60, rounds, **given).at(link)
     signal = np.where(rng.random(60) < 0.5, -1.0, 1.0)  # all symbols alike, as they are in the mean
     signals, weights = np.tile(signal, (DEVICES, 1)), np.full(DEVICES, 1 / DEVICES)
     reference = 60 / (DEVICES**2 * link.power)
     air, ledger, sent, noise = Air(channel, policy(link.power)), Ledger.open(DEVICES), [], []
     for t in range(rounds):
         drawn = channel.link(DEVICES, 60, 3, t + 1)
-        came = air.carry(signals, weights, 1.0, drawn, drawn.active, ledger, 3, t + 1)
+        computing, sending = taking_part.draw(DEVICES, 3, t + 1)
+        active = drawn.active & (sending if drawn.active.ndim == 1 else sending[:, None])
+        came = air.carry(signals, weights, computing.mean(), drawn, active, ledger, 3, t + 1)
         ledger = ledger.charge(came.energy, link.power)
-        sent.append(np.sum(delivered(drawn.active, came.share, coordinates=False)) / DEVICES)
+        sent.append(np.sum(delivered(active, came.share, coordinates=False)) / computing.sum())
         noise.append(np.broadcast_to(came.noise_var, 60) / reference)
     usual = np.mean(sent) if policy in (Selection, LeastError) else 1.0
     assert told.sent[0] * usual == pytest.approx(sent)
     expected = np.minimum(noise, UNHEARD) if kind == "response" else np.array(noise)[:, 0]
     assert told.noise[0] * usual**2 == pytest.approx(expected, rel=1e-6)
-    assert told.silent == pytest.approx(1 - np.mean(sent))
+    assert told.silent == pytest.approx(1 - told.computing * np.mean(sent))
+    assert told.computing == np.mean(taking_part.draw(DEVICES, 3, 1)[0])
+
+
+def test_half_of_the_devices_are_a_link_of_half_as_many():
+    """13 of 25 compute: the noise is that of 13 devices, and nothing of the sum is missing."""
+    air = draw_air(GaussianMAC(), DEVICES, 60, 3, draws=1, participation=Participation(0.5))
+    assert air.noise == pytest.approx((DEVICES / 13) ** 2) and air.sent == pytest.approx(1)
+    assert air.silent == pytest.approx(12 / 25) and air.computing == pytest.approx(13 / 25)
+    everybody, link = LinkPlan(CHAIN, **QUICK), LinkBudget(600, 60, DEVICES, 40.0)
+    fewer = everybody.predict(replace(link, devices=13)).nmse
+    assert replace(everybody, air=air).predict(link).nmse == pytest.approx(fewer)
+    assert (fewer > everybody.predict(link).nmse).all()
+
+
+def test_who_drops_out_is_missing_in_the_sum():
+    air = draw_air(GaussianMAC(), DEVICES, 60, 200, draws=1, participation=Participation(dropout=0.3))
+    assert air.noise == pytest.approx(1) and air.sent.mean() == pytest.approx(0.7, abs=0.02)
+    assert air.computing == 1 and air.silent == pytest.approx(1 - air.sent.mean())
+    with pytest.raises(ValueError, match="no device could send in 1000 rounds"):
+        draw_air(GaussianMAC(), 2, 60, 1, participation=Participation(dropout=1.0))
 
 
 def test_what_turns_single_symbols_is_refused_with_what_to_do():

@@ -100,6 +100,21 @@ def test_a_promise_for_other_devices_is_moved_and_wider():
     quiet = ByProfile(replace(plan, air=air), profile).promise(more)
     assert "10 % of the devices silent" in quiet.margin
     assert quiet.worst_db - quiet.best_db > found.worst_db - found.best_db > 0
+    some = replace(air, sent=np.ones((2, 4)), arriving=np.ones((2, 4)), silent=0.5, computing=0.5)
+    fewer = ByProfile(replace(plan, air=some), profile).promise(more)  # 25 of the 50 in every round
+    assert fewer.steady_db - fewer.plain_db == pytest.approx(
+        profile.others.change_db(fewer.plain_db, 25, silent=0.5)[0]
+    )
+    assert "in place of" not in fewer.margin and "50 % of the devices silent" in fewer.margin
+    late = ByProfile(replace(plan, air=replace(air, silent=0.3, late=0.3)), profile).promise(more)
+    assert late.best_db == pytest.approx(quiet.best_db) and late.steady_db == pytest.approx(
+        quiet.steady_db + 1.5
+    )
+    assert late.worst_db == pytest.approx(quiet.worst_db + 3) and "so many were not measured" in late.margin
+    with pytest.raises(
+        ValueError, match="cannot send = 0.50: must be at most 0.35 with --profile; train with"
+    ):
+        ByProfile(replace(plan, air=replace(air, silent=0.5, late=0.5)), profile).promise(more)
     alike = rounds_to(profile, 0.8, replace(own, steady_db=-9.0, best_db=-9.2, worst_db=-8.8, plain_db=-9.0))
     moved = rounds_to(profile, 0.8, replace(own, steady_db=-10, best_db=-10.5, worst_db=-9.5, plain_db=-9.0))
     assert moved.rounds < alike.rounds and moved.fewest <= alike.fewest and moved.most >= alike.rounds

@@ -133,6 +133,21 @@ def test_settings_of_the_link_are_the_link_that_is_asked_about(short_run):
     assert isinstance(lent.promising(lent.plan), ByReplay)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("channel.kind", "fading"),
+        ("devices.dropout", 0.2),
+        ("devices.participation", 0.5),
+        ("uplink.policy", "mse"),
+    ],
+)
+def test_a_run_tells_of_its_own_air_only(short_run, key, value):
+    with pytest.raises(ValueError, match=f"{key} = .*: must not be changed for the folder of a run"):
+        from_run(short_run, {key: value})
+    assert from_run(short_run, {"channel.kind": "gaussian", "devices.dropout": 0.0}).alike is False
+
+
 def test_without_aggregates_the_limits_say_what_is_not_known(tmp_path, capsys):
     run = train(capsys, tmp_path, **SMALL)
     own = ask(capsys, run, "--samples", "8000")

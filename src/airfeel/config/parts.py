@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from pydantic import ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 
-from airfeel._files import content_digest
 from airfeel.config.sections import ChannelKeys, ModelKeys, ReceiverKeys, Section, UplinkKeys
 from airfeel.registry import CHANNELS, MODELS, REQUIRED, SCHEMES, Option, Part, Registry
 
@@ -98,21 +97,6 @@ def source_digests(chosen: Chosen) -> dict[str, str]:
         for name, part in parts.items()
         if not str(getattr(part.target, "__module__", "")).startswith("airfeel.")
     }
-
-
-def content_digests(chosen: Chosen, flat: Mapping[str, Any]) -> dict[str, str]:
-    """Return a digest of every file that an option names, as ``content.channel.source``.
-
-    Which options do, a part says by ``reads``; ``flat`` are all keys of the configuration by dotted name.
-    """
-    found = {}
-    for name, seam in SEAMS.items():
-        part: Part = getattr(chosen, name)
-        for option in part.options:
-            path = flat.get(key_of(seam, option))
-            if option.name in getattr(part.target, "reads", ()) and isinstance(path, str):
-                found[f"content.{key_of(seam, option)}"] = content_digest(path)
-    return {key: digest for key, digest in found.items() if digest}
 
 
 def choose(tree: Mapping[str, Any]) -> tuple[Chosen, dict[str, tuple[Any, str]]]:

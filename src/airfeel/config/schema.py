@@ -8,13 +8,13 @@ from pydantic import Field, create_model, model_validator
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from airfeel.config import identity, mistakes, toml
+from airfeel.config.contents import content_digests
 from airfeel.config.parts import (
     SEAMS,
     SECTIONS,
     Chosen,
     choose,
     completed,
-    content_digests,
     key_of,
     part_options,
     preset,
@@ -153,7 +153,7 @@ class Config(Section):
         """Return the resolved configuration as TOML, with the table ``[identity]`` of a run's folder.
 
         That names the hash, the keys that were hashed, revisions of parts, digests of the sources of parts
-        that are not airfeel's own, and of files that options name.
+        that are not airfeel's own, and of files that keys name.
         """
         found = self.identity()
         keys = sorted(key for key in found if not key.startswith("revision."))

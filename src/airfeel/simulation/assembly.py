@@ -113,7 +113,7 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
         test=split(task, source.test_inputs, source.test_labels),
         weights=shares(data),
         training=_training(config),
-        participation=Participation(config.devices.participation, config.devices.dropout),
+        participation=make_participation(config),
         local_rate=_local_rate(config),
         scheme=scheme,
         air=Air(channel, _policy(config, power), None if units is None else units.snr),
@@ -171,6 +171,11 @@ def make_channel(config: Config) -> Channel:
     """Return the air between devices and server."""
     channel: Channel = config.part("channel")
     return channel
+
+
+def make_participation(config: Config) -> Participation:
+    """Return who takes part in a round."""
+    return Participation(config.devices.participation, config.devices.dropout)
 
 
 def make_optimizer(config: Config) -> Optimizer:

@@ -63,6 +63,11 @@ class LinkBudget:
         """Receive SNR per channel use, M^2 P / (s sigma_e^2), less the excess."""
         return self.devices**2 * self.power / (self.rows * self.channel_noise * self.excess)
 
+    @property
+    def device_snr(self) -> float:
+        """SNR of one device per symbol, P / (s sigma_e^2)."""
+        return self.power / (self.rows * self.channel_noise)
+
     def with_rows(self, rows: int, hold: str = "energy") -> "LinkBudget":
         """Return the link with other bandwidth, the energy per round or the SNR per channel use held."""
         _checks.choice("hold", hold, HOLDS)
@@ -103,12 +108,18 @@ class LinkDraws:
         what factor it arrives.
     silent
         Share of the devices that is not heard, in the mean.
+    computing
+        Share of the devices that is selected for a round.
+    late
+        Share of these that cannot send in it, and comes back with what it kept.
     """
 
     noise: Array
     sent: Array
     arriving: Array
     silent: float = 0.0
+    computing: float = 1.0
+    late: float = 0.0
 
     def at(self, link: LinkBudget) -> "LinkDraws":
         """Return the same for every link."""

@@ -85,6 +85,8 @@ class Figure:
     log_y: bool = False
     ticks: Sequence[float] = ()
     """the few values of x that there are; empty: many"""
+    below: Sequence[str] = ()
+    """what is written below each of them"""
     split: bool = False
     """each variant has a plot of its own, however few there are"""
     subjects: Sequence[str] = ()

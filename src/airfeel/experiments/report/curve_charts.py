@@ -1,5 +1,6 @@
 """Charts of curves with bands: one to be moved and zoomed on the page, one with legends for paper."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,8 @@ class XAxis:
     format: str
     scale: dict[str, Any]
     ticks: Sequence[float] = ()
+    below: Sequence[str] = ()
+    """a second line for each tick"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,10 @@ def _marks(look: Look, size: int = 40) -> dict[str, Any]:
 
 
 def _x(look: Look) -> Any:
-    where = {"values": list(look.x.ticks)} if look.x.ticks else {"tickCount": 4 if look.split else 8}
+    ticks, below = list(look.x.ticks), list(look.x.below)
+    where: dict[str, Any] = {"values": ticks} if ticks else {"tickCount": 4 if look.split else 8}
+    if below:
+        where["labelExpr"] = f"[datum.label, {json.dumps(below)}[indexof({json.dumps(ticks)}, datum.value)]]"
     axis = altair.Axis(format=look.x.format, **where)
     return altair.X("x:Q", title=look.x.title, scale=altair.Scale(**look.x.scale), axis=axis)
 

@@ -119,7 +119,7 @@ class CurveDrawing:
             title, symbols = title.split()[-1], "symbols"
         ticks, logarithmic = self.figure.ticks, self.figure.log_x
         form = "~g" if ticks else "~s" if logarithmic else "d"
-        first = XAxis(title, form, log if logarithmic else linear, ticks)
+        first = XAxis(title, form, log if logarithmic else linear, ticks, self.figure.below)
         scale = log if uneven else linear
         found = {"round": first, "symbols": XAxis(symbols, "~s", scale)}
         known = {key for curve in self.curves for key in curve.units}

@@ -14,7 +14,8 @@ from airfeel.experiments.report.curves import UNITS, CurveDrawing, draw_curves, 
 from airfeel.experiments.report.finals import accuracy_table, gap_table, mean_gap_table
 from airfeel.experiments.report.groups import Group, settings_tables
 from airfeel.experiments.report.headline import headline, loose_headline, told, trained
-from airfeel.experiments.report.link_level import links_table
+from airfeel.experiments.report.link_level import NOTE as LINK_NOTE
+from airfeel.experiments.report.link_level import POWER, links_table, with_level
 from airfeel.experiments.report.receptions import CUMULATIVE, NOTE, reception_table
 from airfeel.experiments.report.special_figures import FACTS, SPECIAL
 from airfeel.experiments.report.swept_figures import HOW, draw_swept
@@ -97,7 +98,7 @@ def show_experiment(collected: Collected, taken: Collection[str] = ()) -> Exhibi
         headlines=_filled([Table("Mean gap to error-free", mean_gap_table(collected), gap)]),
         drawings=[drawn for spec in figures(experiment) for drawn in _draw(spec, collected, names, taken)],
         tables=_filled([*_facts(collected), *titled]),
-        settings=[*_settings(experiment), *_filled([Table("Links", links_table(collected))])],
+        settings=[*_settings(experiment), *_filled([Table("Links", links_table(collected), LINK_NOTE)])],
         source=experiment.to_toml(),
         costs=curve_cost_table(collected),
     )
@@ -143,11 +144,23 @@ def _curves(spec: FigureSpec, collected: Collected, names: Sequence[str]) -> Cur
         figure = replace(figure, caption=spec.caption or HOW[spec.metric])
         return draw_swept(figure, spec.x, collected, names)
     figure = replace(figure, x=spec.x)
-    lines = collected.lines
-    curves = [make_curve(line.curve, line.variant, list(line.rows.values()), spec.metric) for line in lines]
+    lines, names_of = collected.lines, _variant_names(collected)
+    curves = [
+        make_curve(line.curve, names_of[line.variant], list(line.rows.values()), spec.metric)
+        for line in lines
+    ]
     if spec.x in UNITS:  # curves that do not know them are left out
         curves = [curve for curve in curves if curve and curve.along(spec.x)]
     return draw_curves(figure, curves, names)
+
+
+def _variant_names(collected: Collected) -> dict[str, str]:
+    """Return how figures call the variants: those that set P with the SNR that it amounts to."""
+    found = {}
+    for name, settings in collected.experiment.settings_by_variant().items():
+        lines = [line for line in collected.lines if line.variant == name]
+        found[name] = with_level(name, lines) if name and POWER in settings else name
+    return found
 
 
 def _present(collected: Collected) -> list[str]:

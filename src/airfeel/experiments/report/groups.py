@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airfeel.experiments.campaigns.folder import ResultsFolder
-from airfeel.experiments.report.link_level import TITLE, snr_db
+from airfeel.experiments.report.link_level import TITLE, level
 from airfeel.experiments.runs.reading import FinishedRun, left_out, not_verified
 from airfeel.registry import SCHEMES
 
@@ -65,7 +65,7 @@ def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:
 
 def settings_tables(groups: Sequence[Group]) -> list[tuple[str, list[list[str]]]]:
     """Return, under a title each, the settings that all groups share and those in which they differ."""
-    every = [_compared(group.runs[0]) | _level(group.runs[0]) for group in groups]
+    every = [_compared(group.runs[0]) | _level(group) for group in groups]
     keys = sorted({key for settings in every for key in settings})
     differ = [key for key in keys if len({repr(settings.get(key)) for settings in every}) > 1]
     shared = [[key, _word(every[0].get(key))] for key in keys if key not in differ]
@@ -77,10 +77,10 @@ def settings_tables(groups: Sequence[Group]) -> list[tuple[str, list[list[str]]]
     return [*found, ("Each", [["run", "seeds", *differ], *rows])]
 
 
-def _level(run: FinishedRun) -> dict[str, str]:
-    """Return the SNR that belongs to a run's P, where it tells."""
-    found = snr_db(run)
-    return {} if found is None else {TITLE: f"{found:.1f}"}
+def _level(group: Group) -> dict[str, str]:
+    """Return the SNR that belongs to the P of runs, where they tell."""
+    found = level(group.runs)
+    return {TITLE: found} if found else {}
 
 
 def _seeds(group: Group) -> list[str]:

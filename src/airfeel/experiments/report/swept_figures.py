@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from airfeel.experiments.campaigns.collect import Collected, Line
 from airfeel.experiments.report.charts import Figure
 from airfeel.experiments.report.curves import MOST_LINEAR, Curve, CurveDrawing, clipped, draw_curves
+from airfeel.experiments.report.link_level import POWER, told, with_level
 from airfeel.experiments.report.means import interval
 from airfeel.experiments.report.measures import OfOne, cumulative_nmse_db, late, nmse_db
 from airfeel.experiments.report.receptions import CUMULATIVE
@@ -36,7 +37,8 @@ class Place(NamedTuple):
 
 def draw_swept(figure: Figure, key: str, collected: Collected, order: Sequence[str]) -> CurveDrawing | None:
     """Draw the final value of a metric over the values of a swept key."""
-    places = arrange(collected.experiment.settings_by_variant(), key)
+    variants = collected.experiment.settings_by_variant()
+    places: Mapping[str, Place] = arrange(variants, key)
     ticks = sorted({place.x for place in places.values()})
     figure = replace(
         figure,
@@ -45,11 +47,27 @@ def draw_swept(figure: Figure, key: str, collected: Collected, order: Sequence[s
         ticks=ticks,
         split=True,
     )
+    if any(POWER in settings for settings in variants.values()):
+        figure, places = _with_levels(figure, key, collected.lines, places)
     groups: dict[tuple[str, str], list[Line]] = {}
     for line in collected.lines:
         groups.setdefault((line.curve, places[line.variant].plot), []).append(line)
     curves = [_curve(*group, lines, places, figure.metric) for group, lines in groups.items()]
     return draw_curves(figure, curves, order)
+
+
+def _with_levels(
+    figure: Figure, key: str, lines: Sequence[Line], places: Mapping[str, Place]
+) -> tuple[Figure, Mapping[str, Place]]:
+    """Tell the SNR below every P, or with the names of plots where it is not the same in all of them."""
+    below = [told(line for line in lines if places[line.variant].x == x) for x in figure.ticks]
+    if key == POWER and not any(" to " in words for words in below):
+        return replace(figure, below=below if any(below) else ()), places
+    plots: dict[str, list[Line]] = {}
+    for line in lines:
+        plots.setdefault(places[line.variant].plot, []).append(line)
+    names = {plot: with_level(plot, members) for plot, members in plots.items()}
+    return figure, {label: place._replace(plot=names.get(place.plot, "")) for label, place in places.items()}
 
 
 def arrange(variants: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, Place]:

@@ -9,6 +9,7 @@ import altair
 
 from airfeel.experiments.campaigns.collect import Collected, Line
 from airfeel.experiments.report.charts import Drawing, Figure
+from airfeel.experiments.report.link_level import POWER, told
 from airfeel.experiments.report.means import interval
 from airfeel.experiments.report.swept_figures import ENDS
 
@@ -44,7 +45,8 @@ def _field(line: Line, settings: Mapping[str, Any], keys: tuple[str, str], metri
         return None
     mean = interval(0, values)
     half = mean.high - mean.value if mean.seeds > 1 else None
-    return {
+    level = {"snr": told([line])} if POWER in keys else {}
+    return level | {
         "x": settings[keys[0]],
         "y": settings[keys[1]],
         "mean": mean.value,
@@ -71,14 +73,19 @@ def _chart(figure: Figure, keys: tuple[str, str], rows: list[Row], limits: tuple
         scale=altair.Scale(scheme="viridis", domain=list(limits), zero=False, nice=False),
         legend=altair.Legend(format=form),
     )
-    told = [
+    told_of = [
         altair.Tooltip("x:O", title=keys[0]),
         altair.Tooltip("y:O", title=keys[1]),
         altair.Tooltip("mean:Q", title=figure.y_title, format=form),
         altair.Tooltip("half:Q", title="±", format=form),
         altair.Tooltip("seeds:Q", title="seeds"),
     ]
+    if POWER in keys:
+        told_of.append(altair.Tooltip("snr:N", title="SNR per symbol"))
     middle = (limits[0] + limits[1]) / 2
     letters = altair.condition(f"datum.mean > {middle!r}", altair.value("#000000"), altair.value("#ffffff"))
-    fields = base.mark_rect().encode(color=colour, tooltip=told)
-    return fields + base.mark_text(fontSize=12).encode(text=altair.Text("mean:Q", format=form), color=letters)
+    fields = base.mark_rect().encode(color=colour, tooltip=told_of)
+    numbers = base.mark_text(fontSize=12).encode(text=altair.Text("mean:Q", format=form), color=letters)
+    if POWER not in keys:
+        return fields + numbers
+    return fields + numbers + base.mark_text(fontSize=9, dy=13).encode(text="snr:N", color=letters)

@@ -5,7 +5,7 @@ sends is decided by the power control of a run, given what each of them would ne
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks
+from airfeel.learning.devices import Participation
 from airfeel.radio.link import Channel, Link, anything
 from airfeel.radio.power import EqualPower, Grant, Ledger, LongTermPower, Offer
 from airfeel.theory.planner import Air, LinkBudget, LinkDraws
@@ -20,6 +21,7 @@ from airfeel.theory.planner import Air, LinkBudget, LinkDraws
 Array = NDArray[np.floating[Any]]
 Policy = type[EqualPower] | type[LongTermPower]
 
+EVERYBODY = Participation()
 DRAWS = 8  # of all rounds; the chains that are sampled are shared out among them
 SILENT = 1000  # rounds in a row in which nobody can send, after which there is no link
 LEVELS = 400  # symbols at most that stand for all of a round, where they differ
@@ -34,12 +36,17 @@ def draw_air(
     seed: int = 0,
     draws: int = DRAWS,
     policy: Policy = EqualPower,
+    participation: Participation = EVERYBODY,
 ) -> Air:
     """Draw what a channel does to equal devices with equal gradients under a policy of power control.
 
-    A round in which nobody can send is none for the receiver, and is left out.
+    Only those that take part in a round can send in it. A round in which nobody can is none for the receiver,
+    and is left out.
     """
-    links = [list(islice(_heard(channel, devices, symbols, seed + draw), rounds)) for draw in range(draws)]
+    links = [
+        list(islice(_heard(channel, participation, devices, symbols, seed + draw), rounds))
+        for draw in range(draws)
+    ]
     drawn = DrawnAir(links, policy)
     return drawn if hasattr(policy, "choose") else drawn.at(LinkBudget(devices=devices))
 
@@ -50,13 +57,15 @@ class Round:
 
     ``demand`` is what each device needs at alpha = 1, and ``strength`` the part of its signal that it can
     send at all; ``gain`` is at what factor that arrives. ``active``, (M, levels), says who sends which of
-    some symbols that stand for all; None where symbols do not differ.
+    some symbols that stand for all; None where symbols do not differ. ``whole`` is W, the share of the
+    devices that computed, by which the server divides.
     """
 
     demand: Array
     strength: Array
     gain: Array
     active: NDArray[np.bool_] | None = None
+    whole: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,11 +84,15 @@ class DrawnAir:
         snr = link.snr * link.excess  # devices whose signals are larger than the mean lose as much with them
         found = [self._followed(rounds, snr) for rounds in self.links]
         noise, sent, arriving = (np.array(part) for part in zip(*found, strict=True))
-        silent = 1 - float(np.mean([np.mean(one.demand > 0) for rounds in self.links for one in rounds]))
+        every = [one for rounds in self.links for one in rounds]
+        silent = 1 - float(np.mean([np.mean(one.demand > 0) for one in every]))
+        computing = float(np.mean([one.whole for one in every]))
+        late = 1 - (1 - silent) / computing
         if hasattr(self.policy, "choose"):
             usual = float(sent.mean())
-            silent, noise, sent, arriving = 1 - usual, noise / usual**2, sent / usual, arriving / usual
-        return LinkDraws(noise, sent, arriving, silent)
+            silent = 1 - computing * usual
+            noise, sent, arriving = noise / usual**2, sent / usual, arriving / usual
+        return LinkDraws(noise, sent, arriving, silent, computing, late)
 
     def _followed(self, rounds: Sequence[Round], snr: float) -> tuple[list[Any], list[float], list[float]]:
         """Follow one draw through its rounds, with what the devices have spent; P is 1."""
@@ -89,17 +102,19 @@ class DrawnAir:
             grant = _granted(policy, one, ledger, snr)
             ledger = ledger.charge(grant.alpha * one.demand * grant.share**2, policy.power)
             heard = np.where(one.demand > 0, grant.share, 0.0)
-            noise.append(1 / grant.alpha if one.active is None else _levels(one.active, heard) / grant.alpha)
-            sent.append(float(heard.mean()))
-            arriving.append(float((one.gain * heard).mean()))
+            levels = 1.0 if one.active is None else _levels(one.active, heard)
+            noise.append(levels / (grant.alpha * one.whole**2))
+            sent.append(float(heard.mean()) / one.whole)
+            arriving.append(float((one.gain * heard).mean()) / one.whole)
         return noise, sent, arriving
 
 
 def _granted(policy: Any, one: Round, ledger: Ledger, snr: float) -> Grant:
     """Ask power control, as :class:`~airfeel.radio.air.Air` does in a run."""
-    weights = np.full(len(one.demand), 1 / len(one.demand))
+    weights = np.full(len(one.demand), 1 / (len(one.demand) * one.whole))
     if hasattr(policy, "choose"):
-        grant: Grant = policy.choose(Offer(one.demand, weights, one.strength, 1 / snr), ledger)
+        noise = 1 / (snr * one.whole**2)
+        grant: Grant = policy.choose(Offer(one.demand, weights, one.strength, noise), ledger)
         return grant
     return Grant(policy.alpha(one.demand, ledger), np.ones(len(weights)))
 
@@ -110,15 +125,20 @@ def _levels(active: NDArray[np.bool_], share: Array) -> Array:
     return np.where(weight > 0, 1 / np.maximum(weight, UNHEARD**-0.5) ** 2, UNHEARD)
 
 
-def _heard(channel: Channel, devices: int, symbols: int, seed: int) -> Iterator[Round]:
+def _heard(
+    channel: Channel, participation: Participation, devices: int, symbols: int, seed: int
+) -> Iterator[Round]:
     """Yield the rounds in which anybody can send."""
     silent, round = 0, 0
     while silent < SILENT:
         round += 1
+        computing, sending = participation.draw(devices, seed, round)
         link = channel.link(devices, symbols, seed, round)
+        link = replace(link, active=link.active & (sending if link.active.ndim == 1 else sending[:, None]))
         if link.active.any():
             silent = 0
-            yield _flat(link) if link.active.ndim == link.cost.ndim == 1 else _by_symbol(link, symbols)
+            found = _flat(link) if link.active.ndim == link.cost.ndim == 1 else _by_symbol(link, symbols)
+            yield replace(found, whole=float(computing.mean()))
         else:
             silent += 1
     raise ValueError(f"no device could send in {SILENT} rounds: there is no link to predict")

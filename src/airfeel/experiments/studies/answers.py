@@ -35,7 +35,8 @@ def as_json(answer: Answer) -> str:
         "chain": {"activity": chain.activity, "p01": chain.p01, "beta": chain.beta},
         "method": {name: getattr(method, name) for name in method.__slots__},
         "link": {name: getattr(link, name) for name in link.__slots__}
-        | {"ratio": link.ratio, "snr_db": decibel(link.snr), "held": answer.hold},
+        | {"ratio": link.ratio, "snr_db": decibel(link.snr), "device_snr_db": decibel(link.device_snr)}
+        | {"held": answer.hold},
         "rounds": list(promise.rounds),
         "nmse_db": _rounded(promise.nmse_db),
         "nmse_db_error": None if promise.error_db is None else _rounded(promise.error_db),

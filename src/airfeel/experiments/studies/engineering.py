@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from airfeel.experiments.studies.other_devices import OFTEN, backlog_db
 from airfeel.experiments.studies.profiles import Profile
 from airfeel.experiments.studies.promise import ByTheory, Promise
 from airfeel.radio.units import RadioUnits
@@ -59,27 +60,38 @@ class ByProfile:
         """Follow fewer chains, but as many rounds, as the margin belongs to these."""
         return replace(self, plan=replace(self.plan, samples=MAP_SAMPLES))
 
-    def _silent(self, link: LinkBudget) -> float:
-        """Return the share of the devices that is not heard, in the mean over rounds."""
-        return 0.0 if self.plan.air is None else self.plan.air.at(link).silent
+    def _heard(self, link: LinkBudget) -> tuple[int, float, float]:
+        """Return how many devices compute in a round, the share of all not heard, and that of these late."""
+        if self.plan.air is None:
+            return link.devices, 0.0, 0.0
+        air = self.plan.air.at(link)
+        return max(1, round(air.computing * link.devices)), air.silent, air.late
 
     def _told(self, said_db: float, link: LinkBudget) -> "_Told":
         """Return what the profile makes of what state evolution says."""
         plain, spread = self.profile.measured_db(said_db)
-        change, doubt = self.profile.others.change_db(plain, link.devices, self._silent(link))
-        return _Told(plain, plain + change, math.hypot(spread, doubt))
+        computing, silent, late = self._heard(link)
+        change, doubt = self.profile.others.change_db(plain, computing, silent)
+        more = backlog_db(late)
+        return _Told(plain, plain + change + more, math.hypot(spread, doubt) + more)
 
     def _others(self, link: LinkBudget, told: "_Told") -> str:
         """Say what devices unlike the profile's do."""
         unlike = []
-        if link.devices != self.profile.devices:
-            unlike.append(f"{link.devices} devices in place of {self.profile.devices}")
-        if silent := self._silent(link):
+        computing, silent, late = self._heard(link)
+        if computing != self.profile.devices:
+            unlike.append(f"{computing} devices in place of {self.profile.devices}")
+        if silent:
             unlike.append(f"{100 * silent:.2g} % of the devices silent in a round")
         if not unlike:
             return ""
         change = told.steady_db - told.plain_db
-        return f"For {' and '.join(unlike)}, {change:+.1f} dB more, as measured with others like these. "
+        measured = "as measured with others like these"
+        if late > OFTEN:
+            measured = (
+                f"of which {backlog_db(late):.1f} dB, give or take as much, as so many were not measured"
+            )
+        return f"For {' and '.join(unlike)}, {change:+.1f} dB more, {measured}. "
 
     def _size(self, link: LinkBudget) -> str:
         """Name what else is not as the profile was measured."""

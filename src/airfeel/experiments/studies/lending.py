@@ -1,6 +1,6 @@
 """What a finished run lends to the planner: chain, noise, and a margin learned from its own rounds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from airfeel.beliefs.chains import ChainParams
-from airfeel.config import Config, read_config
+from airfeel.config import Config, mistakes, read_config
 from airfeel.config.sections import RadioKeys
 from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.reading import aggregate_file, checked_records, read_aggregate
@@ -25,6 +25,11 @@ from airfeel.units import count
 LONGEST = 150  # rounds at the end of a run that are predicted or replayed
 _RADIO = (f"radio.{key}" for key in RadioKeys.model_fields)
 OF_THE_LINK = frozenset(["uplink.ratio", "uplink.power", "channel.noise_var", *_RADIO])
+OF_THE_AIR = (
+    "devices.dropout",
+    "devices.participation",
+    "uplink.policy",
+)  # and the other keys of the channel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +76,7 @@ def from_run(folder: Path, settings: Mapping[str, Any]) -> Lent:
     records = [r for r in checked_records(folder) if r.noise_var and r.nmse_db is not None]
     config = read_config(folder / "config.toml")
     changed = read_config(folder / "config.toml", settings)
+    _require_its_air(config, changed, settings)
     plan, reference = plan_of(changed)
     late = [r for r in records[len(records) // 2 :] if r.activity and r.variance]
     if not late:
@@ -84,6 +90,15 @@ def from_run(folder: Path, settings: Mapping[str, Any]) -> Lent:
     plan = replace(plan, chain=replace(chain, variance=1.0), rounds=min(len(records), LONGEST))
     asked = replace(reference, size=size, rows=count(changed.uplink.ratio, size), excess=own.excess)
     return Lent(folder, config, changed, records, plan, own, asked, alike=settings.keys() <= OF_THE_LINK)
+
+
+def _require_its_air(config: Config, changed: Config, settings: Iterable[str]) -> None:
+    """Refuse changes of the air beyond the link: the rounds of a run tell of their own only."""
+    before, after = (mistakes.flatten(of.model_dump()) for of in (config, changed))
+    for key in sorted({*settings} - OF_THE_LINK):
+        if (key in OF_THE_AIR or key.startswith("channel.")) and before.get(key) != after.get(key):
+            rule = "must not be changed for the folder of a run, which tells of its own air only"
+            raise ValueError(f"{key} = {after.get(key)!r}: {rule}")
 
 
 def _size(folder: Path, round_: int, rows: int, config: Config) -> int:

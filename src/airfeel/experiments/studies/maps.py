@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from airfeel.radio.units import RadioUnits
 from airfeel.theory.planner import Forecast, LinkBudget
-from airfeel.units import count
+from airfeel.units import count, decibel
 from airfeel.workers import available_cores
 
 Array = NDArray[np.floating[Any]]
@@ -56,9 +56,12 @@ def contour(forecast: Forecast, link: LinkBudget, cells: int = 12, told: Told = 
         for ratio in ratios
         for power in powers
     ]
+    level = decibel(link.device_snr)
     return Map(
         Axis("channel uses per parameter, s/N", ratios, link.ratio),
-        Axis("energy per device and round, P", powers, link.power),
+        Axis(
+            f"energy per device and round, P (at the cross {level:.1f} dB SNR per symbol)", powers, link.power
+        ),
         _predicted(forecast, links, told).reshape(cells, cells),
     )
 

@@ -4,12 +4,19 @@ from dataclasses import replace
 
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import Config
-from airfeel.experiments.studies.air_draws import draw_air
+from airfeel.experiments.studies.air_draws import EVERYBODY, draw_air
 from airfeel.experiments.studies.methods import METHODS
 from airfeel.experiments.studies.promise import Promise
 from airfeel.learning.datasets import shape_of
 from airfeel.radio.units import RadioUnits
-from airfeel.simulation.assembly import POLICIES, energy, make_channel, make_task, make_units
+from airfeel.simulation.assembly import (
+    POLICIES,
+    energy,
+    make_channel,
+    make_participation,
+    make_task,
+    make_units,
+)
 from airfeel.theory.planner import LinkBudget, LinkPlan, Method
 from airfeel.units import count, decibel
 
@@ -20,14 +27,16 @@ def units_of(config: Config) -> RadioUnits | None:
 
 
 def with_air(plan: LinkPlan, link: LinkBudget, config: Config) -> LinkPlan:
-    """Return the plan for channel and power control of a configuration.
+    """Return the plan for channel and power control of a configuration, and for who takes part in a round.
 
     The Gaussian channel is as the plan has it: devices that are alike are treated alike by every policy.
     """
-    if config.channel.kind == "gaussian":
+    participation = make_participation(config)
+    if config.channel.kind == "gaussian" and participation == EVERYBODY:
         return plan
     given = make_channel(config), link.devices, link.rows, plan.rounds, plan.seed
-    return replace(plan, air=draw_air(*given, policy=POLICIES[config.uplink.policy]))
+    policy = POLICIES[config.uplink.policy]
+    return replace(plan, air=draw_air(*given, policy=policy, participation=participation))
 
 
 def plan_of(config: Config) -> tuple[LinkPlan, LinkBudget]:
@@ -62,7 +71,7 @@ def budget(link: LinkBudget, promise: Promise, hold: str) -> list[tuple[str, flo
         ("devices M", link.devices),
         ("energy per device and round P", link.power),
         ("energy per device and channel use", link.power / link.rows),
-        ("SNR of a device per symbol (dB)", decibel(link.power / (link.rows * link.channel_noise))),
+        ("SNR of a device per symbol (dB)", decibel(link.device_snr)),
         (f"energy per device in {rounds} rounds", link.power * rounds),
         ("noise variance per channel use", link.channel_noise),
         ("excess noise over equal devices (dB)", decibel(link.excess)),
