@@ -28,8 +28,6 @@ from airfeel.experiments.report.claims import (
     judge,
     to_json,
 )
-from airfeel.experiments.report.costs import campaign, cost_table
-from airfeel.experiments.report.environment import environment
 from airfeel.experiments.report.exhibits import show_experiment
 from airfeel.experiments.runs.reading import FinishedRun
 
@@ -43,7 +41,6 @@ def main(folder, *names):
     if not names:
         for kept in ("figures", "tables", "numbers"):
             fresh(HERE / kept)
-        keep_whole(folder, collected)
     keep_claims(judge(from_numbers() | collected if names else collected), kept_claims() if names else [])
     for name in names or collected:
         keep_experiment(folder, name, collected[name])
@@ -60,13 +57,6 @@ def keep_experiment(folder, name, found):
         for path in sorted((folder / "figures").glob(f"{figure.name}*.svg")):
             smaller = min(path, path.with_suffix(".png"), key=lambda image: image.stat().st_size)
             shutil.copy(smaller, HERE / "figures" / smaller.name)
-
-
-def keep_whole(folder, collected):
-    """Write what is about all experiments together: costs."""
-    facts = [["what", "value"], *map(list, environment()), ["time", campaign(folder)]]
-    costs = markdown(cost_table(list(collected.values())))
-    (HERE / "tables" / "costs.md").write_text(markdown(facts) + "\n" + costs)
 
 
 def keep_claims(judged, kept):
