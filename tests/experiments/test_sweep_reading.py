@@ -77,7 +77,8 @@ def test_few_values_of_a_second_key_become_plots_beside_one_another(tmp_path):
     grid = {"uplink": {"ratio": [0.05, 0.1, 0.2], "power": [50.0, 500.0]}}
     first, *_ = exhibit(experiment(grid=grid), tmp_path).drawings
     assert first.figure.name == "mine-swept" and first.split
-    assert first.variants == ["uplink.power = 50.0", "uplink.power = 500.0"]
+    plots = ["uplink.power = 50.0 (SNR -15.0 to -8.9 dB)", "uplink.power = 500.0 (SNR -5.0 to 1.1 dB)"]
+    assert first.variants == plots  # P over 0.2 N and over 0.05 N, with N = 7850
 
 
 def test_the_file_decides_where_it_names_figures(tmp_path):
