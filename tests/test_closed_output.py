@@ -8,6 +8,8 @@ import pytest
 import small
 from processes import airfeel, begin, require_quiet
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
