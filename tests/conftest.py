@@ -38,11 +38,13 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Print how much was tried, summed over tests, which with several processes nothing else would show."""
+    """Print what tests tell, and how much they tried in all: with several processes nothing else shows it."""
     sums = Counter()
     for report in terminalreporter.getreports("passed"):
-        for name, value in report.user_properties:
-            if name == "counted" and report.when == "call":
+        for name, value in report.user_properties if report.when == "call" else ():
+            if name == "told":
+                terminalreporter.write_line(value)
+            if name == "counted":
                 count, what = value
                 sums[what] += count
     for what, count in sums.items():

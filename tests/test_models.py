@@ -315,7 +315,8 @@ main(sys.argv[1:])
 @pytest.mark.parametrize("scheme", ["error_free", "tsa_ga", "common_k"])
 @pytest.mark.parametrize("kind", MODELS.names())
 def test_every_model_survives_a_kill_with_three_schemes(kind, scheme, tmp_path):
-    data, rounds = images_folder(tmp_path / "data"), {"rounds": 14, "run__checkpoint_every": 3}
+    data = images_folder(tmp_path / "data")
+    rounds = {"rounds": 14, "run__checkpoint_every": 3, "devices__learning_rate": 0.02}
     words = command(data, tmp_path / "killed", kind, scheme, **rounds)
     killed = small.run([sys.executable, "-c", KILLED, *words[words.index("airfeel") + 1 :]])
     assert killed.returncode == -9, killed.stderr

@@ -42,5 +42,4 @@ def test_the_whole_paper_in_a_hurry(tmp_path):
     assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "report.html").stat().st_size > 1e6
     assert {"fig5a.png", "fig6b.svg", "fig8.png"} <= {path.name for path in (tmp_path / "figures").iterdir()}
-    numbers = [verdict["number"] for verdict in json.loads((tmp_path / "claims.json").read_text())]
-    assert set(range(1, 21)) <= set(numbers)
+    assert not (tmp_path / "claims.json").exists()  # 50 rounds decide nothing

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 from hypothesis import given
@@ -143,6 +144,12 @@ def test_mistakes_in_one_sentence(more, sentence):
     with pytest.raises(ValueError) as mistake:
         build_config({}, kept, "file")
     assert sentence in str(mistake.value) and len(str(mistake.value).splitlines()) == 1
+
+
+def test_without_a_radio_nothing_takes_the_place_of_p():
+    rule = "uplink.power is missing: must be given where there is no table [radio]"
+    with pytest.raises(ValueError, match=re.escape(rule)):
+        build_config({}, {"uplink.power": None})
 
 
 @pytest.mark.parametrize(("name", "value"), [("bandwidth_hz", 0), ("overhead", -1), ("path_loss_db", 1e9)])

@@ -81,7 +81,7 @@ def test_a_training_at_the_planned_link_keeps_the_promise(
     promised, simulated, link = keep_promise(capsys, tmp_path, settings, *question)
     planned = f"s = {link['rows']}, P = {link['power']:.4g}"
     record_property(
-        "counted", f"{kind}, {seed}: {planned}: promised {promised:.2f} dB, simulated {simulated:.2f} dB"
+        "told", f"{kind}, {seed}: {planned}: promised {promised:.2f} dB, simulated {simulated:.2f} dB"
     )
     assert -0.7 < simulated - promised < 0.5
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from airfeel.config.mistakes import Contradiction
-from airfeel.config.sections import RadioKeys
+from airfeel.config.sections import RadioKeys, UplinkKeys
 from airfeel.radio.units import NOISE_FIGURE_DB, OVERHEAD
 from airfeel.registry import Part
 
@@ -28,16 +28,18 @@ def units(tree: dict[str, Any]) -> None:
         raise Contradiction("channel.noise_var", channel["noise_var"], TOLD)
 
 
-def unfit(radio: RadioKeys, policy: str, channel: Part) -> Iterator[tuple[str, Any, str]]:
+def unfit(radio: RadioKeys, uplink: UplinkKeys, channel: Part) -> Iterator[tuple[str, Any, str]]:
     """Yield what a table lacks, and what the channel tells already: key, value and rule."""
     if radio.noise_figure_db is None:  # nothing was given, or it would have been filled in
+        if uplink.power is None:
+            yield "uplink.power", None, "must be given where there is no table [radio]"
         return
     for key in ("bandwidth_hz", "tx_power_dbm"):
         if getattr(radio, key) is None:
             yield f"radio.{key}", None, "must be given with any other key of [radio]"
-    if policy == "long_term":
+    if uplink.policy == "long_term":
         rule = "must not be 'long_term' with [radio], whose transmit power bounds every round"
-        yield "uplink.policy", policy, rule
+        yield "uplink.policy", uplink.policy, rule
     own = hasattr(channel.target, "reference_loss_db")
     if own and radio.path_loss_db is not None:
         rule = f"must not be given with channel.kind = {channel.name!r}, which has its own"

@@ -246,7 +246,7 @@ def _contradictions(config: Config) -> Iterator[tuple[str, Any, str]]:
     if isinstance(samples, tuple) and spread:
         yield "devices.spread", spread, "must be 0 when devices.samples lists every device's number"
     yield from _local_training(config)
-    yield from unfit(config.radio, config.uplink.policy, config.chosen.channel)
+    yield from unfit(config.radio, config.uplink, config.chosen.channel)
     kind = config.partition.kind
     yield from _only_with("partition.classes", config.partition.classes, "partition.kind", kind, "classes")
     yield from _only_with("partition.alpha", config.partition.alpha, "partition.kind", kind, "dirichlet")
