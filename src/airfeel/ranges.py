@@ -15,6 +15,7 @@ NonNegative = Annotated[float, Field(ge=0, le=LARGEST)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1, le=MOST)]
+Several = Annotated[int, Field(ge=2, le=MOST)]
 
 
 def _sizes(value: Any) -> tuple[int, ...]:

@@ -3,15 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 from scipy.sparse.linalg import LinearOperator
 
 from airfeel import _checks
 from airfeel.operators import GaussianMatrix, PartialDCT
-from airfeel.ranges import Count, Fraction, NonNegative, Probability
+from airfeel.ranges import Count, Fraction, NonNegative, Probability, Several
 from airfeel.receivers.base import Estimate, Receiver, Reception
 from airfeel.registry import option
 from airfeel.schemes.base import Array, Heard, Plan, Sent, Setting, Shapes, size_of
@@ -88,7 +87,7 @@ class TurboDecoded(Compressed):
 
     signs: bool = option(False, "random signs in the DCT")
     fast: bool = option(False, "transform of a fast length")
-    block: Annotated[int, Field(ge=2)] | None = option(
+    block: Several | None = option(
         None, "cut a large model into blocks of at most so many coefficients; unset: one transform"
     )
     activity: Probability = option(0.2, "lambda at the start; k/N where it is not given", section="receiver")

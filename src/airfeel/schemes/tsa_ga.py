@@ -1,11 +1,9 @@
 """TSA-GA, the paper's scheme, its two ablations, and our own settings of it."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field
-
-from airfeel.ranges import Count, Fraction
+from airfeel.ranges import Count, Fraction, Several
 from airfeel.receivers import em
 from airfeel.receivers.base import Receiver
 from airfeel.receivers.tsaga import TSAGA
@@ -24,7 +22,7 @@ class TsaGa(TurboDecoded):
     p01: Fraction = option(0.005, "P(1 -> 0) at the start", section="receiver")
     beta: Fraction = option(0.005, "forgetting of the amplitudes at the start", section="receiver")
     learn: bool = option(True, "learn the chains by EM", section="receiver")
-    window: Annotated[int, Field(ge=2)] = option(5, "rounds EM looks at", section="receiver")
+    window: Several = option(5, "rounds EM looks at", section="receiver")
     learn_from: Count = option(10, "first round of EM", section="receiver")
     amplitude_message: Literal["expansion", "moments", "joint"] = option(
         "expansion", "expansion (the paper's), moments or joint", section="receiver"
