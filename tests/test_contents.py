@@ -94,3 +94,8 @@ def test_a_data_set_with_a_name_has_no_note(tmp_path, monkeypatch, dataset):
     small.write_folder(tmp_path / "mnist")
     assert "content" not in load_config(None, {"dataset": dataset}).to_toml()
     assert "content.dataset" in load_config(None, {"dataset": "./mnist"}).to_toml()
+
+
+@pytest.mark.parametrize("path", ["\x00", "~nobody has this name/data", "no/such/file", "x" * 5000])
+def test_what_is_no_path_has_no_content(path):
+    assert content_digest(path) == ""

@@ -40,10 +40,10 @@ def _paths(chosen: Chosen, flat: Mapping[str, Any]) -> Iterator[tuple[str, str]]
 
 def content_digest(path: str) -> str:
     """Return the SHA-256 of a file of any size, or one of the data in a folder; empty without any."""
-    place = Path(path).expanduser()
     try:
+        place = Path(path).expanduser()
         return _folder_digest(place) if place.is_dir() else _digest(place, _files.version(place))
-    except OSError:
+    except (OSError, ValueError, RuntimeError):  # such as a zero byte, or a user who has no home
         return ""
 
 

@@ -1,10 +1,18 @@
-"""Which modules can be trained here: a gradient must be a function of parameters and samples alone."""
+"""Which modules can be trained here: a gradient must be a function of parameters and samples alone.
+
+Needs the extra ``torch``.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
-import torch
-from torch.nn.modules.lazy import LazyModuleMixin
+from airfeel._extras import missing
+
+try:
+    import torch
+    from torch.nn.modules.lazy import LazyModuleMixin
+except ImportError as error:
+    raise missing("torch", "this model needs") from error
 
 _TYPES = (torch.float16, torch.float32, torch.float64)  # what NumPy has too
 
