@@ -146,6 +146,52 @@ def test_left_out_must_name_what_there_is(tmp_path):
         read_experiment(file)
 
 
+def test_a_file_can_be_like_a_shipped_one(tmp_path):
+    file, model = tmp_path / "mine.toml", shipped("rivals-softmax")
+    file.write_text(
+        'like = "rivals-softmax"\nseeds = [7]\n[base]\nuplink.power = 5.0\n'
+        '[[curves]]\nlabel = "TSA-GA"\nuplink.sparsity = 0.1\n'
+        '[[curves]]\nlabel = "mine"\nscheme = "turbo_cs"\n'
+    )
+    mine = read_experiment(file)
+    assert (mine.name, mine.title, mine.rounds, mine.seeds) == ("mine", model.title, model.rounds, (7,))
+    assert mine.variants == model.variants
+    assert mine.base == model.base | {"uplink": {"power": 5.0}}
+    labels = [curve["label"] for curve in model.curves]
+    assert [curve["label"] for curve in mine.curves] == [*labels, "mine"]
+    changed = {"label": "TSA-GA", "scheme": "tsa_ga", "uplink": {"sparsity": 0.1}}
+    assert mine.curves[labels.index("TSA-GA")] == changed
+    others = [curve for curve in mine.curves if curve["label"] not in ("TSA-GA", "mine")]
+    assert others == [curve for curve in model.curves if curve["label"] != "TSA-GA"]
+
+
+def test_a_grid_takes_the_place_of_the_variants_of_the_other(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text('like = "fig7"\n[grid]\nuplink.power = [1.0, 2.0]\n')
+    mine = read_experiment(file)
+    assert {run.config.uplink.power for run in mine.runs()} == {1.0, 2.0}
+    assert mine.variants == () and shipped("fig7").variants
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('like = "fig99"\n', "like = 'fig99': must be one of fig2, "),
+        ("like = 3\n", "like = 3: must be one of fig2, "),
+        ('like = "fig5a"\n[[curves]]\nscheme = "dense"\n', "every entry must have a label"),
+        ('like = "fig5a"\n[[curves]]\nlabel = [1]\n', "every entry must have a label"),
+        ('like = "fig5a"\ncurves = 3\n', "must be a list of tables"),
+        ('like = "fig5a"\nbase = 3\n', "must be a table"),
+    ],
+)
+def test_what_a_file_can_be_like_is_checked(tmp_path, text, sentence):
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=r"mine\.toml") as told:
+        read_experiment(file)
+    assert sentence in str(told.value)
+
+
 def test_fig6_ties_sparsity_to_the_ratio():
     found = settings("fig6")
     assert {config.uplink.ratio for config in found.values()} == {0.5, 0.2, 0.1, 0.04}

@@ -6,6 +6,7 @@ Every combination of curve, variant and seed is one run; nothing else is needed 
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -248,13 +249,7 @@ def read_experiment(path: Path) -> Experiment:
     ValueError
         With one sentence per mistake.
     """
-    try:
-        tree = files.parse_toml(files.read_bytes(path, files.SETTINGS))
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read as an experiment file ({error.strerror})") from None
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-    tree = {"name": path.stem, "title": path.stem, **tree}
+    tree = {"name": path.stem, "title": path.stem, **_read(path)}
     try:
         return Experiment.model_validate(tree)
     except ValidationError as error:
@@ -266,8 +261,46 @@ def shipped(name: str) -> Experiment:
     if name not in SHIPPED:
         known = ", ".join((*SHIPPED, *GROUPS))
         raise ValueError(f"NAME = {name!r}: must be one of {known}")
-    with resources.as_file(resources.files("airfeel.experiments") / "figures" / f"{name}.toml") as path:
+    with _shipped_file(name) as path:
         return read_experiment(path)
+
+
+def _shipped_file(name: str) -> AbstractContextManager[Path]:
+    return resources.as_file(resources.files("airfeel.experiments") / "figures" / f"{name}.toml")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return what an experiment file says, over what the shipped one says that it is like."""
+    try:
+        tree = files.parse_toml(files.read_bytes(path, files.SETTINGS))
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read as an experiment file ({error.strerror})") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    if "like" not in tree:
+        return tree
+    model = tree.pop("like")
+    if model not in SHIPPED:
+        raise ValueError(f"{path}: like = {model!r}: must be one of {', '.join(SHIPPED)}")
+    with _shipped_file(model) as model_path:
+        return _over(_read(model_path), tree)
+
+
+def _over(model: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
+    """Put an experiment over another: keys of ``base`` and of curves one by one, everything else whole."""
+    replaced = {"grid", "variants"} if "grid" in tree or "variants" in tree else set()
+    found = {key: value for key, value in model.items() if key not in replaced} | tree
+    if isinstance(tree.get("base"), dict):
+        found["base"] = toml.merge(model.get("base", {}), tree["base"])
+    own = tree.get("curves", [])
+    if isinstance(own, list) and all(isinstance(curve, dict) for curve in own):
+        curves = {curve["label"]: curve for curve in model.get("curves", [])}
+        for place, curve in enumerate(own):
+            label = curve.get("label")
+            label = label if isinstance(label, str) else place  # refused when all is checked
+            curves[label] = toml.merge(curves.get(label, {}), curve)
+        found["curves"] = list(curves.values())
+    return found
 
 
 def select(names: Sequence[str]) -> list[Experiment]:
