@@ -5,8 +5,8 @@
 First the options that a scheme has, at the learning rate that all share (table A of the comparison), then
 four other learning rates with the best of them (table B): at most seven trials for each scheme and model.
 A trial's score is the accuracy at round 100, averaged over data drawn alike and two classes per device with
-25 times compression (low rank: 10 times, as rank 1 needs that much), on seed 10. The circumstances are those
-of ``study_scheduled.py``. Runs are kept in ``--out``.
+25 times compression (low rank: 10 times, as rank 1 needs that much), on seed 10; 0 where a training diverges.
+The circumstances are those of ``study_scheduled.py``. Runs are kept in ``--out``.
 """
 
 import argparse
@@ -43,11 +43,16 @@ ONLY_SOFTMAX = ("A-DSGD, MMSE",)  # a dense matrix, drawn anew in every round
 
 
 def score(study, model, trial):
-    """Return the mean accuracy over partitions."""
-    found = [
-        study.accuracy(MODELS[model] | {"uplink.ratio": 0.04} | partition | trial, SEED)
-        for partition in PARTITIONS.values()
-    ]
+    """Return the mean accuracy over partitions; 0 for a training that diverges."""
+    try:
+        found = [
+            study.accuracy(MODELS[model] | {"uplink.ratio": 0.04} | partition | trial, SEED)
+            for partition in PARTITIONS.values()
+        ]
+    except ValueError as error:
+        if "diverged" not in str(error):
+            raise
+        return 0.0
     return float(np.mean(found))
 
 

@@ -358,6 +358,15 @@ def test_the_number_of_curves_decides_how_they_are_told_apart(tmp_path, curves, 
     assert all(f"s/N = {ratio}" in text for ratio in ratios if len(ratios) > 1)
 
 
+def test_a_figure_can_ask_for_a_plot_of_every_variant(tmp_path):
+    plain = sweep(("error_free", "tsa_ga"), (0.1, 0.2))
+    asked = tuple(figure.model_copy(update={"split": True}) for figure in plain.figures)
+    fakes.write_experiment(plain, tmp_path)
+    for experiment, split in ((plain, False), (plain.model_copy(update={"figures": asked}), True)):
+        drawings = show_experiment(fakes.collected(experiment, tmp_path)).drawings
+        assert {drawing.split for drawing in drawings} == {split}
+
+
 def test_a_curve_keeps_its_colour_where_another_has_nothing_to_show(campaign):
     first, second = (
         drawing.payload() for drawing in show_experiment(fakes.collected(sweep(), campaign)).drawings

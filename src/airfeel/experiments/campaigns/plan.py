@@ -58,6 +58,8 @@ class FigureSpec(Section):
     """round, symbols, or a swept key: then what came out in the end is drawn over its values"""
     y: str = ""
     """a second swept key: then what came out is a map over both"""
+    split: bool = False
+    """a plot for each variant, however few there are"""
     caption: str = ""
 
 

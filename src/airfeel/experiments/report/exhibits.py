@@ -143,7 +143,7 @@ def _curves(spec: FigureSpec, collected: Collected, names: Sequence[str]) -> Cur
     if spec.x not in COURSES:
         figure = replace(figure, caption=spec.caption or HOW[spec.metric])
         return draw_swept(figure, spec.x, collected, names)
-    figure = replace(figure, x=spec.x)
+    figure = replace(figure, x=spec.x, split=spec.split)
     lines, names_of = collected.lines, _variant_names(collected)
     curves = [
         make_curve(line.curve, names_of[line.variant], list(line.rows.values()), spec.metric)
