@@ -22,7 +22,7 @@ from airfeel.experiments.runs.work import Work
 from airfeel.ranges import Count
 
 PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
-RIVALS = ("rivals-softmax", "rivals-softmax-own", "rivals-mlp", "rivals-cnn")
+RIVALS = ("rivals-softmax", "rivals-softmax-own", "rivals-mlp", "rivals-mlp-own", "rivals-cnn")
 BEYOND = ("demo", "tuned", "rates", "fading", "cell", "fashion", "models", "cifar", *RIVALS, "rivals-cifar")
 SHIPPED = (*PAPER, *BEYOND)
 GROUPS = {"all": PAPER, "rivals": RIVALS}  # words that stand for several
