@@ -29,7 +29,6 @@ class ResNet8:
         "devices.momentum": 0.9,
         "devices.batch_size": 50,
         "devices.local_steps": 8,
-        "server.momentum": 0.7,
     }
 
     def __call__(self, data: DataShape) -> Task:
