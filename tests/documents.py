@@ -19,7 +19,7 @@ from pathlib import Path
 import small
 from airfeel.cli import app
 from airfeel.commands.run import load
-from airfeel.experiments.campaigns.plan import read_experiment, select
+from airfeel.experiments.campaigns.experiment_files import read_experiment, select
 
 ROOT = Path(__file__).resolve().parents[1]
 NEEDED = {"torch": "torch", "read_results": "pandas", "flwr": "flwr", "altair": "altair"}

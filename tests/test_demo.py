@@ -6,7 +6,8 @@ import pytest
 
 import fakes
 import small
-from airfeel.experiments.campaigns.plan import Experiment, shipped
+from airfeel.experiments.campaigns.experiment_files import shipped
+from airfeel.experiments.campaigns.plan import Experiment
 from airfeel.experiments.report.finals import finals, gaps
 from airfeel.experiments.report.headline import headline, short_table, symbols
 

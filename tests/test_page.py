@@ -3,7 +3,8 @@
 import pytest
 
 import fakes
-from airfeel.experiments.campaigns.plan import Experiment, shipped
+from airfeel.experiments.campaigns.experiment_files import shipped
+from airfeel.experiments.campaigns.plan import Experiment
 from browser import opened
 
 pytest.importorskip("altair")

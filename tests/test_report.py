@@ -16,8 +16,9 @@ from scipy import stats
 import fakes
 from airfeel.cli import main
 from airfeel.config import load_config
+from airfeel.experiments.campaigns.experiment_files import shipped
 from airfeel.experiments.campaigns.folder import ResultsFolder, remember_experiment
-from airfeel.experiments.campaigns.plan import Experiment, shipped
+from airfeel.experiments.campaigns.plan import Experiment
 from airfeel.experiments.report.groups import group_runs, read_runs
 from airfeel.experiments.report.means import average, interval
 from airfeel.experiments.runs.rundir import open_run

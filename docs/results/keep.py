@@ -17,8 +17,8 @@ import sys
 from pathlib import Path
 
 from airfeel.experiments.campaigns.collect import Collected, Line, collect
+from airfeel.experiments.campaigns.experiment_files import shipped
 from airfeel.experiments.campaigns.folder import ResultsFolder
-from airfeel.experiments.campaigns.plan import shipped
 from airfeel.experiments.report.claims import (
     INCOMPLETE,
     ClaimPart,

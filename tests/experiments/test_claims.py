@@ -10,7 +10,8 @@ from scipy import stats
 
 import fakes
 from airfeel.experiments.campaigns.collect import Collected, Line
-from airfeel.experiments.campaigns.plan import Experiment, shipped
+from airfeel.experiments.campaigns.experiment_files import shipped
+from airfeel.experiments.campaigns.plan import Experiment
 from airfeel.experiments.report import claim_rules, measures
 from airfeel.experiments.report.claim_rules import Claim, comparisons, in_words, shipped_claims
 from airfeel.experiments.report.claims import (

@@ -7,16 +7,16 @@ import pytest
 
 import small
 from airfeel.config import build_config
-from airfeel.experiments.campaigns.plan import (
+from airfeel.experiments.campaigns.experiment_files import (
     BEYOND,
     PAPER,
     RIVALS,
     SHIPPED,
-    Experiment,
     read_experiment,
     select,
     shipped,
 )
+from airfeel.experiments.campaigns.plan import Experiment
 from airfeel.registry import SCHEMES
 from airfeel.schemes.base import Setting
 from airfeel.units import count

@@ -6,7 +6,7 @@ import json
 import pytest
 
 import small
-from airfeel.experiments.campaigns.plan import PAPER, RIVALS, SHIPPED, select
+from airfeel.experiments.campaigns.experiment_files import PAPER, RIVALS, SHIPPED, select
 
 pytestmark = pytest.mark.once
 

@@ -10,7 +10,8 @@ import airfeel as af
 import fakes
 import small
 from airfeel.experiments.campaigns.collect import Collected
-from airfeel.experiments.campaigns.plan import Experiment, FigureSpec, read_experiment
+from airfeel.experiments.campaigns.experiment_files import read_experiment
+from airfeel.experiments.campaigns.plan import Experiment, FigureSpec
 from airfeel.experiments.report.special_figures import FACTS, SPECIAL
 from airfeel.experiments.runs.rundir import open_run
 from airfeel.experiments.studies.aggregates import observations

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import small
+from airfeel.experiments.campaigns.experiment_files import PAPER, read_experiment, shipped
 from airfeel.experiments.campaigns.folder import ResultsFolder, remember_experiment
 from airfeel.experiments.campaigns.kinds import KINDS
-from airfeel.experiments.campaigns.plan import PAPER, Experiment, read_experiment, shipped
+from airfeel.experiments.campaigns.plan import Experiment
 from airfeel.experiments.campaigns.results import write_results
 from airfeel.experiments.report.groups import read_runs
 from airfeel.experiments.runs.reading import finished, read_rows

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from airfeel.commands.reproduce import check_counts, compute
 from airfeel.experiments.campaigns.collect import collect
-from airfeel.experiments.campaigns.plan import shipped
+from airfeel.experiments.campaigns.experiment_files import shipped
 from airfeel.experiments.report.headline import headline, short_table
 from airfeel.experiments.report.tables import text_table
 from airfeel.learning.datasets import load_dataset

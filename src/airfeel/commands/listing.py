@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from airfeel.experiments.campaigns.plan import BEYOND, PAPER, shipped
+from airfeel.experiments.campaigns.experiment_files import BEYOND, PAPER, shipped
 from airfeel.registry import CHANNELS, DATASETS, MODELS, SCHEMES, Registry
 
 

@@ -13,15 +13,10 @@ from airfeel.experiments.campaigns import overview
 from airfeel.experiments.campaigns.campaign import FailedRuns, carry_out, without_repeats
 from airfeel.experiments.campaigns.collect import collect
 from airfeel.experiments.campaigns.engines import check_engine
+from airfeel.experiments.campaigns.experiment_files import read_experiment, select
 from airfeel.experiments.campaigns.folder import Begun, ResultsFolder, remember_experiment
 from airfeel.experiments.campaigns.forecast import forecast
-from airfeel.experiments.campaigns.plan import (
-    QUICK_ROUNDS,
-    QUICK_SEEDS,
-    Experiment,
-    read_experiment,
-    select,
-)
+from airfeel.experiments.campaigns.plan import QUICK_ROUNDS, QUICK_SEEDS, Experiment
 from airfeel.experiments.campaigns.results import write_results
 from airfeel.experiments.campaigns.runs_table import write_runs
 from airfeel.experiments.report.receptions import overview_table

@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from airfeel.experiments.campaigns.plan import Experiment, read_experiment
+from airfeel.experiments.campaigns.experiment_files import read_experiment
+from airfeel.experiments.campaigns.plan import Experiment
 from airfeel.experiments.runs import files
 from airfeel.experiments.runs.manifest import SUMMARY, Damage
 from airfeel.experiments.runs.reading import OTHERS, FinishedRun, examine

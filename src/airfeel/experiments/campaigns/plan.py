@@ -6,26 +6,17 @@ Every combination of curve, variant and seed is one run; nothing else is needed 
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
-from importlib import resources
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from airfeel.config import mistakes, toml
 from airfeel.config.sections import Section
 from airfeel.experiments.campaigns.kinds import KINDS
-from airfeel.experiments.runs import files
 from airfeel.experiments.runs.work import Work
 from airfeel.ranges import Count
 
-PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
-RIVALS = ("rivals-softmax", "rivals-softmax-own", "rivals-mlp", "rivals-mlp-own", "rivals-cnn")
-BEYOND = ("demo", "tuned", "rates", "fading", "cell", "fashion", "models", "cifar", *RIVALS, "rivals-cifar")
-SHIPPED = (*PAPER, *BEYOND)
-GROUPS = {"all": PAPER, "rivals": RIVALS}  # words that stand for several
 QUICK_ROUNDS, QUICK_SEEDS = 50, 3
 COURSES = ("round", "symbols", "air_seconds", "joules")  # what a figure can follow a run along
 
@@ -206,7 +197,7 @@ class Experiment(Section):
         return self.model_copy(update=changes)
 
     def to_toml(self) -> str:
-        """Return the experiment as a file that :func:`read_experiment` understands."""
+        """Return the experiment as a file that ``read_experiment`` understands."""
         tree = self.model_dump(mode="json", exclude_none=True)
         scalars = {
             key: tree.pop(key) for key in list(tree) if not isinstance(getattr(self, key), dict | tuple)
@@ -241,74 +232,6 @@ class Experiment(Section):
             words = [f"{key} = {value}" for key, value in chosen.items() if key != "scheme"]
             found.append((", ".join(words), mistakes.nest(chosen)))
         return found
-
-
-def read_experiment(path: Path) -> Experiment:
-    """Read and check an experiment file; its name, where the file gives none, is that of the file.
-
-    Raises
-    ------
-    ValueError
-        With one sentence per mistake.
-    """
-    tree = {"name": path.stem, "title": path.stem, **_read(path)}
-    try:
-        return Experiment.model_validate(tree)
-    except ValidationError as error:
-        raise ValueError(mistakes.sentences(error, Experiment, tree, str(path), {})) from None
-
-
-def shipped(name: str) -> Experiment:
-    """Return one of the experiments that come with the package."""
-    if name not in SHIPPED:
-        known = ", ".join((*SHIPPED, *GROUPS))
-        raise ValueError(f"NAME = {name!r}: must be one of {known}")
-    with _shipped_file(name) as path:
-        return read_experiment(path)
-
-
-def _shipped_file(name: str) -> AbstractContextManager[Path]:
-    return resources.as_file(resources.files("airfeel.experiments") / "figures" / f"{name}.toml")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Return what an experiment file says, over what the shipped one says that it is like."""
-    try:
-        tree = files.parse_toml(files.read_bytes(path, files.SETTINGS))
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read as an experiment file ({error.strerror})") from None
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-    if "like" not in tree:
-        return tree
-    model = tree.pop("like")
-    if model not in SHIPPED:
-        raise ValueError(f"{path}: like = {model!r}: must be one of {', '.join(SHIPPED)}")
-    with _shipped_file(model) as model_path:
-        return _over(_read(model_path), tree)
-
-
-def _over(model: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
-    """Put an experiment over another: keys of ``base`` and of curves one by one, everything else whole."""
-    replaced = {"grid", "variants"} if "grid" in tree or "variants" in tree else set()
-    found = {key: value for key, value in model.items() if key not in replaced} | tree
-    if isinstance(tree.get("base"), dict):
-        found["base"] = toml.merge(model.get("base", {}), tree["base"])
-    own = tree.get("curves", [])
-    if isinstance(own, list) and all(isinstance(curve, dict) for curve in own):
-        curves = {curve["label"]: curve for curve in model.get("curves", [])}
-        for place, curve in enumerate(own):
-            label = curve.get("label")
-            label = label if isinstance(label, str) else place  # refused when all is checked
-            curves[label] = toml.merge(curves.get(label, {}), curve)
-        found["curves"] = list(curves.values())
-    return found
-
-
-def select(names: Sequence[str]) -> list[Experiment]:
-    """Return the experiments called by name, each once; ``all`` and ``rivals`` stand for several."""
-    wanted = [name for word in names for name in GROUPS.get(word, (word,))]
-    return [shipped(name) for name in dict.fromkeys(wanted)]
 
 
 def _with_some_of(curve: dict[str, Any], seeds: Sequence[int]) -> dict[str, Any]:

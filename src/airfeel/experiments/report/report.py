@@ -7,8 +7,8 @@ from pathlib import Path
 
 from airfeel._pace import Pace
 from airfeel.experiments.campaigns.collect import Collected, collect
+from airfeel.experiments.campaigns.experiment_files import SHIPPED, shipped
 from airfeel.experiments.campaigns.folder import Begun, ResultsFolder
-from airfeel.experiments.campaigns.plan import SHIPPED, shipped
 from airfeel.experiments.campaigns.results import write_results
 from airfeel.experiments.campaigns.runs_table import write_runs
 from airfeel.experiments.report import page
