@@ -101,4 +101,4 @@ def test_the_report_tells_what_it_takes(tmp_path, capsys):
     for name in ("runs-seconds", "runs-joules"):
         assert (tmp_path / "out" / "figures" / f"{name}.svg").exists()
     header = (tmp_path / "out" / "results.csv").read_text().splitlines()[0]
-    assert header.endswith(",air_seconds,joules")
+    assert {"air_seconds", "joules"} <= set(header.split(","))

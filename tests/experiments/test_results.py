@@ -1,5 +1,6 @@
 """Tables over all runs: renewed by what has changed, with the bytes of a table written anew."""
 
+import csv
 import json
 import pickle
 import shutil
@@ -105,6 +106,23 @@ def test_runs_that_disappear_or_are_damaged_leave_the_table_and_come_back(out, r
     assert len(renewed(out)) == 1 + 2 * ROUNDS
 
 
+def test_curves_of_one_scheme_can_be_told_apart(out):
+    curves = [
+        {"label": "any", "scheme": "common_k"},
+        {"label": "in turns", "scheme": "common_k", "uplink": {"order": "turns"}},
+        {"label": "the first again", "scheme": "common_k"},  # the same run: it stands in the table once
+    ]
+    orders = Experiment(name="orders", title="orders", rounds=ROUNDS, seeds=[0], curves=curves)
+    fakes.write_experiment(orders, out)
+    lines = list(csv.DictReader(renewed(out)))[::ROUNDS]
+    assert [(line["experiment"], line["scheme"], line["curve"]) for line in lines] == [
+        ("orders", "common_k", "any"),
+        ("orders", "common_k", "in turns"),
+        ("run", "tsa_ga", ""),
+        ("run", "tsa_ga", ""),
+    ]
+
+
 def test_experiments_claim_runs_and_add_columns(out):
     begun = experiment()
     fakes.write_experiment(begun, out, missing=1)
@@ -116,7 +134,7 @@ def test_experiments_claim_runs_and_add_columns(out):
     assert renewed(out)[0].endswith(",uplink.power,uplink.ratio")
     for path in (out / "experiments").glob("sweep.*"):
         path.unlink()
-    assert renewed(out)[0].endswith(",status,downlink,air_seconds,joules,uplink.power")
+    assert renewed(out)[0].endswith(",status,downlink,air_seconds,joules,curve,uplink.power")
 
 
 SPOIL = {

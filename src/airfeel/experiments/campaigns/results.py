@@ -22,7 +22,7 @@ from airfeel.experiments.runs.reading import FinishedRun, left_out, not_verified
 
 _SINCE_0_2 = ("cumulative_nmse_db", "status", "downlink", "air_seconds", "joules")
 _FROM_ROW = ("round", "accuracy", "loss", "nmse_db", "symbols", "energy", *_SINCE_0_2)
-COLUMNS = ("experiment", "scheme", "seed", *_FROM_ROW)
+COLUMNS = ("experiment", "scheme", "seed", *_FROM_ROW, "curve")
 
 _log = logging.getLogger("airfeel")
 
@@ -31,6 +31,7 @@ class Source(NamedTuple):
     """Where lines of the table come from: an experiment (or none), a run, and the state of its files."""
 
     experiment: str | None
+    curve: str | None
     label: str
     stamp: files.Stamp
 
@@ -87,8 +88,9 @@ def write_results(results: ResultsFolder, told: Callable[[str], None] = _log.war
     """Write ``results.csv``: one line per round of every finished run, in an order that never varies.
 
     A run that several experiments share has lines in each of them; one that belongs to none is listed under
-    its name. The keys that any experiment sweeps are columns too. ``told`` hears which runs are left out as
-    damaged, and which are there though nobody can verify them.
+    its name. ``curve`` is what the experiment calls the run's curve: two curves may have the same scheme with
+    other options. The keys that any experiment sweeps are columns too. ``told`` hears which runs are left
+    out as damaged, and which are there though nobody can verify them.
     """
     out = results.path
     path, index = out / "results.csv", out / ".results.json"
@@ -98,13 +100,13 @@ def write_results(results: ResultsFolder, told: Callable[[str], None] = _log.war
         heading = _csv([[*COLUMNS, *keys]])
         before = _read_blocks(path, index, heading)
         blocks: dict[Source, Block] = {}
-        for experiment, label in _places(begun, results.labels()):
+        for experiment, curve, label in _places(begun, results.labels()):
             stamp = results.stamp(label)
             if stamp is None:
                 continue
-            source = Source(experiment, label, stamp)
+            source = Source(experiment, curve, label, stamp)
             known = before.get(source)
-            blocks[source] = _block(results, label, experiment, keys) if known is None else known
+            blocks[source] = _block(results, source, keys) if known is None else known
         table = heading + b"".join(block.content for block in blocks.values())
         for name in (path.name, index.name):
             files.remove_leftovers(out, f"{name}*")
@@ -117,16 +119,22 @@ def write_results(results: ResultsFolder, told: Callable[[str], None] = _log.war
     return path
 
 
-def _places(begun: Sequence[Begun], labels: Sequence[str]) -> Iterator[tuple[str | None, str]]:
-    """Yield experiment and run in the order of the table: experiments by name, then runs of none."""
+def _places(begun: Sequence[Begun], labels: Sequence[str]) -> Iterator[tuple[str | None, str | None, str]]:
+    """Yield experiment, curve and run in the order of the table: experiments by name, then runs of none.
+
+    A run that several curves or variants of an experiment share stands there once, in the first of them.
+    """
     present, alone = set(labels), dict.fromkeys(labels)
     for one in begun:
-        for label in dict.fromkeys(member.label for member in one.members):
+        curves: dict[str, str] = {}
+        for member in one.members:
+            curves.setdefault(member.label, member.curve)
+        for label, curve in curves.items():
             alone.pop(label, None)
             if label in present:
-                yield one.experiment.name, label
+                yield one.experiment.name, curve, label
     for label in alone:
-        yield None, label
+        yield None, None, label
 
 
 def _notes(blocks: Mapping[Source, Block]) -> list[str]:
@@ -136,19 +144,19 @@ def _notes(blocks: Mapping[Source, Block]) -> list[str]:
     return damaged + not_verified([label for label, block in runs.items() if not block.verified])
 
 
-def _block(results: ResultsFolder, label: str, experiment: str | None, keys: Sequence[str]) -> Block:
+def _block(results: ResultsFolder, source: Source, keys: Sequence[str]) -> Block:
     """Return the lines of one run, none of one that is damaged."""
-    run = results.run(label)
+    run = results.run(source.label)
     if run is None:
-        return Block(b"", damage=str(results.damage(label) or ""))
-    return Block(_lines(run, experiment, keys), run.verified)
+        return Block(b"", damage=str(results.damage(source.label) or ""))
+    return Block(_lines(run, source, keys), run.verified)
 
 
-def _lines(run: FinishedRun, experiment: str | None, keys: Sequence[str]) -> bytes:
+def _lines(run: FinishedRun, source: Source, keys: Sequence[str]) -> bytes:
     """Return one line per round; what does not exist is an empty cell."""
     settings = run.settings
-    head = [experiment or settings.get("name") or "run", settings.get("scheme"), settings.get("seed")]
-    tail = [settings.get(key) for key in keys]
+    head = [source.experiment or settings.get("name") or "run", settings.get("scheme"), settings.get("seed")]
+    tail = [source.curve, *(settings.get(key) for key in keys)]
     return _csv([*head, *(row.get(column) for column in _FROM_ROW), *tail] for row in run.rows)
 
 
@@ -173,9 +181,9 @@ def _read_blocks(path: Path, index: Path, heading: bytes) -> dict[Source, Block]
         if known != (airfeel.__version__, hashlib.sha256(table).hexdigest()) or not table.startswith(heading):
             return {}
         found, place = {}, len(heading)
-        for experiment, label, stamp, length, verified, damage in facts["blocks"]:
+        for experiment, curve, label, stamp, length, verified, damage in facts["blocks"]:
             block = Block(table[place : place + length], bool(verified), str(damage))
-            found[Source(experiment, label, tuple(stamp))] = block
+            found[Source(experiment, curve, label, tuple(stamp))] = block
             place += length
         return found if place == len(table) else {}
     except (OSError, ValueError, KeyError, TypeError):
