@@ -16,7 +16,7 @@ from airfeel.experiments.campaigns.plan import Experiment
 from airfeel.experiments.runs import files
 
 PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
-RIVALS = ("rivals-softmax", "rivals-softmax-own", "rivals-mlp", "rivals-mlp-own", "rivals-cnn")
+RIVALS = tuple(f"rivals-{name}" for name in ("softmax", "softmax-own", "mlp", "mlp-own", "cnn", "cnn-own"))
 BEYOND = ("demo", "tuned", "rates", "fading", "cell", "fashion", "models", "cifar", *RIVALS, "rivals-cifar")
 SHIPPED = (*PAPER, *BEYOND)
 GROUPS = {"all": PAPER, "rivals": RIVALS}  # words that stand for several
