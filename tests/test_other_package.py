@@ -192,6 +192,7 @@ def test_a_mistake_is_one_sentence_with_the_nearest_key(site, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.once
 def test_a_sweep_compares_them_with_our_own_and_the_report_shows_them(site, tmp_path):
     data = small.write_folder(tmp_path / "data")
     sweep = tmp_path / "mine.toml"
@@ -223,6 +224,7 @@ channel.kind = ["night", "gaussian"]
         assert scheme in told.stdout and scheme in page
 
 
+@pytest.mark.once
 def test_a_results_folder_is_read_where_the_package_is_not_installed(site, tmp_path):
     """Nothing is imported because a file names it."""
     out = tmp_path / "out"
