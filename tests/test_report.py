@@ -28,6 +28,7 @@ from browser import opened
 altair = pytest.importorskip("altair")
 
 from airfeel.experiments.report import page  # noqa: E402
+from airfeel.experiments.report.curves import make_curve  # noqa: E402
 from airfeel.experiments.report.exhibits import Exhibit, Table, show_experiment  # noqa: E402
 from airfeel.experiments.report.finals import accuracy_table, gap_table, mean_gap_table  # noqa: E402
 from airfeel.experiments.report.measures import nmse_db  # noqa: E402
@@ -73,6 +74,18 @@ def test_interval_is_students():
     mean = interval(7, values)
     assert (mean.low, mean.high) == pytest.approx(expected, rel=1e-12)
     assert interval(7, [0.3]).low == interval(7, [0.3]).high == 0.3
+
+
+def test_the_band_of_two_seeds_goes_from_one_to_the_other(tmp_path):
+    rows = [[{"round": 5, "accuracy": value}] for value in (0.2, 0.6)]
+    (point,) = make_curve("tsa_ga", "", rows, "accuracy").points
+    assert (point.value, point.low, point.high) == pytest.approx((0.4, 0.2, 0.6))
+    for seed in range(2):
+        add_run(tmp_path, "tsa_ga", seed)
+    assert "two seeds only" in write_report(tmp_path).page.read_text()
+    add_run(tmp_path, "tsa_ga", 2)
+    page = write_report(tmp_path).page.read_text()
+    assert "Bands are 95 %" in page and "two seeds only" not in page
 
 
 def test_seeds_are_averaged_round_by_round(results):

@@ -165,7 +165,7 @@ def make_curve(name: str, variant: str, runs: Sequence[Rows], metric: str) -> Cu
         return None
     used = {row["round"]: row.get("symbols") or 0 for row in runs[0]}
     units = {key: means for key in UNITS if (means := _means(runs, key, points))}
-    return Curve(name, variant, clipped(points, metric), [used[int(point.x)] for point in points], units)
+    return Curve(name, variant, banded(points, metric), [used[int(point.x)] for point in points], units)
 
 
 def _means(runs: Sequence[Rows], key: str, points: Sequence[Mean]) -> list[float]:
@@ -175,8 +175,13 @@ def _means(runs: Sequence[Rows], key: str, points: Sequence[Mean]) -> list[float
     return [found[place] for place in places] if all(place in found for place in places) else []
 
 
-def clipped(points: Sequence[Mean], metric: str) -> Sequence[Mean]:
-    """Return the points with possible intervals: Student's does not know that accuracy is a share."""
+def banded(points: Sequence[Mean], metric: str) -> Sequence[Mean]:
+    """Return the points with bands that can be drawn.
+
+    Student's interval does not know that accuracy is a share. Over two seeds it is 12.7 times as wide as what
+    lies between them, and hides everything else: their band goes from one to the other.
+    """
+    points = [point.between() if point.seeds == 2 else point for point in points]
     if metric != "accuracy":
         return points
     return [replace(point, low=max(point.low, 0.0), high=min(point.high, 1.0)) for point in points]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scipy.special import stdtrit
@@ -29,6 +29,16 @@ class Mean:
         half = f" ± {self.high - self.value:{form}}" if self.seeds > 1 else ""
         return f"{self.value:{form}}{half}"
 
+    def between(self) -> "Mean":
+        """Return the mean of two seeds with their values for its limits.
+
+        >>> mean = interval(1, [1.0, 2.0]).between()
+        >>> round(mean.low, 9), round(mean.high, 9)
+        (1.0, 2.0)
+        """
+        half = (self.high - self.value) / _student(2)
+        return replace(self, low=self.value - half, high=self.value + half)
+
 
 def interval(x: float, values: Sequence[float]) -> Mean:
     """Return the mean of ``values`` with Student's 95 % confidence interval.
@@ -41,8 +51,13 @@ def interval(x: float, values: Sequence[float]) -> Mean:
     half = 0.0
     if n > 1:
         spread = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (n - 1))
-        half = float(stdtrit(n - 1, 0.975)) * spread / math.sqrt(n)
+        half = _student(n) * spread / math.sqrt(n)
     return Mean(x, mean, mean - half, mean + half, n)
+
+
+def _student(n: int) -> float:
+    """Return how many standard errors of ``n`` values the interval goes to either side."""
+    return float(stdtrit(n - 1, 0.975))
 
 
 def average(runs: Iterable[Rows], metric: str, x: str = "round") -> list[Mean]:

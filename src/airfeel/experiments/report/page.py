@@ -27,6 +27,7 @@ _HINT = (
     "and wheel, or with the buttons."
 )
 _BANDS = " Bands are 95 % confidence intervals over seeds."
+_TWO = " Where there are two seeds only, the band goes from one to the other."
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,9 @@ def _head(content: Content) -> list[str]:
 def _hint(content: Content) -> list[str]:
     """Return how curves are read and moved, where there are any."""
     drawn = [one for exhibit in content.exhibits for one in exhibit.drawings if isinstance(one, CurveDrawing)]
-    banded = any(mean.seeds > 1 for one in drawn for curve in one.curves for mean in curve.points)
-    return [f'<p class="hint">{escape(_HINT + (_BANDS if banded else ""))}</p>'] if drawn else []
+    seeds = {mean.seeds for one in drawn for curve in one.curves for mean in curve.points}
+    bands = _BANDS * (max(seeds, default=1) > 1) + _TWO * (2 in seeds)
+    return [f'<p class="hint">{escape(_HINT + bands)}</p>'] if drawn else []
 
 
 def _contents(content: Content) -> str:

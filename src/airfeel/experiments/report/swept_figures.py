@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from airfeel.experiments.campaigns.collect import Collected, Line
 from airfeel.experiments.report.charts import Figure
-from airfeel.experiments.report.curves import MOST_LINEAR, Curve, CurveDrawing, clipped, draw_curves
+from airfeel.experiments.report.curves import MOST_LINEAR, Curve, CurveDrawing, banded, draw_curves
 from airfeel.experiments.report.link_level import POWER, told, with_level
 from airfeel.experiments.report.means import interval
 from airfeel.experiments.report.measures import OfOne, cumulative_nmse_db, late, nmse_db
@@ -105,4 +105,4 @@ def _curve(
     for line in sorted(lines, key=lambda line: places[line.variant].x):
         values = [value for seed in line.runs if math.isfinite(value := ENDS[metric](line, seed))]
         points += [interval(places[line.variant].x, values)] if values else []
-    return Curve(name, plot, clipped(points, metric)) if points else None
+    return Curve(name, plot, banded(points, metric)) if points else None
