@@ -47,3 +47,5 @@ class ResNet20(ResNet8):
     """Residual network of 20 layers with group normalisation, 272,282 parameters (needs PyTorch)."""
 
     blocks: int = fixed(3)
+
+    tuned: ClassVar[Mapping[str, Any]] = {**ResNet8.tuned, "devices.learning_rate": 0.02}
