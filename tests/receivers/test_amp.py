@@ -216,9 +216,10 @@ def test_the_error_falls_with_every_measurement_as_state_evolution_says(activity
 @pytest.mark.parametrize("seed", range(3))
 def test_a_fixed_threshold_solves_lasso(ratio, seed):
     # Where AMP rests, z = (y - A x) / (1 - kept / s), and A^T z is theta sign(x) on the support: that is
-    # how LASSO's optimum is known, for the penalty theta (1 - kept / s).
+    # how LASSO's optimum is known, for the penalty theta (1 - kept / s). The matrix is in single precision,
+    # and on some processors the last bits never rest: 1e-7 would be less than they are.
     _, reception = sparse(seed, 200, ratio, 0.1, 1e-3)
-    amp = af.AMP(0.1, threshold=1.5, max_iterations=2000, tolerance=1e-7)
+    amp = af.AMP(0.1, threshold=1.5, max_iterations=2000, tolerance=1e-6)
     estimate, _ = amp.receive(amp.init(200), reception)
     assert estimate.info.converged
     kept = np.count_nonzero(estimate.mean) / reception.operator.shape[0]
@@ -255,7 +256,9 @@ def test_no_round_of_a_training_diverges(seed, setting):
     flat = {"scheme": "a_dsgd", "seed": seed, "rounds": 12, "run.evaluate_every": 12} | setting
     records = list(train(load_config(None, flat)))
     assert {record.status for record in records} <= {"converged", "iteration limit"}
-    assert np.mean([record.nmse_db for record in records]) < 0.05
+    # Above that of the estimate zero by no more than chance: tau is a mean of s squares, in 12 rounds.
+    chance = 2 * np.sqrt(2 / records[0].symbols / len(records))
+    assert np.mean([record.nmse_db for record in records]) < 10 * np.log10(1 + chance)
     assert sum(record.status == "iteration limit" for record in records) <= 2
 
 
