@@ -3,6 +3,9 @@
 Files that blocks name in their first line are written, so that later commands find them. Commands are called
 with their own words, and shorter where they would take long: a training makes two rounds, a campaign of many
 rounds is planned only (``--dry-run``). Of pages that a reader comes to later, commands are only read.
+
+A block that needs an optional package is tried as well: where it ends because that package is not installed, be
+it at an import of its own, of a module it names or of a part it asks for, it counts as skipped.
 """
 
 import ast
@@ -22,7 +25,8 @@ from airfeel.commands.run import load
 from airfeel.experiments.campaigns.experiment_files import read_experiment, select
 
 ROOT = Path(__file__).resolve().parents[1]
-NEEDED = {"torch": "torch", "read_results": "pandas", "flwr": "flwr", "altair": "altair"}
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+OPTIONAL = {re.match(r"[\w-]+", wanted)[0] for extra in EXTRAS.values() for wanted in extra}
 ELSEWHERE = ("dask_jobqueue",)  # only where there is a cluster of that kind
 PRETEND = ("results/runs/", "-0123456789ab")  # how pages write the folder of some run
 ANY_SWEEP = 'seeds = [0]\nbase.rounds = 300\ngrid.scheme = ["tsa_ga", "common_k"]\n'
@@ -36,13 +40,14 @@ def blocks(path):
     return [(text.count("\n", 0, one.start()) + 1, one.group(1), one.group(2)) for one in found]
 
 
-def missing(code):
-    """Return the optional packages that a block needs and that are not installed."""
-    return [
-        package
-        for word, package in NEEDED.items()
-        if re.search(rf"\b{word}\b", code) and importlib.util.find_spec(package) is None
-    ]
+def absent(error):
+    """Return the optional package for want of which something failed, None where it failed for another reason."""
+    while error is not None:
+        package = (getattr(error, "name", None) or "").partition(".")[0]
+        if isinstance(error, ImportError) and package in OPTIONAL and not importlib.util.find_spec(package):
+            return package
+        error = error.__cause__
+    return None
 
 
 class Page:
@@ -63,14 +68,24 @@ class Page:
             error.add_note(f"in the block at {self.name}:{line}")
             raise
 
+    @contextlib.contextmanager
+    def unless_absent(self):
+        """Note what is not installed, and go on."""
+        try:
+            yield
+        except Exception as error:
+            package = absent(error)
+            if package is None:
+                raise
+            self.skipped.append(package)
+
     def try_python(self, line, text):
         if any(word in text for word in ELSEWHERE):
             ast.parse(text)
-        elif absent := missing(text):
-            self.skipped += absent
-        else:
-            path = Path(named_in(text, ".py") or f"block_{line}.py")
-            path.write_text(text)
+            return
+        path = Path(named_in(text, ".py") or f"block_{line}.py")
+        path.write_text(text)
+        with self.unless_absent():
             call_module(path)
 
     def try_toml(self, line, text):
@@ -84,13 +99,13 @@ class Page:
     def try_console(self, line, text):
         for command in re.findall(r"^\$ (.*?)(?:\s+#.*)?$", text.replace("\\\n", " "), flags=re.M):
             program, *words = shlex.split(command)
-            getattr(self, f"call_{program.replace('-', '_')}")(words)
+            with self.unless_absent():
+                getattr(self, f"call_{program.replace('-', '_')}")(words)
 
     def call_airfeel(self, words):
-        if absent := absent_for(words):
-            self.skipped += absent
-            return
         target = None
+        for module in re.findall(r"=(\w+):\w+", " ".join(words)):
+            importlib.import_module(module)  # the command would tell in a sentence of its own what is absent
         if ">" in words:
             words, target = words[: words.index(">")], words[-1]
         if words[0] == "sweep" and not Path(words[1]).exists():  # a name that stands for the reader's own
@@ -111,12 +126,11 @@ class Page:
             assert re.search(rf"^{target}:", makefile, flags=re.M), target
 
     def call_pip(self, words):
-        extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
         for one in re.findall(r"\[(.*?)\]", " ".join(words)):
-            assert set(one.split(",")) <= set(extras)
+            assert set(one.split(",")) <= set(EXTRAS)
 
     def call_dask(self, words):
-        if not missing("distributed"):
+        if importlib.util.find_spec("distributed"):
             assert words[0] in {entry.name for entry in entry_points(group="dask_cli")}
 
     def call_python(self, words):
@@ -150,15 +164,6 @@ class LaterPage(Page):
     call_flower_supernode = call_flwr = call_flower_superlink
 
 
-def absent_for(words):
-    """Return the optional packages that a command needs, also for the modules it names, and lacks."""
-    line = " ".join(words)
-    files = [Path(f"{module}.py") for module in re.findall(r"=(\w+):\w+", line)]
-    wanted = [path.read_text() for path in files if path.exists()]
-    wanted += ["torch"] if re.search(r"model\.kind=(?!softmax|\w+:)", line) else []
-    return missing(" ".join([*wanted, *(["altair"] if "report" in words else [])]))
-
-
 def named_in(text, ending):
     """Return the file name that the first line of a block gives as a comment."""
     found = re.match(rf"# ([\w-]+{re.escape(ending)})$", text.splitlines()[0])
@@ -176,7 +181,7 @@ def call_module(path):
 
 
 def airfeel(*words):
-    """Call the command and insist that it ends well."""
+    """Call the command and insist that it ends well; with AIRFEEL_DEBUG a mistake is raised as it is."""
     done = small.call(["airfeel", *words])
     assert done.returncode == 0, f"airfeel {shlex.join(words)}: {done.stderr[-2000:]}"
     return done

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.once
 @pytest.mark.parametrize("name", [*PAGES, *LATER])
 def test_every_block_works(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AIRFEEL_DEBUG", "1")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     before = set(sys.modules)
