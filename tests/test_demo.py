@@ -17,6 +17,7 @@ CURVES = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_demo_runs_and_says_what_to_look_at(tmp_path):
     pytest.importorskip("altair")
     out = tmp_path / "demo"

@@ -21,10 +21,10 @@ LATER = sorted(
     if any(language in ("console", "python", "toml") for _, language, _ in blocks(path))
 )
 
-pytestmark = pytest.mark.once
+TRIED = [pytest.param(name, marks=pytest.mark.long) for name in PAGES]  # whose commands are carried out
 
 
-@pytest.mark.parametrize("name", [*PAGES, *LATER])
+@pytest.mark.parametrize("name", [*TRIED, *LATER])
 def test_every_block_works(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AIRFEEL_DEBUG", "1")

@@ -16,7 +16,7 @@ pytest.importorskip("altair")
 
 from airfeel.experiments.report.report import write_report
 
-pytestmark = pytest.mark.once
+pytestmark = pytest.mark.long
 
 HIT = "window.hit=(window.hit||0)+1"
 ATTACKS = {

@@ -20,8 +20,6 @@ from processes import (
     workers_of,
 )
 
-pytestmark = pytest.mark.once
-
 STOPPED = "airfeel: stopped; what was computed is kept, and the same command goes on from there"
 
 
@@ -64,6 +62,7 @@ def words_of(command, results, out):
     }[command]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "event", "what"),
     [
@@ -92,6 +91,7 @@ def test_while_something_is_read_or_begun(results, tmp_path, command, event, wha
         assert again.returncode == 0, again.stderr
 
 
+@pytest.mark.long
 def test_while_a_data_set_is_fetched(tmp_path, monkeypatch):
     monkeypatch.setenv("AIRFEEL_DATA", str(tmp_path / "cache"))
     monkeypatch.setenv("AIRFEEL_MIRROR", (tmp_path / "nothing").as_uri())
@@ -104,6 +104,7 @@ def test_while_a_data_set_is_fetched(tmp_path, monkeypatch):
     assert {path.name for path in (tmp_path / "cache/mnist").iterdir()} <= {".lock"}
 
 
+@pytest.mark.long
 def test_while_workers_are_imported(sweep_file, tmp_path):
     """A terminal sends Ctrl-C to the workers too, whatever they are at."""
     words = airfeel("sweep", sweep_file, "--out", tmp_path / "out", "--workers", "2")
@@ -118,6 +119,7 @@ def test_while_workers_are_imported(sweep_file, tmp_path):
     assert not finished(tmp_path / "out")
 
 
+@pytest.mark.long
 def test_a_second_control_c_waits_for_nobody(sweep_file, tmp_path):
     words = airfeel("sweep", sweep_file, "--out", tmp_path / "out", "--workers", "2")
     process = hold(tmp_path, words, "open", "train-images-idx3-ubyte", "worker", count=2)
@@ -133,6 +135,7 @@ def test_a_second_control_c_waits_for_nobody(sweep_file, tmp_path):
     until_gone(workers)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("everybody", [False, True])
 def test_a_campaign_that_is_asked_to_terminate(sweep_file, tmp_path, everybody):
     process = begin(airfeel("sweep", sweep_file, "--out", tmp_path / "out", "--workers", "2"))
@@ -146,6 +149,7 @@ def test_a_campaign_that_is_asked_to_terminate(sweep_file, tmp_path, everybody):
     until_gone(workers)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("moment", ["import airfeel.workers", "open rounds.jsonl"])
 def test_a_killed_campaign_takes_its_workers_with_it(sweep_file, tmp_path, moment):
     """Whatever they are at: workers that import, or that hold the lock of a run."""

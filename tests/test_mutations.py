@@ -20,7 +20,7 @@ from fuzzing import SEED, count_cases
 pytest.importorskip("altair")
 from airfeel.experiments.report import curve_charts
 
-pytestmark = pytest.mark.once
+pytestmark = pytest.mark.long
 
 SCHEMES = ("tsa_ga", "common_k")
 FILES = (

@@ -24,12 +24,14 @@ def outputs(tmp_path_factory):
     return [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
 
 
+@pytest.mark.long
 def test_progress_ends_with_the_last_round_of_every_scheme(outputs):
     lines = [output.data["text/plain"] for output in outputs[1]]
     assert [line.split(":")[0] for line in lines] == ["error_free", "tsa_ga", "turbo_cs"]
     assert all("round 60 of 60" in line for line in lines)
 
 
+@pytest.mark.long
 def test_memory_gains_accuracy_and_costs_no_symbol(outputs):
     text = "".join(output.text for output in outputs[2])
     found = dict(re.findall(r"^(\w+) +accuracy ([\d.]+)%", text, flags=re.M))
@@ -37,6 +39,7 @@ def test_memory_gains_accuracy_and_costs_no_symbol(outputs):
     assert len(set(re.findall(r"after ([1-9][\d,]*) symbols", text))) == 1
 
 
+@pytest.mark.long
 def test_pictures_are_inline(outputs):
     pictures = [output.data.get("image/svg+xml", "") for cell in outputs[3:] for output in cell]
     assert len(pictures) == 2

@@ -138,6 +138,7 @@ BY_PLACE = settings(
 )
 
 
+@pytest.mark.long
 def test_lists_and_configurations_show_them_with_their_help(site):
     listed = airfeel(site, "list").stdout
     for words in (
@@ -172,6 +173,7 @@ def test_they_run_and_resume_in_a_folder(site, named, tmp_path):
     assert "halves" in (tmp_path / "results.csv").read_text() or "Halves" in folder.name
 
 
+@pytest.mark.long
 def test_a_mistake_is_one_sentence_with_the_nearest_key(site, tmp_path):
     for change, sentence in (
         (
@@ -192,7 +194,7 @@ def test_a_mistake_is_one_sentence_with_the_nearest_key(site, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.once
+@pytest.mark.long
 def test_a_sweep_compares_them_with_our_own_and_the_report_shows_them(site, tmp_path):
     data = small.write_folder(tmp_path / "data")
     sweep = tmp_path / "mine.toml"
@@ -224,7 +226,7 @@ channel.kind = ["night", "gaussian"]
         assert scheme in told.stdout and scheme in page
 
 
-@pytest.mark.once
+@pytest.mark.long
 def test_a_results_folder_is_read_where_the_package_is_not_installed(site, tmp_path):
     """Nothing is imported because a file names it."""
     out = tmp_path / "out"

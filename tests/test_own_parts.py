@@ -242,7 +242,7 @@ def test_an_interrupted_run_with_own_parts_goes_on_with_the_same_bytes(tmp_path,
     assert (again.folder / "rounds.jsonl").read_bytes() == (whole.folder / "rounds.jsonl").read_bytes()
 
 
-@pytest.mark.once
+@pytest.mark.long
 def test_an_edited_source_is_named_when_a_run_is_resumed_read_or_compared(tmp_path, monkeypatch):
     module = tmp_path / "edited_scheme.py"
     module.write_text((EXAMPLES / "own_scheme.py").read_text())

@@ -154,7 +154,7 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
     assert not [name for name in names if name.endswith((".npz", "-ubyte", ".gz", ".pyc"))]
 
 
-@pytest.mark.once
+@pytest.mark.long
 def test_wheel_works_in_an_empty_folder_with_its_own_venv(wheel, tmp_path):
     """Installed by pip alone into its own venv; the dependencies are those of the tests."""
     home = tmp_path / "elsewhere with a space"

@@ -12,7 +12,7 @@ pytest.importorskip("altair")
 from airfeel.experiments.report.glossary import used, words
 from airfeel.experiments.report.report import write_report
 
-pytestmark = pytest.mark.once
+pytestmark = pytest.mark.long
 
 SIZES = [(1400, 900), (1100, 900), (390, 844)]
 LABELS = "[...document.querySelectorAll('#figure-{} .role-axis-label text')].map(t => t.textContent)"

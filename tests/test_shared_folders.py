@@ -12,8 +12,6 @@ from guards import limited
 
 pytest.importorskip("altair")
 
-pytestmark = pytest.mark.once
-
 SETTINGS = {"scheme": "common_k", "rounds": 14, "run__checkpoint_every": 5, "run__record_aggregates": "true"}
 LOCKS = ("runs/RUN/.lock", ".results.lock")
 READ = [
@@ -105,6 +103,7 @@ def test_an_experiment_is_not_written_through_links(tmp_path):
     assert [begun.experiment for begun in ResultsFolder(tmp_path).experiments()[0]] == [experiment]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", LOCKS)
 def test_a_lock_that_is_a_link_is_one_sentence(results, out, tmp_path, name):
     victim = plant(place_of(out, name), tmp_path / "victim")
@@ -129,6 +128,7 @@ def test_a_run_does_not_go_on_in_a_file_of_somebody_else_s(results, out, tmp_pat
     assert victim.read_bytes() == b"precious\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["/dev/zero", "pipe", "hole"])
 @pytest.mark.parametrize("name", READ)
 def test_an_endless_file_ends_in_a_sentence(results, out, monkeypatch, name, kind):

@@ -13,8 +13,6 @@ import small
 from experiments.sweeps import finished, interrupt, sweep, write_sweep
 from processes import until, until_gone, workers_of
 
-pytestmark = pytest.mark.once
-
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
@@ -27,6 +25,7 @@ def done(tmp_path_factory):
     return path, folder / "one", (folder / "one/results.csv").read_bytes()
 
 
+@pytest.mark.long
 def test_the_number_of_workers_changes_no_byte(done, tmp_path):
     path, one, results = done
     sweep(path, tmp_path, "--workers", "3")
@@ -36,6 +35,7 @@ def test_the_number_of_workers_changes_no_byte(done, tmp_path):
             assert (tmp_path / "runs" / folder.name / name).read_bytes() == (folder / name).read_bytes()
 
 
+@pytest.mark.long
 def test_the_table_has_the_swept_key(done):
     _, out, _ = done
     rows = [line.split(",") for line in (out / "results.csv").read_text().splitlines()]
@@ -49,6 +49,7 @@ def test_the_table_has_the_swept_key(done):
     }
 
 
+@pytest.mark.long
 def test_a_finished_sweep_is_not_repeated(done):
     path, out, _ = done
     before = finished(out)
@@ -73,6 +74,7 @@ def the_terminal_shows_what_came_out(text, out):
     assert found["a_dsgd", "uplink.ratio = 0.3"][4:] == list(map(str, counts))
 
 
+@pytest.mark.long
 def test_a_single_run_in_the_same_folder_keeps_the_table(done):
     path, out, _ = done
     table = (out / "results.csv").read_text()
@@ -100,6 +102,7 @@ def start(path, out):
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.long
 def test_a_killed_sweep_runs_only_what_is_missing(done, tmp_path):
     path, _, results = done
     process = start(path, tmp_path)
@@ -118,6 +121,7 @@ def test_a_killed_sweep_runs_only_what_is_missing(done, tmp_path):
     assert (tmp_path / "results.csv").read_bytes() == results
 
 
+@pytest.mark.long
 def test_control_c_stops_after_the_round_and_says_how_to_go_on(done, tmp_path):
     path, *_ = done
     process = start(path, tmp_path)
@@ -125,6 +129,7 @@ def test_control_c_stops_after_the_round_and_says_how_to_go_on(done, tmp_path):
     interrupt(process, tmp_path)
 
 
+@pytest.mark.long
 def test_a_killed_worker_is_replaced(done, tmp_path):
     path, _, results = done
     process = start(path, tmp_path)
@@ -136,6 +141,7 @@ def test_a_killed_worker_is_replaced(done, tmp_path):
     assert (tmp_path / "results.csv").read_bytes() == results
 
 
+@pytest.mark.long
 def test_progress_is_silent_when_asked(done, tmp_path):
     path, *_ = done
     ended = sweep(path, tmp_path, "--quiet")

@@ -16,8 +16,6 @@ from airfeel.experiments.campaigns import engines
 from airfeel.experiments.campaigns.engines import check_engine
 from experiments.sweeps import finished, interrupt, sweep, write_sweep
 
-pytestmark = pytest.mark.once
-
 
 def start(*words):
     command = [sys.executable, "-m", "dask", *words]
@@ -66,6 +64,7 @@ def begin(path, out, address):
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.long
 def test_a_killed_worker_loses_nothing(cluster, tmp_path):
     address, workers = cluster
     path = write_sweep(tmp_path)
@@ -85,6 +84,7 @@ def test_a_killed_worker_loses_nothing(cluster, tmp_path):
     assert (tmp_path / "dask/results.csv").read_bytes() == table
 
 
+@pytest.mark.long
 def test_control_c_leaves_the_cluster_usable(cluster, tmp_path):
     address, _ = cluster
     path, out = write_sweep(tmp_path), tmp_path / "out"
@@ -106,6 +106,7 @@ def connected(address):
         return len(client.ncores())
 
 
+@pytest.mark.long
 def test_a_scheduler_without_workers_is_refused(tmp_path, cluster):
     address, workers = cluster
     wait_for(lambda: connected(address) == 2)
@@ -194,6 +195,7 @@ def unanswered(address, monkeypatch):
         pass
 
 
+@pytest.mark.long
 def test_a_worker_is_no_scheduler(tmp_path, cluster):
     import distributed
 
@@ -213,6 +215,7 @@ def refused(campaign, address):
     assert len(errors.strip().splitlines()) == 2, errors  # and what the campaign set out to do
 
 
+@pytest.mark.long
 def test_runs_say_that_their_scheduler_was_lost(tmp_path, scheduler, cluster):
     address, process = scheduler
     path, out = write_sweep(tmp_path, rounds=100_000), tmp_path / "out"

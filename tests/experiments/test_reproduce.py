@@ -8,8 +8,6 @@ import pytest
 import small
 from airfeel.experiments.campaigns.experiment_files import PAPER, RIVALS, SHIPPED, select
 
-pytestmark = pytest.mark.once
-
 
 def reproduce(out, *words):
     ended = small.call(["airfeel", "reproduce", *words, "--out", str(out)])
@@ -22,7 +20,14 @@ LARGE = ("rates", "models", "cifar", *RIVALS, "rivals-cifar")  # many runs, PyTo
 SMALL = tuple(name for name in SHIPPED if name not in (*LARGE, "demo"))  # which has a test of its own
 
 
-@pytest.mark.parametrize(("names", "rounds"), [(SMALL, 2), pytest.param(LARGE, 1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("names", "rounds"),
+    [
+        (("fig5a",), 1),
+        pytest.param(SMALL, 2, marks=pytest.mark.long),
+        pytest.param(LARGE, 1, marks=pytest.mark.slow),
+    ],
+)
 def test_every_shipped_experiment_runs_a_round_or_two(tmp_path, names, rounds):
     rows = reproduce(tmp_path, *names, "--rounds", str(rounds), "--seeds", "1")
     assert {row["experiment"] for row in rows} == set(names)

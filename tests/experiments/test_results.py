@@ -241,7 +241,7 @@ def evil(text):
     return text.replace('scheme = "tsa_ga"', 'scheme = "evil.schemes:Mine"')
 
 
-@pytest.mark.once
+@pytest.mark.long
 def test_reading_results_imports_nothing_that_a_file_names(out):
     """Runs and experiments of a scheme that this version does not know appear under its own name."""
     tools = out.parent / "tools" / "evil"

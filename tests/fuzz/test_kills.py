@@ -14,7 +14,7 @@ from experiments.sweeps import write_sweep
 from fuzzing import SEED, count_cases
 from processes import airfeel, begin, require_quiet, until_gone, workers_of
 
-pytestmark = pytest.mark.once
+pytestmark = pytest.mark.long
 
 ROUNDS = 60
 OFTEN = {"run__checkpoint_every": 3, "devices__local_steps": 10}

@@ -77,6 +77,7 @@ def scalar_error(eta, tau, rng, draws=400_000):
     return 0.5 * (np.mean((eta(x + w, tau) - x) ** 2) + np.mean((eta(x - w, tau) - x) ** 2))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["soft", "mmse"])
 def test_amp_follows_its_state_evolution(kind):
     eta, rng = denoiser(kind), stream(0, "state evolution")
