@@ -6,7 +6,7 @@ import signal
 
 
 @contextlib.contextmanager
-def limited(memory=2**30, seconds=60):
+def limited(memory=2**30, seconds=600):
     """Allow this process so much more memory, and the block so much time."""
 
     def give_up(number, frame):

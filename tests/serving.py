@@ -111,7 +111,7 @@ def small_disk(folder, size, inner):
 
 def check_storing_failed(process, folder, trouble):
     """Assert that a process ended with one sentence about the disk; return what it printed."""
-    stdout, stderr = process.communicate(timeout=240)
+    stdout, stderr = process.communicate(timeout=600)
     assert process.returncode == 2, stderr
     assert "Traceback" not in stderr
     sentence = stderr.strip().splitlines()[-1]

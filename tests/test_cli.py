@@ -15,7 +15,7 @@ COMMANDS = sorted(name for name in app if not name.startswith("-"))
 
 def airfeel_process(*arguments, **options):
     return subprocess.run(
-        [sys.executable, "-m", "airfeel", *arguments], capture_output=True, text=True, timeout=60, **options
+        [sys.executable, "-m", "airfeel", *arguments], capture_output=True, text=True, timeout=600, **options
     )
 
 

@@ -16,7 +16,7 @@ from airfeel.registry import DATASETS, SCHEMES
 
 PROMPT, TAB, ALL = "ready> ", "\t", "\x1b*"  # the last one is readline's insert-completions
 BRACKETS = re.compile(r"\x1b\[\?2004[hl]")  # around pasted text: zsh says so after its first prompt
-LONGEST = 60  # seconds to wait for an answer that never comes
+LONGEST = 600  # seconds to wait for an answer that never comes
 
 
 class Terminal:

@@ -223,7 +223,7 @@ def test_processes_that_fetch_at_once_share_one_download(mirror, tmp_path):
     mirror.RequestHandlerClass = functools.partial(Slow, directory=str(mirror.folder.parent))
     cache = tmp_path / "cache"
     running = [start_fetch(cache, "test_data.TINY") for _ in range(3)]
-    results = [process.communicate(timeout=240) for process in running]
+    results = [process.communicate(timeout=600) for process in running]
     assert [process.returncode for process in running] == [0, 0, 0], results
     assert {out.strip() for out, _ in results} == {str(cache / "tiny")}
     assert {name: (cache / "tiny" / name).read_bytes() for name in CONTENT} == CONTENT

@@ -174,7 +174,7 @@ def test_wheel_works_in_an_empty_folder_with_its_own_venv(wheel, tmp_path):
             env=clean,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=True,
         ).stdout
 

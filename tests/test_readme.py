@@ -19,7 +19,7 @@ def test_the_example_runs_and_does_what_the_text_says(tmp_path):
     code = block("example", "python")
     assert len([line for line in code.splitlines() if line and not line.startswith("import")]) <= 12
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=True
     )
     errors = [float(line.split()[1]) for line in done.stdout.splitlines()]
     assert len(errors) == 20

@@ -156,7 +156,7 @@ def interrupt(data, out, number):
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for_rounds(out, process, 3)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=600)
     assert "Traceback" not in errors
     return process.returncode, errors.splitlines()[-1]
 
@@ -260,7 +260,7 @@ def test_a_terminal_sees_a_live_line(data, tmp_path):
             break
         shown += part
     os.close(master)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=600) == 0
     text = shown.decode()
     assert "200/200" in text
     assert "accuracy 0." in text

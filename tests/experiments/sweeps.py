@@ -25,7 +25,7 @@ def sweep(path, out, *options):
 def interrupt(campaign, out):
     """Press Ctrl-C: the campaign says how to go on, and leaves some runs for later."""
     campaign.send_signal(signal.SIGINT)
-    _, errors = campaign.communicate(timeout=60)
+    _, errors = campaign.communicate(timeout=600)
     assert campaign.returncode == 130
     assert "the same command goes on from there" in errors
     assert "Traceback" not in errors

@@ -135,7 +135,7 @@ def test_a_killed_worker_is_replaced(done, tmp_path):
     process = start(path, tmp_path)
     until(lambda: len(list(tmp_path.glob("runs/*/rounds.jsonl"))) >= 2, process)
     os.kill(workers_of(process)[0], signal.SIGKILL)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     assert "a worker process was ended from outside" in errors
     assert (tmp_path / "results.csv").read_bytes() == results

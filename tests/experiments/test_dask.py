@@ -73,7 +73,7 @@ def test_a_killed_worker_loses_nothing(cluster, tmp_path):
     wait_for(lambda: len(finished(tmp_path / "dask")) >= 2)
     wait_for(lambda: len(list((tmp_path / "dask/runs").glob("*/rounds.jsonl"))) >= 4)
     workers[0].kill()
-    output, errors = campaign.communicate(timeout=120)
+    output, errors = campaign.communicate(timeout=600)
     assert campaign.returncode == 0, errors
     assert output == f"{tmp_path / 'dask' / 'results.csv'}\n"
     assert len(finished(tmp_path / "dask")) == 12
@@ -208,7 +208,7 @@ def test_a_worker_is_no_scheduler(tmp_path, cluster):
 
 def refused(campaign, address):
     """The campaign ends by itself with one sentence; the time is only a guard against waiting for ever."""
-    _, errors = campaign.communicate(timeout=100)
+    _, errors = campaign.communicate(timeout=600)
     assert campaign.returncode == 2, errors
     last = errors.strip().splitlines()[-1]
     assert last.startswith(f"airfeel: --engine {address}: no Dask scheduler answers there")
@@ -223,7 +223,7 @@ def test_runs_say_that_their_scheduler_was_lost(tmp_path, scheduler, cluster):
     campaign = begin(path, out, address)
     wait_for(lambda: len(list(out.glob("runs/*/rounds.jsonl"))) == 2)
     process.kill()
-    _, errors = campaign.communicate(timeout=100)
+    _, errors = campaign.communicate(timeout=600)
     assert campaign.returncode == 1
     summary = errors[errors.index("airfeel: ") :].strip().splitlines()
     assert summary[0] == "airfeel: 12 of 12 runs failed"

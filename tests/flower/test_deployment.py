@@ -62,7 +62,7 @@ class Deployment:
         process = self.processes.pop(name)
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait(timeout=60)
+        process.wait(timeout=600)
 
     def end(self):
         """End everything: Flower starts some processes in sessions of their own, which outlive it."""
