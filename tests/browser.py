@@ -8,7 +8,7 @@ import select
 import subprocess
 import time
 
-PATIENCE = 30.0  # seconds
+PATIENCE = 300.0  # seconds: a guard against waiting for ever
 
 
 class Page:
