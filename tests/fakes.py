@@ -108,6 +108,17 @@ def age(path):
     (path / "config.toml").write_text(text.partition("[identity]")[0])
 
 
+def draw_nothing(monkeypatch):
+    """Let commands do everything but pictures, which take most of the time and read nothing."""
+    report = "airfeel.experiments.report"
+    for module in ("charts", "curves"):
+        monkeypatch.setattr(f"{report}.{module}.save_images", lambda spec, stem: [])
+        monkeypatch.setattr(f"{report}.{module}.save_column", lambda spec, stem: stem)
+    for function in ("page_spec", "paper_spec"):
+        monkeypatch.setattr(f"{report}.curves.{function}", lambda *given, **options: {})
+    monkeypatch.setattr(f"{report}.inspection_charts.draw_inspection", lambda *given: [])
+
+
 def collected(experiment, out):
     """Return what a folder has of an experiment, whether or not it was remembered there."""
     members = [Member(run.curve, run.variant, run.seed, run.label) for run in experiment.runs()]

@@ -145,7 +145,7 @@ def test_reading_the_file_of_a_run_imports_nothing_it_names(tmp_path, monkeypatc
     text = af.load_config(None, {"scheme": "common_k", "uplink.ratio": 0.25}).to_toml()
     for old, new in (
         ('scheme = "common_k"', 'scheme = "trap:Scheme"'),
-        ('kind = "gaussian"', 'kind = "trap:Channel"'),
+        ('kind = "gaussian"', 'kind = "trap:Channel"\nthreshold = 0.2'),  # as another channel has it
         ('kind = "softmax"', 'kind = "trap:Model"\nown_key = 3'),
         ('dataset = "mnist"', 'dataset = "trap:load"'),
     ):
@@ -153,7 +153,9 @@ def test_reading_the_file_of_a_run_imports_nothing_it_names(tmp_path, monkeypatc
         text = text.replace(old, new)
     (tmp_path / "config.toml").write_text(text)
     config = af.config.read_config(tmp_path / "config.toml")
-    assert (config.uplink.ratio, config.scheme) == (0.25, "tsa_ga")
+    assert (config.uplink.ratio, config.scheme, config.dataset) == (0.25, "tsa_ga", "mnist")
+    (tmp_path / "config.toml").write_text('channel = 3\n"channel.kind" = "trap:Channel"\nscheme = [1]')
+    assert af.config.read_config(tmp_path / "config.toml") == af.load_config()
 
 
 def test_the_pool_is_hashed_where_it_can_change_a_result():

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+import fakes
 import small
 from airfeel.experiments.campaigns.folder import ResultsFolder, remember_experiment
 from airfeel.experiments.campaigns.plan import Experiment
@@ -132,12 +133,7 @@ def test_a_run_does_not_go_on_in_a_file_of_somebody_else_s(results, out, tmp_pat
 @pytest.mark.parametrize("kind", ["/dev/zero", "pipe", "hole"])
 @pytest.mark.parametrize("name", READ)
 def test_an_endless_file_ends_in_a_sentence(results, out, monkeypatch, name, kind):
-    drawing = "airfeel.experiments.report"
-    for module in ("charts", "curves"):  # pictures take most of the time, and read nothing
-        monkeypatch.setattr(f"{drawing}.{module}.save_images", lambda spec, stem: [])
-        monkeypatch.setattr(f"{drawing}.{module}.save_column", lambda spec, stem: stem)
-    for function in ("page_spec", "paper_spec"):
-        monkeypatch.setattr(f"{drawing}.curves.{function}", lambda *given, **options: {})
+    fakes.draw_nothing(monkeypatch)
     path = place_of(out, name)
     path.unlink()
     if kind == "pipe":

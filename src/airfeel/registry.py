@@ -53,15 +53,11 @@ class Option:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """What a name stands for.
-
-    ``name`` is how configurations call it. ``own`` says that it was named as ``package.module:Name``.
-    """
+    """What a name stands for; ``name`` is how configurations call it."""
 
     name: str
     target: Any
     summary: str = ""
-    own: bool = False
 
     @property
     def revision(self) -> int:
@@ -170,8 +166,13 @@ class Registry:
         if isinstance(name, str) and ":" in name:
             module, _, attribute = name.partition(":")
             target = self._checked(name, _imported(self.seam, name, module, attribute))
-            return Part(name, target, _summary(target), own=True)
+            return Part(name, target, _summary(target))
         raise _checks.reject(self.seam, name, self._rule(name))
+
+    def is_built_in(self, name: Any) -> bool:
+        """Whether a name stands for a part that comes with airfeel: a file of a run can trust no other."""
+        self._discover()
+        return isinstance(name, str) and name in self._places
 
     def registered(self, name: str) -> Part:
         """Return a part that this process has registered, without importing what the name says.

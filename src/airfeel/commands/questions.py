@@ -39,7 +39,7 @@ def read_question(source: str, settings: list[str], profile: Profile | None) -> 
                 f"--profile {profile.name}: must not be given with a run, which has its own gradients"
             )
         lent = from_run(Path(source), dict(parse_override(setting) for setting in settings))
-        return Asked(lent.config, lent.plan, lent.link, units_of(lent.asked), lent)
+        return Asked(lent.config, lent.plan, lent.link, lent.units, lent)
     config = load(source, settings)
     plan, link = plan_of(config)
     if profile is not None:

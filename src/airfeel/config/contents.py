@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from airfeel import _files
-from airfeel.config.parts import SEAMS, Chosen, key_of
-from airfeel.registry import DATASETS, Part
+from airfeel.config.parts import Chosen
+from airfeel.registry import DATASETS
 
 _DATA = (".npy", "-ubyte", "-ubyte.gz")  # how files in the folder of a data set end
 
@@ -27,15 +27,12 @@ def content_digests(chosen: Chosen, flat: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _paths(chosen: Chosen, flat: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the keys that name files: a data set without a name, and options in a part's ``reads``."""
+    """Yield the keys that name files: a data set without a name, and options of parts."""
     if flat["dataset"] not in DATASETS.names():
         yield "dataset", flat["dataset"]
-    for name, seam in SEAMS.items():
-        part: Part = getattr(chosen, name)
-        for option in part.options:
-            path = flat.get(key_of(seam, option))
-            if option.name in getattr(part.target, "reads", ()) and isinstance(path, str):
-                yield key_of(seam, option), path
+    for key in chosen.files:
+        if isinstance(path := flat.get(key), str):
+            yield key, path
 
 
 def content_digest(path: str) -> str:

@@ -3,17 +3,22 @@
 Everything that is misspelt, of the wrong type or out of range is refused, all mistakes at once.
 """
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from airfeel import _files
+from airfeel import _checks, _files
 from airfeel.config import mistakes
 from airfeel.config.parts import SEAMS, choose
 from airfeel.config.schema import Config, config_class
+from airfeel.registry import DATASETS
 
+_log = logging.getLogger("airfeel")
+
+_NAMES = {"dataset": DATASETS} | {seam.key: seam.registry for seam in SEAMS.values()}
 _TOO_DEEP = "lists or tables in one another, deeper than in any configuration"
 
 
@@ -64,19 +69,25 @@ def _build(tree: dict[str, Any], overrides: Mapping[str, Any], source: str) -> C
     return config
 
 
-def read_config(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Config:
-    """Return the configuration of a run as far as it can be told from its file without running anything.
+def read_config(path: str | Path) -> Config:
+    """Return the configuration of a run as far as it can be told from its file with airfeel's own parts.
 
-    Nothing is imported because a file names it: defaults stand for parts given as ``package.module:Name``,
-    and keys that this version does not know are left out.
+    Nothing is imported, called or opened because a file names it: defaults stand for all other parts and
+    data, and options that name files are left out, as are keys that nobody reads then.
     """
     flat = mistakes.flatten(_read(Path(path)))
+    named = {key: flat[key] for key, registry in _NAMES.items() if registry.is_built_in(flat.get(key))}
     for seam in SEAMS.values():
-        if ":" in str(flat.get(seam.key, "")):
-            del flat[seam.key]
-    known = mistakes.fields(config_class(choose(mistakes.nest(flat))[0]))
+        if seam.key in flat.keys() - named.keys():
+            rule = f"is not loaded because a file names it, and {seam.default!r} stands for it"
+            _log.warning(f"{path}: {seam.key} = {_checks.shown(flat[seam.key])} {rule}")
+    chosen, _ = choose(mistakes.nest(named))
+    others = {key for key, (name, _, _) in chosen.others.items() if name != "scheme"}
+    left_out = others.union(chosen.files, _NAMES)
+    fields = mistakes.fields(config_class(chosen)).items()
+    known = {key for key, field in fields if not mistakes.is_section(field)} - left_out
     kept = {key: value for key, value in flat.items() if key in known}
-    return build_config(mistakes.nest(kept), overrides, str(path))
+    return build_config(mistakes.nest(kept | named), source=str(path))
 
 
 def parse_override(text: str) -> tuple[str, Any]:

@@ -65,6 +65,12 @@ class Chosen:
         return found
 
     @cached_property
+    def files(self) -> tuple[str, ...]:
+        """The dotted keys that name files: the options in a part's ``reads``."""
+        reads = {name: getattr(getattr(self, name).target, "reads", ()) for name in SEAMS}
+        return tuple(key for key, (name, option) in self.keys.items() if option.name in reads[name])
+
+    @cached_property
     def others(self) -> dict[str, tuple[str, Part, Option]]:
         """What only other registered parts read: dotted key to seam, part and option."""
         found: dict[str, tuple[str, Part, Option]] = {}

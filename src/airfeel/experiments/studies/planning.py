@@ -39,14 +39,19 @@ def with_air(plan: LinkPlan, link: LinkBudget, config: Config) -> LinkPlan:
     return replace(plan, air=draw_air(*given, policy=policy, participation=participation))
 
 
-def plan_of(config: Config) -> tuple[LinkPlan, LinkBudget]:
-    """Return plan and link of a configuration, in the reference model of equal devices and steady air."""
+def plan_of(
+    config: Config, size: int | None = None, units: RadioUnits | None = None
+) -> tuple[LinkPlan, LinkBudget]:
+    """Return plan and link of a configuration, in the reference model of equal devices and steady air.
+
+    ``size`` is N, and ``units`` the radio, where they are known already: no model or channel is built then.
+    """
     scheme, uplink = config.scheme_as("tsa_ga"), config.uplink
     plan = LinkPlan(ChainParams(scheme.activity, scheme.p01, scheme.beta), method_of(config))
     noise_var = getattr(config.channel, "noise_var", None) or 1.0
-    size = make_task(config, shape_of(config.dataset)).size
+    size = make_task(config, shape_of(config.dataset)).size if size is None else size
     rows, devices = count(uplink.ratio, size), config.devices.count
-    return plan, LinkBudget(size, rows, devices, energy(config, rows), noise_var)
+    return plan, LinkBudget(size, rows, devices, energy(config, rows, units), noise_var)
 
 
 def method_of(config: Config) -> Method:

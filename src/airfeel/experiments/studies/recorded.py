@@ -75,12 +75,13 @@ def read_recorded(folder: Path) -> Recorded:
     config = read_config(folder / "config.toml")
     power = np.mean(aggregates**2, axis=1)  # of a measurement as well, as the rows of A have unit norm
     rows = count(config.uplink.ratio, aggregates.shape[1])
-    noise_var = getattr(config.channel, "noise_var", None) or 1.0
-    equal = noise_var * rows / (config.devices.count**2 * energy(config, rows))
     noise = np.array([r.noise_var or 0.0 for r in records]) / power
     if is_dense(config.scheme):
         noise *= rows / aggregates.shape[1]  # its columns have unit norm, so that its rows are longer
-    noise = np.where(noise > 0, noise, equal)
+    if not (noise > 0).all():
+        noise_var = getattr(config.channel, "noise_var", None) or 1.0
+        equal = noise_var * rows / (config.devices.count**2 * energy(config, rows))
+        noise = np.where(noise > 0, noise, equal)
     return Recorded(config, records[0].round, aggregates, np.maximum(noise, QUIET))
 
 
