@@ -14,6 +14,13 @@ from guards import limited
 pytest.importorskip("altair")
 
 SETTINGS = {"scheme": "common_k", "rounds": 14, "run__checkpoint_every": 5, "run__record_aggregates": "true"}
+SWEEP = """
+seeds = [0]
+rounds = 2
+base.dataset = "{data}"
+base.devices.count = 5
+base.devices.samples = 100
+"""
 LOCKS = ("runs/RUN/.lock", ".results.lock")
 READ = [
     "runs/RUN/summary.json", "runs/RUN/rounds.jsonl", "runs/RUN/timings.jsonl", "runs/RUN/checkpoint.npz",
@@ -127,6 +134,79 @@ def test_a_run_does_not_go_on_in_a_file_of_somebody_else_s(results, out, tmp_pat
     assert ended.returncode == 2
     assert f"cannot write to {run / 'rounds.jsonl'}: is a symbolic link" in ended.stderr.splitlines()[-1]
     assert victim.read_bytes() == b"precious\n"
+
+
+OURS = [
+    "round-000001.npz", "round-000099.npz", "notes.tmp", "results.csv.0123456789abcdef.tmp", "results.csv",
+    "index.html", "tiny.toml", "tiny.json", "accuracy.svg", "inspection.json", "rounds.jsonl",
+    "memory-000001.bin", "checkpoint.npz.new", "checkpoint.npz.previous",
+]  # fmt: skip
+FOLDERS = {
+    "aggregates": "runs/RUN/aggregates",
+    "inspection": "runs/RUN/inspection",
+    "own": "runs/RUN",
+    "runs": "runs",
+    "figures": "figures",
+    "experiments": "experiments",
+}
+REFUSED = {
+    "run": ("aggregates", "own", "runs"),
+    "report": ("figures",),
+    "inspect": ("inspection", "own", "runs"),
+    "sweep": ("experiments", "runs"),
+}
+CASES = [(command, name) for command in REFUSED for name in FOLDERS]
+CASES = [case for case in CASES if case[0] != "sweep" or case[1] in (*REFUSED["sweep"], "figures")]
+
+
+def content_of(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(("command", "name"), CASES)
+def test_nothing_is_written_through_a_linked_folder(results, out, tmp_path, monkeypatch, command, name):
+    fakes.draw_nothing(monkeypatch)
+    path, run = place_of(out, FOLDERS[name]), run_of(out)
+    foreign = path.rename(tmp_path / "foreign")
+    for ours in OURS:
+        (foreign / ours).write_bytes(b"precious\n")
+    path.symlink_to(foreign)
+    before = content_of(foreign)
+    sweep = results / "tiny.toml"
+    sweep.write_text(SWEEP.format(data=results / "data"))
+    words = {
+        "run": [*small.command(results / "data", out, **SETTINGS)[3:], "--force"],
+        "report": ["report", out],
+        "inspect": ["inspect", run],
+        "sweep": ["sweep", sweep, "--out", out, "--force", "--workers", "1"],
+    }
+    ended = small.call(["airfeel", *map(str, words[command])])
+    assert content_of(foreign) == before
+    assert ended.returncode in (0, 2) and "Traceback" not in ended.stderr
+    sentence = f"{path}: is a symbolic link, and nothing is written through links"
+    assert (sentence in ended.stderr.splitlines()[-1]) == (name in REFUSED[command])
+    assert ended.returncode == 2 or name not in REFUSED[command]
+
+
+def test_a_run_of_a_sweep_is_not_computed_through_a_link(results, out, tmp_path):
+    (path,) = out.glob("runs/tsa_ga-*")
+    foreign = path.rename(tmp_path / "foreign")
+    path.symlink_to(foreign)
+    before = content_of(foreign)
+    sweep = tmp_path / "tiny.toml"
+    sweep.write_text(SWEEP.format(data=results / "data"))
+    ended = small.call(["airfeel", "sweep", str(sweep), "--out", str(out), "--force", "--workers", "1"])
+    assert ended.returncode == 1 and f"{path}: is a symbolic link" in ended.stderr
+    assert content_of(foreign) == before
+
+
+def test_a_results_folder_may_be_a_link(results, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out").symlink_to(tmp_path / "elsewhere")
+    for place in (tmp_path / "out", tmp_path / "out" / "below"):
+        ended = train(results, place)
+        assert ended.returncode == 0, ended.stderr
+        assert (place / "results.csv").exists()
 
 
 @pytest.mark.long

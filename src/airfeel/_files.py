@@ -32,6 +32,7 @@ LINE = 2**20  # bytes of one line of records at most
 _CHUNK = 2**20
 _DEEPEST = 32  # tables within tables
 _TOKEN_BYTES = 8
+_LINK = "is a symbolic link, and nothing is written through links"
 
 
 class Unreadable(OSError):
@@ -277,6 +278,18 @@ def write_atomically(path: Path, data: bytes, *more: bytes) -> None:
     sync_folder(path.parent)
 
 
+def below(folder: Path, *steps: str) -> Path:
+    """Return a folder in which something is to be written or removed, if none of ``steps`` is a link.
+
+    ``folder`` is what a user named, which may be a link or lie behind one; those below it are whose they may.
+    """
+    for step in steps:
+        folder = folder / step
+        if folder.is_symlink():
+            raise refuse(folder, _LINK, Unwritable)
+    return folder
+
+
 def created(path: Path, access: int = os.O_WRONLY, mode: int = 0o666) -> io.BufferedWriter:
     """Open a file that was not there before, neither as a link."""
     flags = access | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -353,8 +366,7 @@ def _own(path: Path, flags: int) -> Iterator[io.FileIO]:
         handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            rule = "is a symbolic link, and nothing is written through links"
-            raise refuse(path, rule, Unwritable) from None
+            raise refuse(path, _LINK, Unwritable) from None
         if error.errno == errno.ENXIO:  # a pipe without a reader
             raise refuse(path, "is not a regular file", Unwritable) from None
         raise

@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from airfeel._pace import Pace
-from airfeel.experiments.runs.files import remove_abandoned, write_atomically
+from airfeel.experiments.runs.files import below, remove_abandoned, write_atomically
 from airfeel.experiments.studies.aggregates import AggregateStatistics, statistics
 from airfeel.experiments.studies.gradients import read_gradients
 from airfeel.experiments.studies.inspection import Recovery, compare_receivers
@@ -55,6 +55,7 @@ def inspect(
     json
         Print one JSON object in place of the table.
     """
+    folder = _place(run) if out is None else out
     _log.info(f"reading {run}")
     recorded = _recorded(run, {"ratio": ratio, "snr_db": snr_db, "sparsity": sparsity})
     found = statistics(recorded.aggregates)
@@ -62,7 +63,6 @@ def inspect(
     recovery = compare_receivers(recorded, found.chain, told=_told(len(recorded.aggregates)))
     facts = numbers(recorded, found, recovery)
     facts["verdict"] = verdict(facts)
-    folder = (run.with_suffix("") if run.is_file() else run) / "inspection" if out is None else out
     folder.mkdir(parents=True, exist_ok=True)
     remove_abandoned(folder)
     text = encoding.dumps(facts, indent=2)
@@ -70,6 +70,14 @@ def inspect(
     with suppress(BrokenPipeError):  # a reader that leaves early may still want the figures
         print(text if json else f"{table(facts)}\n\n{facts['verdict']}", flush=True)
     _draw(folder, recorded, found, recovery)
+
+
+def _place(run: Path) -> Path:
+    """Return where the inspection of a run, or of a file, is written."""
+    place = run.absolute()
+    if place.parent.name == "runs":  # below a results folder, which is all that a user has chosen
+        below(place.parents[1], "runs", place.name)
+    return below(run.with_suffix("") if run.is_file() else run, "inspection")
 
 
 def _recorded(run: Path, given: dict[str, float | None]) -> Recorded:

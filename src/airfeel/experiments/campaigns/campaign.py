@@ -66,6 +66,8 @@ def carry_out(
     overview
         Told how far things are.
     """
+    with files.explained(out):
+        files.below(out, "runs")  # refused once, and not by every run
     todo, notes = (list(runs), []) if force else _missing(runs, out)
     # The long ones first: a long run that starts last would keep one worker busy and the others idle.
     todo.sort(key=lambda run: -run.effort)

@@ -101,7 +101,7 @@ def remember_experiment(experiment: Experiment, out: Path, runs: Sequence[Work])
     begun = Begun(experiment, [Member(run.curve, run.variant, run.seed, run.label) for run in runs])
     path = out / "experiments" / f"{experiment.name}.toml"
     with files.explained(out):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        files.below(out, "experiments").mkdir(parents=True, exist_ok=True)
         lines = ",\n".join(json.dumps(member._asdict(), ensure_ascii=False) for member in begun.members)
         files.write_atomically(path.with_suffix(".json"), f"[\n{lines}\n]\n".encode())
         files.write_atomically(path, experiment.to_toml().encode())

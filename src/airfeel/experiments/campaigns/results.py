@@ -10,6 +10,7 @@ import io
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -110,8 +111,9 @@ def write_results(results: ResultsFolder, told: Callable[[str], None] = _log.war
         table = heading + b"".join(block.content for block in blocks.values())
         for name in (path.name, index.name):
             files.remove_leftovers(out, f"{name}*")
-        for place in (out, out / "experiments", out / "figures"):
-            files.remove_abandoned(place)
+        for steps in ([], ["experiments"], ["figures"]):
+            with suppress(files.Unwritable):  # of a linked folder, nothing is ours
+                files.remove_abandoned(files.below(out, *steps))
         files.write_atomically(path, table)
         files.write_atomically(index, _index(blocks, table))
     for note in _notes(blocks):

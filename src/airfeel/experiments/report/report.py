@@ -21,7 +21,7 @@ from airfeel.experiments.report.groups import Group, group_runs, read_runs
 from airfeel.experiments.report.means import average
 from airfeel.experiments.report.reaching import check_target, of_experiment, of_groups, with_costs
 from airfeel.experiments.report.receptions import ENDINGS, ending_cells
-from airfeel.experiments.runs.files import RunError, Unreadable, write_atomically
+from airfeel.experiments.runs.files import RunError, Unreadable, below, write_atomically
 from airfeel.experiments.runs.sources import edited_between
 
 COLUMNS = {
@@ -81,7 +81,7 @@ def write_report(
     exhibits = show_all(collected, group_runs(runs), target)
     verdicts = judge({one.experiment.name: one for one in collected if in_full(one)})
     with _explained(folder):
-        (folder / "figures").mkdir(exist_ok=True)
+        below(folder, "figures").mkdir(exist_ok=True)
         drawings = [drawing for exhibit in exhibits for drawing in exhibit.drawings]
         images = _drawn(drawings, folder / "figures", told)
         told("writing the page")

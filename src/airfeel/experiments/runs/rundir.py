@@ -118,7 +118,7 @@ class RunFolder:
         values = aggregate[places].astype(np.float32)
         np.savez_compressed(content, size=np.array(aggregate.size), places=places, values=values)
         with files.explained(self.path):
-            (self.path / "aggregates").mkdir(exist_ok=True)
+            files.below(self.path, "aggregates").mkdir(exist_ok=True)
             files.write_atomically(aggregate_file(self.path, round), content.getvalue())
 
     def save(self, round: int, state: Any) -> None:
@@ -217,12 +217,12 @@ def open_run(config: Described, out: Path, force: bool = False) -> Iterator[RunF
     path = run_path(config, out)
     with ExitStack() as stack:
         with files.explained(path):
-            path.mkdir(parents=True, exist_ok=True)
+            files.below(out, "runs", path.name).mkdir(parents=True, exist_ok=True)
             try:
                 stack.enter_context(files.locked(path / ".lock", wait=False))
             except BlockingIOError:
                 raise files.RunError(f"{path} is in use by another process: wait for it or stop it") from None
-            for place in (path, path / "aggregates"):
+            for place in (path, files.below(path, "aggregates")):
                 files.remove_leftovers(place)
             toml = config.to_toml()
             for file in [] if force else refilled_since(path / manifest.CONFIG, toml):
