@@ -1,9 +1,12 @@
 """A run's folder: whole files, one owner, and recovery from every kind of damage."""
 
+import contextlib
 import dataclasses
 import hashlib
 import io
 import json
+import os
+import socket
 import subprocess
 import sys
 import zipfile
@@ -144,23 +147,85 @@ def test_rounds_after_the_checkpoint_are_cut_and_the_rest_is_kept(tmp_path):
         assert folder.notes == ["continuing after round 4"]
 
 
-@pytest.mark.parametrize("damage", ["flip", "cut", "empty", "delete"])
+def hole(path):
+    with path.open("wb") as file:
+        file.truncate(2**42)
+
+
+def folder_with_a_file(path):
+    path.mkdir()
+    (path / "kept").write_text("")
+
+
+def open_socket(path):
+    with contextlib.chdir(path.parent), socket.socket(socket.AF_UNIX) as opened:
+        opened.bind(path.name)  # there is little room for a whole path
+
+
+DAMAGE = {
+    "flip": lambda path, content: path.write_bytes(content[:50] + b"x" + content[51:]),
+    "cut": lambda path, content: path.write_bytes(content[:-9]),
+    "empty": lambda path, content: path.write_bytes(b""),
+    "gone": lambda path, content: None,
+    "link to nothing": lambda path, content: path.symlink_to("nothing"),
+    "link to itself": lambda path, content: path.symlink_to(path.name),
+    "hole": lambda path, content: hole(path),
+    "link to a device": lambda path, content: path.symlink_to("/dev/zero"),
+    "link to a folder": lambda path, content: path.symlink_to("/"),
+    "pipe": lambda path, content: os.mkfifo(path),
+    "socket": lambda path, content: open_socket(path),
+    "empty folder": lambda path, content: path.mkdir(),
+    "folder": lambda path, content: folder_with_a_file(path),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_checkpoint_falls_back_to_the_previous_one(tmp_path, damage):
     with open_run(CONFIG, tmp_path) as folder:
         folder.restore()
         write_rounds(folder, 1, 5)
         content = folder.checkpoint.read_bytes()
-        broken = {"flip": content[:50] + b"x" + content[51:], "cut": content[:-9], "empty": b""}
-        if damage == "delete":
-            folder.checkpoint.unlink()
-        else:
-            folder.checkpoint.write_bytes(broken[damage])
-    with open_run(CONFIG, tmp_path) as folder:
+        folder.checkpoint.unlink()
+        DAMAGE[damage](folder.checkpoint, content)
+    with limited(), open_run(CONFIG, tmp_path) as folder:
         assert folder.restore()[0] == 2
         assert lines_of(folder) == [1, 2]
-        assert damage == "delete" or "damaged" in folder.notes[0]
+        told = folder.notes[0].startswith(f"{folder.checkpoint} is damaged: it")
+        assert told != (damage in ("gone", "link to nothing", "link to itself"))
         write_rounds(folder, 3, 4)
     with open_run(CONFIG, tmp_path) as folder:
+        assert folder.restore()[0] == 4
+    assert len(list(folder.path.glob("checkpoint.npz.*.aside/kept"))) == (damage == "folder")
+
+
+@pytest.mark.parametrize("name", ["checkpoint.npz.previous", "checkpoint.npz.new", "summary.json"])
+@pytest.mark.parametrize("odd", ["folder", "pipe", "link to a folder"])
+def test_what_stands_in_the_place_of_a_file_does_not_block_a_run(tmp_path, name, odd):
+    with open_run(CONFIG, tmp_path) as folder:
+        folder.restore()
+        write_rounds(folder, 1, 3)
+    DAMAGE[odd](folder.path / name, b"")
+    with open_run(CONFIG, tmp_path) as folder:
+        folder.reopen(forget=False)
+        assert folder.restore()[0] == 2
+        write_rounds(folder, 3, 6)
+        folder.finish({})
+    assert finished(folder.path) is not None
+    assert not {"checkpoint.npz.previous", "checkpoint.npz.new"} & {
+        path.name for path in folder.path.iterdir()
+    }
+
+
+def test_a_checkpoint_that_may_not_be_read_is_kept(shared_folder, ordinary_user):
+    """Somebody can give the permission back; what is no checkpoint stays none."""
+    with open_run(CONFIG, shared_folder) as folder:
+        folder.restore()
+        write_rounds(folder, 1, 5)
+        folder.checkpoint.chmod(0)
+        sentence = r"checkpoint.npz: cannot be read \(Permission denied\)"
+        with ordinary_user(), pytest.raises(RunError, match=sentence):
+            folder.restore()
+        folder.checkpoint.chmod(0o600)
         assert folder.restore()[0] == 4
 
 

@@ -1,6 +1,11 @@
 """A run that is stopped, damaged and continued ends with the same bytes as one nobody touched."""
 
+import pickle
 import re
+import shutil
+import signal
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 
 import pytest
@@ -9,6 +14,7 @@ import small
 from airfeel.config import load_config
 from airfeel.experiments.runs import runner
 from airfeel.experiments.runs.progress import Silent
+from airfeel.experiments.runs.rundir import open_run
 from airfeel.experiments.runs.runner import execute
 
 DAMAGE = {
@@ -80,6 +86,51 @@ def test_a_finished_run_with_altered_records_is_computed_again(config, whole, tm
     again = execute(config, tmp_path)
     assert again.computed
     assert (ended.folder / "rounds.jsonl").read_bytes() == (whole.folder / "rounds.jsonl").read_bytes()
+
+
+KILLED = """
+import os, pickle, signal, sys
+from pathlib import Path
+from airfeel.experiments.runs import files
+from airfeel.experiments.runs.runner import execute
+
+whole = files.write_atomically
+
+def write(path, *content):
+    whole(path, *content)
+    if path.name == sys.argv[1]:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+files.write_atomically = write
+execute(pickle.loads(sys.stdin.buffer.read()), Path(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "summary.json"])
+def test_a_run_killed_in_its_last_moments_leaves_one_checkpoint(config, whole, tmp_path, name):
+    words = [sys.executable, "-c", KILLED, name, str(tmp_path)]
+    killed = subprocess.run(words, input=pickle.dumps(config), check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (run,) = (tmp_path / "runs").iterdir()
+    assert (run / "summary.json").exists() == (name == "summary.json")
+    kept = [path.name for path in run.iterdir()]
+    assert (run / "checkpoint.npz").exists() and "checkpoint.npz.previous" not in kept
+    assert execute(config, tmp_path).summary is not None
+    assert (run / "summary.json").read_bytes() == (whole.folder / "summary.json").read_bytes()
+    assert sorted(path.name for path in run.iterdir()) == sorted(path.name for path in whole.folder.iterdir())
+
+
+def test_a_checkpoint_that_a_finished_run_should_not_have_is_removed(config, whole, tmp_path):
+    out = shutil.copytree(whole.folder.parents[1], tmp_path / "out")
+    run = out / "runs" / whole.folder.name
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    (run / "checkpoint.npz.previous").write_bytes(before["checkpoint.npz"])
+    with open_run(config, out):  # by somebody else: the run is read nevertheless
+        (run / "checkpoint.npz.previous").write_bytes(before["checkpoint.npz"])
+        assert not execute(config, out).computed
+    assert (run / "checkpoint.npz.previous").exists()
+    assert not execute(config, out).computed
+    assert {path.name: path.read_bytes() for path in run.iterdir()} == before
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ LINE = 2**20  # bytes of one line of records at most
 _CHUNK = 2**20
 _DEEPEST = 32  # tables within tables
 _TOKEN_BYTES = 8
+_ODD = "is not a regular file"
 _LINK = "is a symbolic link, and nothing is written through links"
 
 
@@ -72,6 +73,8 @@ def opened(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
     except (Unreadable, FileNotFoundError):
         raise
     except OSError as error:  # named as what it is, so that nobody takes it for a failure to write
+        if error.errno == errno.ENXIO:  # a socket, or a device that is not there
+            raise refuse(path, _ODD) from None
         reason = error.strerror or str(error)
         raise Unread(error.errno or errno.EIO, reason, os.fspath(path)) from error
 
@@ -296,6 +299,14 @@ def created(path: Path, access: int = os.O_WRONLY, mode: int = 0o666) -> io.Buff
     return os.fdopen(os.open(path, flags, mode), "wb")
 
 
+def discard(path: Path) -> None:
+    """Remove what stands in the place of a file, if anything; a folder there is nobody's, and moved aside."""
+    if path.is_dir() and not path.is_symlink():
+        path.rename(path.with_name(f"{path.name}.{secrets.token_hex(_TOKEN_BYTES)}.aside"))
+    else:
+        path.unlink(missing_ok=True)
+
+
 def remove_abandoned(folder: Path) -> None:
     """Remove what killed processes left of the files they were writing in ``folder``.
 
@@ -368,7 +379,7 @@ def _own(path: Path, flags: int) -> Iterator[io.FileIO]:
         if error.errno == errno.ELOOP:
             raise refuse(path, _LINK, Unwritable) from None
         if error.errno == errno.ENXIO:  # a pipe without a reader
-            raise refuse(path, "is not a regular file", Unwritable) from None
+            raise refuse(path, _ODD, Unwritable) from None
         raise
     mode = "r+b" if flags & os.O_RDWR else "ab" if flags & os.O_APPEND else "wb"
     with io.FileIO(_regular(handle, path, Unwritable), mode) as file:
@@ -380,4 +391,4 @@ def _regular(handle: int, path: str | os.PathLike[str], kind: type[Unreadable] =
     if stat.S_ISREG(os.fstat(handle).st_mode):
         return handle
     os.close(handle)
-    raise refuse(path, "is not a regular file", kind)
+    raise refuse(path, _ODD, kind)

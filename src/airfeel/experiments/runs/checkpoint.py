@@ -28,6 +28,8 @@ def save(path: Path, state: Any, facts: dict[str, Any]) -> None:
     fresh = path.with_name(path.name + ".new")
     files.write_atomically(fresh, content, hashlib.sha256(content).digest())
     if path.exists():
+        if previous(path).is_dir():  # which nothing can replace
+            files.discard(previous(path))
         path.replace(previous(path))
     fresh.replace(path)
     files.sync_folder(path.parent)
@@ -38,7 +40,12 @@ def load(path: Path, trusted: Sequence[str] = ()) -> tuple[Any, dict[str, Any]]:
 
     ``trusted`` names the modules beside airfeel whose dataclasses the state may hold.
     """
-    data = files.read_bytes(path)
+    try:
+        data = files.read_bytes(path)
+    except files.Unread:  # which may be mended
+        raise
+    except files.Unreadable as error:
+        raise Damaged(f"{path} is damaged: it {error.strerror}") from None
     content, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if hashlib.sha256(content).digest() != digest:
         raise Damaged(f"{path} is damaged: its checksum does not match")

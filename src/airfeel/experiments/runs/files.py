@@ -7,6 +7,7 @@ from pathlib import Path
 from airfeel._files import (
     LIST,
     SETTINGS,
+    Unread,
     Unreadable,
     Unwritable,
     append_line,
@@ -15,6 +16,7 @@ from airfeel._files import (
     digest,
     digest_lines,
     digest_start,
+    discard,
     locked,
     parse_json,
     parse_toml,
@@ -35,6 +37,7 @@ __all__ = [
     "SETTINGS",
     "RunError",
     "Stamp",
+    "Unread",
     "Unreadable",
     "Unwritable",
     "append_line",
@@ -43,6 +46,7 @@ __all__ = [
     "digest",
     "digest_lines",
     "digest_start",
+    "discard",
     "explained",
     "locked",
     "parse_json",
@@ -86,7 +90,7 @@ def remove_leftovers(folder: Path, name: str = "*") -> None:
     """Remove what killed writers of files called ``name`` left; the caller holds the lock on the folder."""
     for pattern in (f"{name}.tmp", f"{name}.new"):
         for leftover in folder.glob(pattern):
-            leftover.unlink()
+            discard(leftover)
 
 
 @contextmanager

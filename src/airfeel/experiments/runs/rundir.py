@@ -68,7 +68,7 @@ class RunFolder:
             leftovers += aggregates
         with files.explained(self.path):
             for name in leftovers:
-                (self.path / name).unlink(missing_ok=True)
+                files.discard(self.path / name)
             files.write_atomically(self.path / manifest.CONFIG, self.config.to_toml().encode())
 
     def restore(
@@ -99,7 +99,7 @@ class RunFolder:
                     self.notes.append(f"continuing after round {round}")
                     return state
                 # Gone for good: a bad file must never take the place of the previous good one.
-                path.unlink(missing_ok=True)
+                files.discard(path)
             if self.rounds.exists() and self.rounds.stat().st_size:
                 self.notes.append("no usable checkpoint: starting again at round 1")
             self._cut(0, 0)
@@ -137,12 +137,12 @@ class RunFolder:
     def finish(self, summary: dict[str, Any]) -> None:
         """Write ``manifest.json`` and, as the last thing a run does, ``summary.json``."""
         with files.explained(self.path):
+            files.discard(checkpoint.previous(self.checkpoint))  # before there is a finished run to have it
             digest = files.digest_lines(self.rounds)
             text = (json.dumps(summary | {"rounds_sha256": digest}, indent=2) + "\n").encode()
             # In this order a run that has its summary, and so is finished, has its manifest too.
             files.write_atomically(self.path / manifest.NAME, manifest.compose(self.path, text))
             files.write_atomically(self.path / manifest.SUMMARY, text)
-            checkpoint.previous(self.checkpoint).unlink(missing_ok=True)
 
     def _intact(
         self, path: Path, trusted: Sequence[str], revived: Callable[[Any, int], Any | None]
@@ -229,6 +229,9 @@ def open_run(config: Described, out: Path, force: bool = False) -> Iterator[RunF
                 rule = "put the old file back, or compute the run anew with --force"
                 raise files.RunError(f"{file}: its content has changed since {path} was begun; {rule}")
             notes = edited_since(path / manifest.CONFIG, toml)
-            if not (path / manifest.SUMMARY).exists():  # of a finished run, no file is touched
+            folder = RunFolder(path, config, notes)
+            if (path / manifest.SUMMARY).exists():  # of a finished run, no file is touched
+                files.discard(checkpoint.previous(folder.checkpoint))  # but one that it should not have
+            else:
                 files.write_atomically(path / manifest.CONFIG, toml.encode())
-        yield RunFolder(path, config, notes)
+        yield folder

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 
 import airfeel
 from airfeel.config import Config
+from airfeel.experiments.runs.checkpoint import previous
 from airfeel.experiments.runs.endings import count_endings
 from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.generations import Apart, Generations
@@ -65,6 +67,11 @@ def execute(
     path = run_path(config, out)
     found = None if force else examine(path)
     if isinstance(found, FinishedRun):
+        if previous(
+            path / "checkpoint.npz"
+        ).exists():  # left by a version that could be killed before the end
+            with suppress(RunError), open_run(config, out):
+                pass
         return _before(config, found)
     parts = assemble(config, own)  # before the folder is made: a mistake found here leaves nothing behind
     with open_run(config, out, force) as folder:
