@@ -1,6 +1,7 @@
-"""One sentence for a user's mistake: the argument, its value and the rule it breaks."""
+"""One sentence for a user's mistake: argument, value and the rule it breaks; and text fit to be shown."""
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 LONGEST = 200  # characters of a value in a message
+# What steers a terminal or turns the direction of writing, ends a line, or cannot stand in UTF-8 or XML.
+_STEERING = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
 def reject(argument: str, value: object, rule: str) -> ValueError:
@@ -28,6 +31,17 @@ def shown(value: object) -> str:
     except (RecursionError, ValueError):  # lists in lists without end, or such a number inside
         return f"a {type(value).__name__}"
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... ({len(text)} characters)"
+
+
+def visible(text: str, keep: str = "") -> str:
+    r"""Return a text in which control characters are written out, but for those in ``keep``.
+
+    They are written as JSON and TOML write them, so that what was valid there still is.
+
+    >>> print(visible("a\x1b[31m red\nlabel"))
+    a\u001b[31m red\u000alabel
+    """
+    return _STEERING.sub(lambda found: found[0] if found[0] in keep else f"\\u{ord(found[0]):04x}", text)
 
 
 def integer(argument: str, value: Any, *, at_least: int, at_most: int | None = None) -> int:

@@ -26,6 +26,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from airfeel._checks import visible
+
 SETTINGS = 4 * 2**20  # bytes of a configuration or summary at most: a hundred thousand devices one by one
 LIST = 64 * 2**20  # bytes of a list of runs at most: some hundred thousand of them
 LINE = 2**20  # bytes of one line of records at most
@@ -40,14 +42,14 @@ class Unreadable(OSError):
     """A file that is not what it should be; the message is one clear sentence."""
 
     def __str__(self) -> str:
-        return f"{self.filename}: {self.strerror}"
+        return visible(f"{self.filename}: {self.strerror}")
 
 
 class Unread(Unreadable):
     """A file that could not be read, for a reason of the system's such as a missing permission."""
 
     def __str__(self) -> str:
-        return f"{self.filename}: cannot be read ({self.strerror})"
+        return visible(f"{self.filename}: cannot be read ({self.strerror})")
 
 
 class Unwritable(Unreadable):

@@ -15,6 +15,8 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 
 from airfeel import __version__
+from airfeel._checks import visible
+from airfeel.commands import show
 from airfeel.commands.completion import Shell, install
 from airfeel.commands.config import config
 from airfeel.commands.data import data
@@ -62,7 +64,7 @@ def _install_completion(*, shell: Shell | None = None, output: Path | None = Non
     """
     path = install(app, shell, output)
     _log.info("in a new shell the Tab key completes commands, options, figures, data sets and --set keys")
-    print(path)
+    show(path)
 
 
 @app.meta.default
@@ -90,7 +92,9 @@ def _call(application: App, tokens: Sequence[str]) -> Any:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``airfeel`` with ``arguments`` (those of the process when not given) and return its exit code."""
-    _log.handlers = [logging.StreamHandler()]  # bound to what is stderr now
+    handler = logging.StreamHandler()  # bound to what is stderr now
+    handler.setFormatter(_Visible())
+    _log.handlers = [handler]
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         _call(app.meta, words)
@@ -121,4 +125,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _say(what: object) -> None:
     """Print the last words to stderr; where nobody reads them, the exit code still tells."""
     with suppress(OSError):
-        print(f"airfeel: {what}", file=sys.stderr)
+        print(visible(f"airfeel: {what}", keep="\n"), file=sys.stderr)
+
+
+class _Visible(logging.Formatter):
+    """Makes of a record text that cannot steer a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record), keep="\n")

@@ -2,6 +2,7 @@
 
 import logging
 
+from airfeel.commands import show
 from airfeel.commands.run import Settings, load
 from airfeel.config import Config
 from airfeel.learning.datasets import is_here
@@ -26,7 +27,7 @@ def config(config: str = "", /, *, settings: Settings = None) -> None:
     """
     loaded = load(config, settings)
     table = _table(loaded) if _log.isEnabledFor(logging.INFO) else ""
-    print(loaded.template(), end="", flush=True)
+    show(loaded.template().removesuffix("\n"))
     _log.info(f"\n{table}")
 
 

@@ -2,6 +2,7 @@
 
 import logging
 
+from airfeel.commands import show
 from airfeel.learning.datasets import load_dataset
 from airfeel.learning.fetch import cache_folder, is_present
 from airfeel.learning.sources import CATALOGUE
@@ -32,8 +33,8 @@ def data(name: str = "", /) -> None:
         found = load_dataset(name).describe()
         if name in CATALOGUE:
             _log.info(found)
-        print(cache_folder() / name if name in CATALOGUE else found)
+        show(cache_folder() / name if name in CATALOGUE else found)
         return
     for dataset in filter(CATALOGUE.get, known):
         status = "present" if is_present(dataset) else "absent"
-        print(f"{dataset:<14} {status:<8} {cache_folder() / dataset}")
+        show(f"{dataset:<14} {status:<8} {cache_folder() / dataset}")

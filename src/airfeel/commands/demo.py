@@ -7,6 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from airfeel.commands import show
 from airfeel.commands.reproduce import check_counts, compute
 from airfeel.experiments.campaigns.collect import collect
 from airfeel.experiments.campaigns.experiment_files import shipped
@@ -58,10 +59,10 @@ def demo(
     results, begun = compute([experiment], out, workers=workers)
     found = collect(begun[0], results)
     written = write_report(out, told=_log.info)
-    print(f"\n{headline(found)}\n\n{text_table(short_table(found))}\n")
-    print(f"Page with figures: {written.page}\n\nTo try next:")
+    show(f"\n{headline(found)}\n\n{text_table(short_table(found))}\n")
+    show(f"Page with figures: {written.page}\n\nTo try next:")
     width = max(map(len, _NEXT))
-    print(*(f"  {_program()} {words:<{width}}  # {why}" for words, why in _NEXT.items()), sep="\n")
+    show(*(f"  {_program()} {words:<{width}}  # {why}" for words, why in _NEXT.items()))
 
 
 def _program() -> str:

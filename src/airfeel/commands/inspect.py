@@ -10,6 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from airfeel._pace import Pace
+from airfeel.commands import show
 from airfeel.experiments.runs.files import below, remove_abandoned, write_atomically
 from airfeel.experiments.studies.aggregates import AggregateStatistics, statistics
 from airfeel.experiments.studies.gradients import read_gradients
@@ -68,7 +69,7 @@ def inspect(
     text = encoding.dumps(facts, indent=2)
     write_atomically(folder / "inspection.json", f"{text}\n".encode())
     with suppress(BrokenPipeError):  # a reader that leaves early may still want the figures
-        print(text if json else f"{table(facts)}\n\n{facts['verdict']}", flush=True)
+        show(text if json else f"{table(facts)}\n\n{facts['verdict']}")
     _draw(folder, recorded, found, recovery)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from airfeel.commands import show
 from airfeel.experiments.campaigns.experiment_files import BEYOND, PAPER, shipped
 from airfeel.registry import CHANNELS, DATASETS, MODELS, SCHEMES, Registry
 
@@ -11,20 +12,18 @@ def listing() -> None:
 
     Example: airfeel list
     """
-    _print("schemes (scheme = ...)", _summaries(SCHEMES))
-    _print("figures of the paper (airfeel reproduce ...)", {name: shipped(name).title for name in PAPER})
-    _print("beyond the paper (airfeel reproduce ...)", {name: shipped(name).title for name in BEYOND})
-    _print("data sets (dataset = ..., or files of your own)", _summaries(DATASETS))
-    _print("channels (channel.kind = ...)", _summaries(CHANNELS))
-    _print("models (model.kind = ...)", _summaries(MODELS))
-    print("Your own, wherever a name stands: package.module:Name. Options of each: airfeel config.")
+    _show("schemes (scheme = ...)", _summaries(SCHEMES))
+    _show("figures of the paper (airfeel reproduce ...)", {name: shipped(name).title for name in PAPER})
+    _show("beyond the paper (airfeel reproduce ...)", {name: shipped(name).title for name in BEYOND})
+    _show("data sets (dataset = ..., or files of your own)", _summaries(DATASETS))
+    _show("channels (channel.kind = ...)", _summaries(CHANNELS))
+    _show("models (model.kind = ...)", _summaries(MODELS))
+    show("Your own, wherever a name stands: package.module:Name. Options of each: airfeel config.")
 
 
 def _summaries(registry: Registry) -> dict[str, str]:
     return {part.name: part.summary for part in registry.parts()}
 
 
-def _print(heading: str, entries: Mapping[str, str]) -> None:
-    print(heading)
-    for name, summary in entries.items():
-        print(f"  {name:<20} {summary}")
+def _show(heading: str, entries: Mapping[str, str]) -> None:
+    show(heading, *(f"  {name:<20} {summary}" for name, summary in entries.items()))

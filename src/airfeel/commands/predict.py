@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from airfeel._pace import Pace
+from airfeel.commands import show
 from airfeel.commands.questions import Asked, forecast_for, link_of, read_question, require_fitting
 from airfeel.commands.run import Settings
 from airfeel.experiments.report.own_reaching import run_reaching
@@ -151,11 +152,11 @@ def predict(
         plan, link, promise, hold, units, target_accuracy, _reaching(asked, link, promise, target_accuracy)
     )
     with suppress(BrokenPipeError):  # a reader that leaves early may still want the figure
-        print(as_json(answer) if json else as_text(answer), flush=True)
+        show(as_json(answer) if json else as_text(answer))
         if table is not None and units is not None and isinstance(forecast, ByProfile):
             told = _counted("table", len(FACTORS[table]))
             rows = sweep_table(units, link, table, forecast, target_accuracy, told)
-            print(f"\n{text_table(rows)}", flush=True)
+            show(f"\n{text_table(rows)}")
     if figure is not None:
         _draw(forecast, link, units, figure)
 

@@ -6,6 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from airfeel._checks import visible
+from airfeel.commands import show
 from airfeel.experiments.campaigns.folder import ResultsFolder
 from airfeel.experiments.campaigns.results import write_results
 from airfeel.experiments.campaigns.runs_table import write_runs
@@ -41,7 +43,7 @@ def report(
         results = ResultsFolder(folder)
         if not results.labels():
             raise ValueError(f"{folder}: has no run under {folder / 'runs'}")
-        print(write_results(results), write_runs(results), sep="\n")
+        show(write_results(results), write_runs(results))
         return
     from airfeel.experiments.report.claims import claims_table
     from airfeel.experiments.report.claims_html import score
@@ -52,13 +54,12 @@ def report(
     for note in written.left_out:
         _log.warning(note)
     for exhibit in written.exhibits:
-        print(exhibit.title, *([exhibit.missing] if exhibit.missing else []), sep="\n")
+        show(visible(exhibit.title), *([exhibit.missing] if exhibit.missing else []))
         for table in (*exhibit.headlines, *exhibit.tables):
-            print(f"\n{table.title}\n{text_table(table.rows)}")
-        print()
+            show(f"\n{table.title}\n{text_table(table.rows)}")
+        show()
     if written.verdicts:
-        print(
+        show(
             f"Claims of the paper\n{text_table(claims_table(written.verdicts))}\n{score(written.verdicts)}\n"
         )
-    for path in (written.page, *written.data, *written.images):
-        print(path)
+    show(written.page, *written.data, *written.images)

@@ -8,6 +8,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from airfeel._checks import visible
+from airfeel.commands import show
 from airfeel.config import Config
 from airfeel.experiments.campaigns import overview
 from airfeel.experiments.campaigns.campaign import FailedRuns, carry_out, without_repeats
@@ -126,11 +128,11 @@ def _compute(
     """Carry out the experiments and say what came of them; or only what they would take."""
     if dry_run:
         check_engine(engine)
-        print(forecast(_planned(experiments, out)[1], out, workers))
+        show(forecast(_planned(experiments, out)[1], out, workers))
         return
     compute(experiments, out, engine, workers, force, told=_tell)
     _log.info(f"as a page: {shlex.join(['airfeel', 'report', str(out)])}")
-    print(out / "results.csv")
+    show(out / "results.csv")
 
 
 def compute(
@@ -190,7 +192,7 @@ def _tell(results: ResultsFolder, begun: Sequence[Begun]) -> None:
         return
     for one in begun:
         if rows := overview_table(collect(one, results)):
-            _log.info(f"\n{one.experiment.title}\n{text_table(rows)}\n")
+            _log.info(f"\n{visible(one.experiment.title)}\n{text_table(rows)}\n")
 
 
 def check_counts(**counts: int | None) -> None:

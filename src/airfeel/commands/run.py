@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from airfeel.commands import show
 from airfeel.config import Config, load_config, parse_override
 from airfeel.experiments.campaigns.folder import ResultsFolder
 from airfeel.experiments.campaigns.results import write_results
@@ -59,7 +60,7 @@ def run(
         )
     table = write_results(ResultsFolder(out))
     _report(loaded, outcome, table)
-    print(outcome.folder)
+    show(outcome.folder)
 
 
 def load(config: str, settings: list[str] | None) -> Config:

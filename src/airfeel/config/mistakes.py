@@ -121,7 +121,7 @@ def sentence(key: str, value: Any, rule: str, source: str, overrides: Mapping[st
     """Return one mistake as a line: where it stands, key, value and rule."""
     origin = "--set" if any(_related(key, override) for override in overrides) else source
     shown = f"{key} is missing" if value is None else f"{key} = {_checks.shown(value)}"
-    return f"{origin}: {shown}: {rule}"
+    return _checks.visible(f"{origin}: {shown}: {rule}")
 
 
 def unknown_rule(key: str, known: Mapping[str, FieldInfo]) -> str:

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from airfeel._checks import visible
 from airfeel.experiments.campaigns.experiment_files import read_experiment
 from airfeel.experiments.campaigns.plan import Experiment
 from airfeel.experiments.runs import files
@@ -77,10 +78,11 @@ class ResultsFolder:
             try:
                 found = self._once(f"experiment {path.name}", stamp, partial(_read_begun, path))
             except ValueError as error:
-                left_out.append(f"experiment {path.stem} is left out: {error}")
+                reason = "; ".join(str(error).splitlines())
+                left_out.append(visible(f"experiment {path.stem} is left out: {reason}"))
                 continue
             if found is None:
-                left_out.append(f"experiment {path.stem} is left out: {_UNLISTED}")
+                left_out.append(visible(f"experiment {path.stem} is left out: {_UNLISTED}"))
             else:
                 begun.append(found)
         return begun, left_out

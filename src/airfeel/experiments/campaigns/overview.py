@@ -40,10 +40,6 @@ class Overview(Display):
         if error is not None:
             self.note(f"{label} failed: {error}")
 
-    def note(self, sentence: str) -> None:
-        """Say something."""
-        _log.info(sentence)
-
     def words(self) -> str:
         """Return how far things are, with the time left."""
         total, done = sum(self._efforts.values()), self._done()
@@ -111,10 +107,6 @@ class CampaignLive(Overview):
         """Redraw it."""
         super().settled(label, error)
         self.update()
-
-    def note(self, sentence: str) -> None:
-        """Print above the line."""
-        self._bar.console.print(sentence, highlight=False)
 
 
 def choose() -> Overview:

@@ -1,11 +1,11 @@
 """A figure is a description; one chart of it serves page, PNG and SVG. Needs the extra ``report``."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from airfeel._checks import visible
 from airfeel._extras import missing
 from airfeel.config import toml
 from airfeel.experiments.runs import files
@@ -136,10 +136,13 @@ def save_column(spec: dict[str, Any], stem: Path) -> Path:
     return path
 
 
-def drawable(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a description with blanks for line separators, which Vega's expressions cannot hold."""
-    text = json.dumps(spec, ensure_ascii=False).replace("\u2028", " ").replace("\u2029", " ")
-    return dict(json.loads(text))
+def drawable(part: Any) -> Any:
+    """Return a description with visible control characters: SVG can hold none, nor can Vega's expressions."""
+    if isinstance(part, str):
+        return visible(part)
+    if isinstance(part, Mapping):
+        return {drawable(key): drawable(value) for key, value in part.items()}
+    return [drawable(entry) for entry in part] if isinstance(part, list | tuple) else part
 
 
 def vega_lite_version() -> str:

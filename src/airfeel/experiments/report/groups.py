@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from airfeel._checks import visible
 from airfeel.experiments.campaigns.folder import ResultsFolder
 from airfeel.experiments.report.link_level import TITLE, level
 from airfeel.experiments.runs.reading import FinishedRun, left_out, not_verified
@@ -40,9 +41,10 @@ def read_runs(results: ResultsFolder, elsewhere: Collection[str] = ()) -> tuple[
         if label in elsewhere or results.damage(label):
             continue
         if run is None:
-            notes.append(f"{label}: not finished, left out")
+            notes.append(visible(f"{label}: not finished, left out"))
         elif "kind" in run.summary:
-            notes.append(f"{label}: a study ({run.summary['kind']}) of no known experiment, left out")
+            study = f"a study ({run.summary['kind']}) of no known experiment"
+            notes.append(visible(f"{label}: {study}, left out"))
         else:
             runs.append(run)
     doubtful = [label for label, run in found.items() if run is not None and not run.verified]

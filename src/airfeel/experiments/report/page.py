@@ -10,6 +10,7 @@ from hashlib import sha256
 from html import escape
 from typing import Any
 
+from airfeel._checks import visible
 from airfeel._files import read_shipped
 from airfeel.experiments.report.charts import Drawing, drawable, javascript
 from airfeel.experiments.report.claims import Verdict
@@ -19,8 +20,8 @@ from airfeel.experiments.report.exhibits import Exhibit, Table
 from airfeel.experiments.report.glossary import used
 from airfeel.experiments.report.tables import html_table
 
-# What JSON may hold and a page must not show as it is: the signs of HTML, and two ends of a line.
-_ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+# What JSON may hold and a page must not show as it is: the signs of HTML.
+_ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"}
 _PAIR = ("nmse_db", "cumulative_nmse_db")
 _HINT = (
     "Click in a legend to hide or show, double click for one alone. Drag a plot to move it; zoom with Ctrl "
@@ -58,8 +59,8 @@ def render(content: Content) -> str:
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f'<meta http-equiv="Content-Security-Policy" content="{_policy(style, scripts)}">',
             '<link rel="icon" href="data:,">',
-            f"<title>{escape(content.title)}</title><style>{style}</style></head><body>",
-            *body,
+            f"<title>{escape(visible(content.title))}</title><style>{style}</style></head><body>",
+            *(visible(part, keep="\n") for part in body),
             f'<script id="figures" type="application/json">{_data(figures)}</script>',
             *(f"<script>{script}</script>" for script in scripts),
             "</body></html>\n",

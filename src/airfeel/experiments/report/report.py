@@ -101,7 +101,7 @@ def write_report(
         if verdicts:
             data.append(folder / "claims.json")
             write_atomically(data[-1], to_json(verdicts).encode())
-        write_atomically(folder / "report.html", page.render(content).encode(errors="replace"))
+        write_atomically(folder / "report.html", page.render(content).encode())
     return Report(folder / "report.html", data, images, exhibits, verdicts, left_out)
 
 

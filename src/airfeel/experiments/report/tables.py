@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from html import escape
 
+from airfeel._checks import visible
+
 Rows = Sequence[Sequence[str]]
 _NUMBER = re.compile(r"[-−+±]?[\d.]|-?$")
 
@@ -20,7 +22,8 @@ def words(rows: Rows) -> list[bool]:
 
 
 def text_table(rows: Rows) -> str:
-    """Return rows of text in aligned columns."""
+    """Return rows of text in aligned columns, each row one line whatever its cells hold."""
+    rows = [[visible(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     left = words(rows)
     lines = (

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from airfeel._checks import visible
 from airfeel._pace import Pace
 from airfeel.simulation import Record
 
@@ -58,6 +59,13 @@ class Display:
         if self._shown is not None:
             self._shown.stop()
 
+    def note(self, sentence: str) -> None:
+        """Say something, above the bar where there is one; brackets in it are no markup."""
+        if self._shown is None:
+            _log.info(sentence)
+        else:
+            self._shown.console.out(visible(sentence, keep="\n"), highlight=False)
+
 
 class Silent(Display):
     """Show nothing."""
@@ -80,7 +88,7 @@ class Lines(Silent):
         self._rounds, self._pace = rounds, Pace(rounds, done)
         self._done, self._round = done, Pace(1)
         for note in notes:
-            _log.info(note)
+            self.note(note)
 
     def within(self, done: int, of: int) -> None:
         """Say something when the round takes seconds, and nothing was said for a while."""
@@ -119,7 +127,7 @@ class Live(Silent):
     def begin(self, rounds: int, done: int, notes: list[str]) -> None:
         """Draw the line."""
         for note in notes:
-            self._bar.console.print(note, highlight=False)
+            self.note(note)
         self._task = self._bar.add_task("", total=rounds, completed=done, figures="", speed="")
         self._done, self._round = done, Pace(1)
 

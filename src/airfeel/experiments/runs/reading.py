@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from airfeel._checks import visible
 from airfeel.config import mistakes
 from airfeel.config.identity import recorded_digest
 from airfeel.experiments.runs import files, manifest
@@ -112,12 +113,12 @@ def not_verified(labels: Sequence[str]) -> list[str]:
     if not labels:
         return []
     names = ", ".join(labels[:3]) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
-    return [f"not verified, as there is no {manifest.NAME} (version 0.1 wrote none): {names}"]
+    return [visible(f"not verified, as there is no {manifest.NAME} (version 0.1 wrote none): {names}")]
 
 
 def left_out(label: str, damage: Damage | str) -> str:
     """Return the sentence about a finished run that is damaged."""
-    return f"{label}: {damage}; left out until airfeel run computes it again"
+    return visible(f"{label}: {damage}; left out until airfeel run computes it again")
 
 
 def read_rows(path: Path) -> list[Row]:
