@@ -4,18 +4,17 @@ Renewing ``results.csv`` costs what has changed, not what is there: ``.results.j
 table came from which state of which run, so that a run whose files are the same is not read again.
 """
 
-import csv
 import hashlib
-import io
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import airfeel
 from airfeel import _checks
+from airfeel.experiments.campaigns.csv_table import csv_table
 from airfeel.experiments.campaigns.folder import Begun, ResultsFolder
 from airfeel.experiments.campaigns.runs_table import columns, list_runs
 from airfeel.experiments.runs import files
@@ -98,7 +97,7 @@ def write_results(results: ResultsFolder, told: Callable[[str], None] = _log.war
     with files.explained(out), files.locked(out / ".results.lock", wait=True):
         begun, _ = results.experiments()
         keys = list(dict.fromkeys(key for one in begun for key in one.experiment.swept()))
-        heading = _csv([[*COLUMNS, *keys]])
+        heading = csv_table([[*COLUMNS, *keys]])
         before = _read_blocks(path, index, heading)
         blocks: dict[Source, Block] = {}
         for experiment, curve, label in _places(begun, results.labels()):
@@ -155,17 +154,11 @@ def _block(results: ResultsFolder, source: Source, keys: Sequence[str]) -> Block
 
 
 def _lines(run: FinishedRun, source: Source, keys: Sequence[str]) -> bytes:
-    """Return one line per round; what does not exist is an empty cell."""
+    """Return one line per round."""
     settings = run.settings
     head = [source.experiment or settings.get("name") or "run", settings.get("scheme"), settings.get("seed")]
     tail = [source.curve, *(settings.get(key) for key in keys)]
-    return _csv([*head, *(row.get(column) for column in _FROM_ROW), *tail] for row in run.rows)
-
-
-def _csv(rows: Iterable[Sequence[Any]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode()
+    return csv_table([*head, *(row.get(column) for column in _FROM_ROW), *tail] for row in run.rows)
 
 
 def _index(blocks: Mapping[Source, Block], table: bytes) -> bytes:

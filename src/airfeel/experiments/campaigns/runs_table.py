@@ -1,12 +1,11 @@
 """One row for each run: what it was, whether it is finished, what came out, what it cost."""
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from airfeel.experiments.campaigns.csv_table import csv_table
 from airfeel.experiments.campaigns.folder import ResultsFolder
 from airfeel.experiments.runs import files
 from airfeel.experiments.runs.manifest import ROUNDS
@@ -30,12 +29,10 @@ def list_runs(results: ResultsFolder) -> list[Row]:
 def write_runs(results: ResultsFolder) -> Path:
     """Write ``runs.csv`` into a results folder."""
     rows, path = list_runs(results), results.path / NAME
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns(rows), restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    heading = columns(rows)
+    table = csv_table([heading, *([row.get(key) for key in heading] for row in rows)])
     with files.explained(results.path):
-        files.write_atomically(path, text.getvalue().encode())
+        files.write_atomically(path, table)
     return path
 
 

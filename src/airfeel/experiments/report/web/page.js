@@ -23,8 +23,11 @@ function save(name, text) {
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
+// As csv_table.py: an apostrophe keeps a spreadsheet from computing text that begins as a formula does.
 function toCsv(rows) {
-  const cell = value => /[",\r\n]/.test(value ?? "") ? `"${String(value).replaceAll('"', '""')}"` : value ?? "";
+  const plain = value => /^[=+\-@]/.test(value) && isNaN(value) ? `'${value}` : value ?? "";
+  const quoted = value => /[",\r\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value;
+  const cell = value => quoted(plain(value));
   return rows.map(row => row.map(cell).join(",") + "\n").join("");
 }
 
