@@ -108,7 +108,8 @@ def sentences(
             place = entry["loc"]
             path = ".".join(str(step) for step in place if not isinstance(step, int))
             unknown = entry["type"] == "extra_forbidden"
-            if entry["type"] == "string_unicode" and (not path or is_section(known[path])):  # of a key
+            of_key = not path or (path in known and is_section(known[path]))
+            if entry["type"] == "string_unicode" and of_key:
                 path, unknown = ".".join(filter(None, [path, entry["input"]])), True
             key = _first_leaf(path, tree) if unknown else _owner(path, known)
             value = _lookup(tree, key, [step for step in place if isinstance(step, int)])
