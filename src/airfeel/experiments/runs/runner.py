@@ -67,9 +67,7 @@ def execute(
     path = run_path(config, out)
     found = None if force else examine(path)
     if isinstance(found, FinishedRun):
-        if previous(
-            path / "checkpoint.npz"
-        ).exists():  # left by a version that could be killed before the end
+        if previous(path / "checkpoint.npz").exists():  # of a version that wrote its summary first
             with suppress(RunError), open_run(config, out):
                 pass
         return _before(config, found)
