@@ -1,8 +1,11 @@
 """The examples of a user's own parts hold what the documentation promises, also from the command line."""
 
+import hashlib
 import os
+import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +23,247 @@ from airfeel.schemes.round import begin, carry
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
+# What people may well write: every part that works, and every one that cannot.
+PLAUSIBLE = """
+from __future__ import annotations
+
+import abc
+import dataclasses
+import enum
+import functools
+import math
+import typing
+from typing import TYPE_CHECKING
+
+import airfeel as af
+from airfeel.learning.tasks import SoftmaxRegression
+from own_channel import PathLoss
+from own_scheme import Largest
+from own_task import HiddenLayer
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    import numpy.typing as npt
+
+    from airfeel.learning.tasks import DataShape
+
+Some = typing.TypeVar("Some")
+
+
+def linear(data: DataShape, *, l2: float = 0.0, dtype: str = "float32"):
+    return SoftmaxRegression(math.prod(data.shape), data.classes, l2, dtype)
+
+
+class Maker:
+    def __call__(self, data: DataShape, l2: float = 0.5):
+        return linear(data, l2=l2)
+
+    def make(self, data: DataShape, l2: float = 0.5):
+        return linear(data, l2=l2)
+
+    @classmethod
+    def made(cls, data, l2: float = 0.5):
+        return linear(data, l2=l2)
+
+
+class Linear(SoftmaxRegression):
+    def __init__(self, data, l2: float = 0.5):
+        super().__init__(math.prod(data.shape), data.classes, l2)
+
+
+less = functools.partial(linear, l2=0.25)
+hidden = functools.partial(HiddenLayer, features=64, classes=4)
+short = lambda data, l2=0.5: linear(data, l2=l2)
+maker = Maker()
+bound = maker.make
+
+
+@dataclasses.dataclass(frozen=True)
+class Typed(Largest):
+    array: npt.NDArray[typing.Any] | None = None
+    number: Decimal = 3
+    weight: float = 2.0
+
+
+class Plain(Largest):
+    def __init__(self, chance: Decimal = 0.25, count: int = 3):
+        super().__init__(chance)
+
+
+@dataclasses.dataclass(frozen=True)
+class Generic(Largest, typing.Generic[Some]):
+    extra: Some | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Slots(Largest):
+    extra: int = 3
+
+
+class Derived(Largest):
+    def __init__(self):
+        super().__init__(chance=0.25)
+
+
+often = functools.partial(Largest, chance=0.25)
+numbers = Generic[int]
+near = functools.partial(PathLoss, exponent=2.0)
+
+largest, loss, task = Largest(), PathLoss(), HiddenLayer(features=64, classes=4)
+
+
+class Fails(Largest):
+    def __init__(self):
+        raise RuntimeError("no luck")
+
+
+class Misses(Largest):
+    def __init__(self):
+        {}["luck"]
+
+
+class Leaves(Largest):
+    def __init__(self):
+        raise SystemExit(5)
+
+
+@dataclasses.dataclass(frozen=True)
+class Divides(Largest):
+    def __post_init__(self):
+        1 / 0
+
+
+class Wants(Largest):
+    def __init__(self, something):
+        pass
+
+
+class Draft(abc.ABC, Largest):
+    @abc.abstractmethod
+    def more(self): ...
+
+
+class Abstract(Largest):
+    @abc.abstractmethod
+    def decode(self, state, plan, heard): ...
+
+
+class Promised(af.Scheme):
+    def init(self, shapes, setting):
+        return None
+
+
+class Few(Largest):
+    def encode(self, plan):
+        return None
+
+
+class Many(Largest):
+    def init(self, shapes, setting, more):
+        return None
+
+
+class Value(Largest):
+    encode = 3
+
+
+class Colour(enum.Enum):
+    RED = 1
+    init = plan = encode = decode = lambda self, *given: None
+
+
+@dataclasses.dataclass(frozen=True)
+class Factory(Largest):
+    extra: list = dataclasses.field(default_factory=lambda: 1 / 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Hidden(Largest):
+    _extra: int = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Object(Largest):
+    extra: object = dataclasses.field(default_factory=object)
+
+
+class Revised(Largest):
+    revision = "two"
+
+
+class Complete(Largest):
+    def complete(self):
+        return 5
+
+
+class Completes(Largest):
+    @staticmethod
+    def complete(given):
+        raise RuntimeError("not now")
+
+
+class Tuned(HiddenLayer):
+    tuned = 5
+
+
+class Unplanned(Largest):
+    def plan(self, state, seed, round):
+        return None
+
+
+class Stumbles(Largest):
+    def plan(self, state, seed, round):
+        return {}["luck"]
+
+
+class Unsent(Largest):
+    def encode(self, plan, accumulated):
+        return accumulated
+
+
+class Undecoded(Largest):
+    def decode(self, state, plan, heard):
+        return 3
+
+
+class Unlinked(PathLoss):
+    def link(self, num_devices, symbols, seed, round):
+        return 3
+
+
+class Far(PathLoss):
+    def link(self, num_devices):
+        return 3
+
+
+class Halfway(HiddenLayer):
+    def gradient(self, theta):
+        return theta
+
+
+def leaves(data):
+    raise SystemExit(5)
+
+
+def nothing():
+    raise SystemExit(5)
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with the modules of somebody who tries things out."""
+    folder = tmp_path_factory.mktemp("plausible")
+    (folder / "plausible.py").write_text(PLAUSIBLE)
+    (folder / "leaving.py").write_text("import sys\n\nsys.exit(3)\n")
+    (folder / "broken.py").write_text("def (\n")
+    return folder
+
+
 @pytest.fixture(autouse=True)
-def _examples_can_be_imported(monkeypatch):
+def _parts_can_be_imported(monkeypatch, place):
+    monkeypatch.syspath_prepend(str(place))
     monkeypatch.syspath_prepend(str(EXAMPLES))
 
 
@@ -271,3 +513,204 @@ def test_what_cannot_be_named_is_refused_in_one_sentence(tmp_path):
     with pytest.raises(ValueError, match=r"Largest\.chance = .*: must be a number, a text"):
         own_run(tmp_path, scheme=load("own_scheme").Largest(chance=np.ones(2)))
     assert not list(tmp_path.iterdir())
+
+
+def named(tmp_path, *settings):
+    """Return what the command line says to a run of two rounds with these settings."""
+    words = small.command(small.write_folder(tmp_path / "data"), tmp_path / "out", rounds=2)
+    return small.call([*words, *(word for setting in settings for word in ("--set", setting))])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["model.kind=plausible:less", "model.dtype=float64"],
+        ["model.kind=plausible:hidden", "model.hidden=6"],
+        ["model.kind=plausible:linear", "model.l2=0.25"],
+        ["model.kind=plausible:short", "model.l2=0.25"],
+        ["model.kind=plausible:maker", "model.l2=0.25"],
+        ["model.kind=plausible:bound", "model.l2=0.25"],
+        ["model.kind=plausible:Maker.made", "model.l2=0.25"],
+        ["model.kind=plausible:Maker"],
+        ["model.kind=plausible:Linear", "model.l2=0.25"],
+        ["scheme=plausible:Typed", "uplink.number=7", "uplink.weight=1.5"],
+        ["scheme=plausible:Plain", "uplink.chance=0.125", "uplink.count=2"],
+        ["scheme=plausible:Generic", "uplink.extra=2"],
+        ["scheme=plausible:numbers", "uplink.extra=2"],
+        ["scheme=plausible:Slots", "uplink.extra=2"],
+        ["scheme=plausible:Derived"],
+        ["scheme=plausible:often"],
+        ["channel.kind=plausible:near", "channel.noise_var=0.5"],
+    ],
+    ids=lambda settings: settings[0].rpartition(":")[2],
+)
+def test_what_can_be_called_is_a_part_by_its_name(settings, tmp_path):
+    done = named(tmp_path, *settings)
+    assert done.returncode == 0, done.stderr
+    written = (Path(done.stdout.strip()) / "config.toml").read_text()
+    for setting in settings:
+        key, _, value = setting.partition("=")
+        assert f"\n{key.rpartition('.')[2]} = " in f"\n{written}" and value in written
+    again = small.call(
+        ["airfeel", "run", f"{done.stdout.strip()}/config.toml", "--out", str(tmp_path / "out")]
+    )
+    assert again.stdout == done.stdout and "finished before" in again.stderr
+
+
+def test_what_a_partial_binds_is_no_option_and_the_module_that_names_it_is_its_source(place):
+    config = af.load_config(None, {"model.kind": "plausible:less", "scheme": "plausible:often"})
+    assert [option.name for option in config.chosen.model.options] == ["dtype"]
+    assert not config.chosen.scheme.options
+    assert config.part("scheme") == load("own_scheme").Largest(chance=0.25)
+    digest = hashlib.sha256((place / "plausible.py").read_bytes()).hexdigest()
+    assert config.to_toml().count(digest) == 2
+    with pytest.raises(ValueError, match="model.l2 = 0.5: "):
+        af.load_config(None, {"model.kind": "plausible:less", "model.l2": 0.5})
+
+
+def test_the_type_of_an_option_is_checked_where_it_is_known():
+    with pytest.raises(ValueError, match="uplink.weight = 'much': must be a finite number"):
+        af.load_config(None, {"scheme": "plausible:Typed", "uplink.weight": "much"})
+
+
+HAS = "must have init, plan, encode, decode, but has no"
+MISTAKES = {
+    "scheme": {
+        "Fails": r"cannot be made \(RuntimeError: no luck, plausible.py line \d+\)",
+        "Misses": r"cannot be made \(KeyError: 'luck', plausible.py line \d+\)",
+        "Leaves": r"cannot be made \(SystemExit: 5, plausible.py line \d+\)",
+        "Divides": r"cannot be made \(ZeroDivisionError: division by zero, plausible.py line \d+\)",
+        "Wants": r"cannot be made \(TypeError: .*missing 1 required positional argument: 'something'\)",
+        "Draft": r"cannot be made \(TypeError: Can't instantiate abstract class Draft",
+        "Abstract": f"{HAS} decode of its own",
+        "Promised": f"{HAS} plan, encode, decode of its own",
+        "Few": r"must have encode\(plan, accumulated\), but has encode\(plan\)",
+        "Many": r"must have init\(shapes, setting\), but has init\(shapes, setting, more\)",
+        "Value": f"{HAS} encode of its own",
+        "Colour": r"cannot be made \(TypeError: ",
+        "Maker": f"{HAS} init, plan, encode, decode",
+        "linear": f"{HAS} init, plan, encode, decode",
+        "bound": f"{HAS} init, plan, encode, decode",
+    },
+    "channel": {
+        "Far": r"must have link\(num_devices, symbols, seed, round\), but has link\(num_devices\)",
+        "Largest": "must have link, but has no link",
+    },
+    "task": {
+        "Halfway": r"must have gradient\(theta, samples\), but has gradient\(theta\)",
+        "leaves": r"cannot make a model .* \(SystemExit: 5, plausible.py line \d+\)",
+    },
+}
+KEYS = {"scheme": "scheme", "channel": "channel.kind", "task": "model.kind"}
+EVERY_MISTAKE = [(seam, name) for seam, names in MISTAKES.items() for name in names]
+
+
+def refused(done, tmp_path):
+    """Return the one line in which a run was refused that left nothing behind."""
+    assert done.returncode == 2, done.stderr
+    assert not list((tmp_path / "out").glob("runs/*/rounds.jsonl"))
+    return done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("seam", "name"), EVERY_MISTAKE)
+def test_a_part_that_cannot_be_is_refused_in_one_sentence_by_name(seam, name, tmp_path):
+    told = refused(named(tmp_path, f"{KEYS[seam]}=plausible:{name}"), tmp_path)
+    assert re.search(f"{KEYS[seam]} = 'plausible:{name}': {MISTAKES[seam][name]}", told), told
+
+
+@pytest.mark.parametrize(("seam", "name"), EVERY_MISTAKE)
+@pytest.mark.parametrize("call", ["train", "run"])
+def test_a_part_that_cannot_be_is_refused_in_one_sentence_from_python(seam, name, call, tmp_path):
+    config = af.load_config(None, {"rounds": 2} | SETTINGS)
+    more = {} if call == "train" else {"out": tmp_path / "out"}
+    part = getattr(load("plausible"), name)
+    with pytest.raises(ValueError, match=f"{KEYS[seam]} = .*: {MISTAKES[seam][name]}"):
+        list(getattr(af, call)(config, dataset=DATA, **{seam: part}, **more))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ("scheme=plausible:largest", "must name a class or a function, not an object: Largest(chance=0.5)"),
+        ("channel.kind=plausible:loss", "must name a class or a function, not an object: PathLoss("),
+        ("model.kind=plausible:task", "must name a class or a function, not an object: HiddenLayer("),
+        ("scheme=plausible:Colour.RED", "must name a class or a function, not an object: <Colour.RED: 1>"),
+        ("scheme=plausibel:Fails", "cannot import 'plausibel' (ModuleNotFoundError: No module named"),
+        ("scheme=plausible: Fails", "must name something in 'plausible', which has no ' Fails'"),
+        ("scheme=leaving:Any", "cannot import 'leaving' (SystemExit: 3, leaving.py line 3)"),
+        ("scheme=broken:Any", "cannot import 'broken' (SyntaxError: invalid syntax (broken.py, line 1))"),
+        ("scheme=airfeel.schemes.base:Scheme", f"{HAS} init, plan, encode, decode of its own"),
+        ("channel.kind=airfeel.radio.link:Channel", "must have link, but has no link of its own"),
+        ("model.kind=airfeel.learning.tasks:Task", "cannot be made (TypeError: Protocols cannot be"),
+        ("scheme=builtins:dict", f"{HAS} init, plan, encode, decode"),
+        ("model.kind=builtins:dict", "cannot be made (ValueError: no signature found"),
+        ("scheme=os:abort", f"{HAS} init, plan, encode, decode"),
+        (
+            "scheme=plausible:Factory",
+            "has options that cannot be told (ZeroDivisionError: division by zero, ",
+        ),
+        ("scheme=plausible:Hidden", "an option of plausible:Hidden cannot be a key of a configuration ("),
+        ("scheme=plausible:Object", "uplink.extra = <object object at "),
+        ("scheme=plausible:Revised", "plausible:Revised.revision = 'two': must be a whole number >= 1"),
+        ("scheme=plausible:Complete", "has a method complete, which must return values by the names of"),
+        (
+            "scheme=plausible:Completes",
+            "has a method complete that fails (RuntimeError: not now, plausible.py",
+        ),
+        ("model.kind=plausible:Tuned", "has an attribute tuned, which must be values by dotted key, not 5"),
+        ("scheme=plausible:Unplanned", "Unplanned.plan returned a NoneType: must return a Mapping"),
+        ("scheme=plausible:Unsent", "Unsent.encode returned a ndarray: must return a Sent"),
+        ("scheme=plausible:Undecoded", "Undecoded.decode returned a int: must return a tuple"),
+        ("channel.kind=plausible:Unlinked", "Unlinked.link returned a int: must return a Link"),
+        ("scheme=plausible:Stumbles", "airfeel: KeyError: 'luck', plausible.py line "),
+        (
+            "dataset=plausible:nothing",
+            "must be a function without arguments that returns data (SystemExit: 5, ",
+        ),
+    ],
+)
+def test_other_plausible_mistakes_are_one_sentence_too(setting, sentence, tmp_path):
+    done = named(tmp_path, setting)
+    assert sentence in refused(done, tmp_path)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("part", "sentence"),
+    [
+        ({"scheme": "tsa_ga"}, "scheme = 'tsa_ga': must be an object; a name stands in the configuration"),
+        ({"channel": "fading"}, "channel.kind = 'fading': must be an object; a name stands in"),
+        ({"scheme": 3}, f"scheme = 3: {HAS} init, plan, encode, decode"),
+        ({"scheme": af.Scheme}, f"scheme = <class .*Scheme'>: {HAS} init, plan, encode, decode of its own"),
+        (
+            {"channel": af.Channel},
+            "channel.kind = <class .*Channel'>: must have link, but has no link of its own",
+        ),
+        ({"task": Task}, r"model.kind = 'Task': cannot make a model .* \(TypeError: Protocols cannot be"),
+        ({"task": dict}, r"model.kind = 'dict': cannot make a model .* \(ValueError: no signature found"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("call", ["train", "run"])
+def test_what_is_no_part_is_refused_from_python(part, sentence, call, tmp_path):
+    more = {} if call == "train" else {"out": tmp_path / "out"}
+    with pytest.raises(ValueError, match=sentence):
+        list(getattr(af, call)(af.load_config(None, SETTINGS), dataset=DATA, **part, **more))
+
+
+def test_a_class_or_a_partial_stands_for_the_object_that_it_makes(tmp_path):
+    scheme, channel, parts = load("own_scheme").Largest, load("own_channel").PathLoss, load("plausible")
+    whole = train(2, scheme=scheme(), channel=channel(exponent=2.0))
+    assert train(2, scheme=scheme, channel=parts.near) == whole
+    assert own_run(tmp_path, scheme=scheme).folder == own_run(tmp_path, scheme=scheme()).folder
+    assert own_run(tmp_path, scheme=parts.often).folder == own_run(tmp_path, scheme=scheme(0.25)).folder
+    assert train(2, task=SoftmaxRegression(36, 4)) == train(2, task=partial(SoftmaxRegression, 36, 4))
+
+
+def test_a_method_of_an_object_trains_and_has_no_name_for_a_run_folder(tmp_path):
+    parts = load("plausible")
+    assert train(2, task=parts.bound) == train(2, task=parts.Maker.made)
+    with pytest.raises(ValueError, match="model.kind = .*: must be of a class at the top of a module"):
+        own_run(tmp_path, task=parts.bound)
+    assert own_run(tmp_path, task=parts.Maker.made).summary["rounds"] == 6

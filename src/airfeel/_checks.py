@@ -96,6 +96,14 @@ def choice(argument: str, value: Any, allowed: Sequence[str]) -> str:
     return str(value)
 
 
+def returned(of: object, method: str, value: Any, kind: type) -> Any:
+    """Return what a method of somebody's object returned, if it is of the right kind."""
+    if not isinstance(value, kind):
+        call = f"{type(of).__name__}.{method}"
+        raise ValueError(f"{call} returned a {type(value).__name__}: must return a {kind.__name__}")
+    return value
+
+
 def vector(argument: str, value: ArrayLike, size: int | None = None) -> NDArray[Any]:
     """Return ``value`` as a finite real floating vector (float32 stays float32, all else is float64)."""
     array = np.asarray(value)

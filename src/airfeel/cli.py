@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 
-from airfeel import __version__
+from airfeel import __version__, _foreign
 from airfeel._checks import visible
 from airfeel.commands import show
 from airfeel.commands.completion import Shell, install
@@ -33,6 +33,7 @@ from airfeel.experiments.runs.files import RunError
 from airfeel.learning.fetch import DataError
 
 _log = logging.getLogger("airfeel")
+_MISTAKES = (CycloptsError, ValueError, OSError, ImportError, DataError, RunError)
 
 app = App(
     name="airfeel",
@@ -114,10 +115,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         _say(f"not enough memory: {error or 'nothing is left'}")
         return 2
-    except (CycloptsError, ValueError, OSError, ImportError, DataError, RunError) as error:
-        if os.environ.get("AIRFEEL_DEBUG"):
+    except Exception as error:
+        foreign = _foreign.is_foreign(error)  # a part of somebody's own has failed amid its work
+        if os.environ.get("AIRFEEL_DEBUG") or not (foreign or isinstance(error, _MISTAKES)):
             raise
-        _say((advice(error, words) if isinstance(error, UnknownOptionError) else None) or error)
+        told = f"{_foreign.told(error)} (AIRFEEL_DEBUG=1 shows the way there)" if foreign else error
+        _say((advice(error, words) if isinstance(error, UnknownOptionError) else None) or told)
         return 2
     return 0
 

@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 
 from pydantic import ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
+from pydantic_core import to_jsonable_python
 
+from airfeel import _checks, _foreign
+from airfeel.config import mistakes
 from airfeel.config.sections import ChannelKeys, ModelKeys, ReceiverKeys, Section, UplinkKeys
 from airfeel.registry import CHANNELS, MODELS, REQUIRED, SCHEMES, Option, Part, Registry
 
@@ -67,7 +70,7 @@ class Chosen:
     @cached_property
     def files(self) -> tuple[str, ...]:
         """The dotted keys that name files: the options in a part's ``reads``."""
-        reads = {name: getattr(getattr(self, name).target, "reads", ()) for name in SEAMS}
+        reads = {name: getattr(getattr(self, name).kind, "reads", ()) for name in SEAMS}
         return tuple(key for key, (name, option) in self.keys.items() if option.name in reads[name])
 
     @cached_property
@@ -116,7 +119,7 @@ def choose(tree: Mapping[str, Any]) -> tuple[Chosen, dict[str, tuple[Any, str]]]
         try:
             parts[name] = seam.registry.get(value)
         except ValueError as error:
-            wrong[seam.key] = (value, str(error).partition(": ")[2])
+            wrong[seam.key] = (value, str(error).removeprefix(f"{seam.key} = {_checks.shown(value)}: "))
             parts[name] = seam.registry.get(seam.default)
     return Chosen(**parts), wrong
 
@@ -128,7 +131,7 @@ def section_class(table: str, chosen: Chosen) -> type[Section]:
     fields: dict[str, Any] = {}
     for key, (_, option) in chosen.keys.items():
         if key.startswith(f"{table}."):
-            fields[option.name] = (option.annotation, _field(option))
+            fields[option.name] = (option.annotation, _field(key, option))
     for key, (_, _, option) in chosen.others.items():
         if key.startswith(f"{table}."):
             fields[option.name] = (option.annotation | None, Field(default=None, description=option.help))
@@ -136,7 +139,10 @@ def section_class(table: str, chosen: Chosen) -> type[Section]:
     class _Base(base):  # type: ignore[valid-type,misc]
         model_config = ConfigDict(arbitrary_types_allowed=True)  # an own part may have options of any type
 
-    return create_model(base.__name__, __base__=_Base, __doc__=base.__doc__, **fields)
+    own = ", ".join(part.name for part in (chosen.scheme, chosen.channel, chosen.model) if ":" in part.name)
+    refusal = ValueError(f"[{table}]: an option of {own or 'a part'} cannot be a key of a configuration")
+    with _foreign.explained(refusal):
+        return create_model(base.__name__, __base__=_Base, __doc__=base.__doc__, **fields)
 
 
 def part_options(values: Mapping[str, Mapping[str, Any]], chosen: Chosen, seam: str) -> dict[str, Any]:
@@ -158,6 +164,12 @@ def completed(tree: dict[str, Any], chosen: Chosen) -> None:
             more = part.complete(given)
         except (TypeError, ValueError, KeyError, OverflowError):  # a wrong value is told by its own rule
             continue
+        except Exception as error:
+            rule = f"has a method complete that fails ({_foreign.told(error)})"
+            raise mistakes.Contradiction(seam.key, part.name, rule) from error
+        if not isinstance(more, Mapping) or not more.keys() <= places.keys():
+            rule = "has a method complete, which must return values by the names of options"
+            raise mistakes.Contradiction(seam.key, part.name, rule)
         for option_name, value in more.items():
             table, _, leaf = places[option_name].partition(".")
             section = tree.setdefault(table, {})
@@ -169,6 +181,9 @@ def preset(tree: dict[str, Any], model: Part) -> None:
     """Add to a tree the values with which its model trains well, where other ones are not given."""
     if not _lookup(tree, "model.preset", model.defaults().get("preset", True)):
         return
+    if not isinstance(model.tuned, Mapping):
+        rule = f"has an attribute tuned, which must be values by dotted key, not {_checks.shown(model.tuned)}"
+        raise mistakes.Contradiction(SEAMS["model"].key, model.name, rule)
     for key, value in model.tuned.items():
         table, _, leaf = key.partition(".")
         section = tree.setdefault(table, {}) if leaf else tree
@@ -186,9 +201,14 @@ def unread(chosen: Chosen, flat: Mapping[str, Any]) -> Iterator[tuple[str, Any, 
             yield key, flat[key], rule
 
 
-def _field(option: Option) -> FieldInfo:
+def _field(key: str, option: Option) -> FieldInfo:
     found: FieldInfo = Field(description=option.help)
     if option.default is not REQUIRED:
+        try:
+            to_jsonable_python(option.default)
+        except ValueError as error:
+            rule = f"the default of an option must be what a configuration can hold ({error})"
+            raise _checks.reject(key, option.default, rule) from None
         found = Field(default=option.default, description=option.help)
     return found
 

@@ -40,7 +40,7 @@ def unfit(radio: RadioKeys, uplink: UplinkKeys, channel: Part) -> Iterator[tuple
     if uplink.policy == "long_term":
         rule = "must not be 'long_term' with [radio], whose transmit power bounds every round"
         yield "uplink.policy", uplink.policy, rule
-    own = hasattr(channel.target, "reference_loss_db")
+    own = hasattr(channel.kind, "reference_loss_db")
     if own and radio.path_loss_db is not None:
         rule = f"must not be given with channel.kind = {channel.name!r}, which has its own"
         yield "radio.path_loss_db", radio.path_loss_db, rule

@@ -115,8 +115,7 @@ class Config(Section):
 
     def part(self, seam: str) -> Any:
         """Return the scheme, channel or model that is named, built with its options."""
-        chosen = self.chosen
-        part: Part = getattr(chosen, seam)
+        part: Part = getattr(self.chosen, seam)
         return part.build(self.options(seam))
 
     def options(self, seam: str) -> dict[str, Any]:
@@ -176,7 +175,7 @@ class Config(Section):
 
     def _unread(self) -> tuple[str, ...]:
         """Return the keys, or whole sections, that cannot change the result."""
-        radio = getattr(self.chosen.scheme.target, "uses_radio", True)
+        radio = getattr(self.chosen.scheme.kind, "uses_radio", True)
         return (() if radio else _RADIO) + tuple(self.chosen.others)
 
     def _revisions(self, found: Mapping[str, Any]) -> dict[str, int]:

@@ -8,7 +8,7 @@ from airfeel.flower import naming
 from airfeel.radio.air import Air
 from airfeel.radio.link import Channel
 from airfeel.radio.power import EqualPower, PowerPolicy
-from airfeel.registry import CHANNELS
+from airfeel.registry import CHANNELS, SCHEMES
 from airfeel.schemes.base import Scheme
 
 
@@ -18,7 +18,8 @@ def scheme_of(scheme: str | Scheme[Any], options: Mapping[str, Any] | None) -> S
         return naming.build(scheme, options or {})
     if options:
         raise _checks.reject("options", dict(options), "must not be given beside a scheme that is an object")
-    return scheme
+    given: Scheme[Any] = SCHEMES.given(scheme)
+    return given
 
 
 def air_of(channel: str | Channel | None, power: float | PowerPolicy) -> Air | None:

@@ -1,6 +1,5 @@
 """A scheme by its name and options, as the server announces it and as a client builds its own half of it."""
 
-import dataclasses
 import difflib
 import json
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from airfeel import _checks, _files
 from airfeel.registry import SCHEMES, Part
+from airfeel.registry.options import has_fields
 from airfeel.schemes.base import Scheme
 
 
@@ -31,7 +31,7 @@ def build(name: str, options: Mapping[str, Any]) -> Scheme[Any]:
 def describe(scheme: Scheme[Any]) -> tuple[str, str]:
     """Return the name of a scheme, and its options in JSON: what a client needs to build it."""
     part = Part(SCHEMES.name_of(type(scheme)), type(scheme))
-    if part.options and not dataclasses.is_dataclass(scheme):
+    if part.options and not has_fields(type(scheme)):
         raise _checks.reject("scheme", scheme, "must be a dataclass, whose fields a message can name")
     options = {option.name: getattr(scheme, option.name) for option in part.options}
     for key, value in options.items():

@@ -220,15 +220,9 @@ def _loaded(name: str) -> Dataset:
     if name in CATALOGUE:
         files, folder = CATALOGUE[name], ensure(name)
         return Dataset.from_arrays(*files.read(folder), name=name, classes=files.classes, pool=files.pool)
-    try:
+    rule = "must be a function without arguments that returns data"
+    with _foreign.explained(_checks.reject("dataset", name, rule)):
         found = DATASETS.get(name).target()
-    except MemoryError:
-        raise
-    except Exception as error:  # of somebody's function, such as one that wants arguments
-        if _foreign.is_ours(error):
-            raise
-        rule = f"must be a function without arguments that returns data ({_foreign.told(error)})"
-        raise _checks.reject("dataset", name, rule) from error
     return _assembled(found, name)
 
 

@@ -4,7 +4,6 @@ A model is a task; or what makes one from the shape of the data; or what makes a
 its class, with or without that shape.
 """
 
-import inspect
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +13,13 @@ from airfeel import _checks, _foreign
 from airfeel.learning.tasks import DataShape, Task
 
 ModelLike = Task | Callable[..., Any]
-NEEDED = ("size", "init", "prepare", "gradient", "evaluate")
+NEEDS: _foreign.Needs = {
+    "size": None,
+    "init": ("seed",),
+    "prepare": ("inputs", "labels"),
+    "gradient": ("theta", "samples"),
+    "evaluate": ("theta", "samples"),
+}
 
 
 def fitted(model: ModelLike, data: DataShape, name: str, device: str = "cpu") -> Task:
@@ -25,7 +30,7 @@ def fitted(model: ModelLike, data: DataShape, name: str, device: str = "cpu") ->
     ValueError
         With the reason why it cannot be one.
     """
-    if hasattr(model, "gradient"):
+    if hasattr(model, "gradient") and not isinstance(model, type):
         return _checked(model, name)
     if not callable(model):
         rule = "must be a task, or a class or a function that makes a module or a task"
@@ -33,17 +38,15 @@ def fitted(model: ModelLike, data: DataShape, name: str, device: str = "cpu") ->
     if _is_module(getattr(model, "func", model)):
         rule = "is a module: must be its class, or a function that builds it, as every thread has its own"
         raise _checks.reject("model.kind", name, rule)
-    try:
-        build = partial(model, data) if _takes_data(model) else model
+    rule = f"cannot make a model for samples of shape {data.shape}"
+    with _foreign.explained(_checks.reject("model.kind", name, rule)):
+        build = partial(model, data) if _foreign.wants_something(model) else model
         made = build()
-        return _wrapped(build, data, device) if _is_module(made) else _checked(made, name)
-    except MemoryError:
-        raise
-    except Exception as error:  # somebody's function that was not written for this
-        if _foreign.is_ours(error):
-            raise
-        rule = f"cannot make a model for samples of shape {data.shape} ({_foreign.told(error)})"
-        raise _checks.reject("model.kind", name, rule) from error
+        if _is_module(made):
+            return _wrapped(build, data, device)
+    if callable(made) and not hasattr(made, "gradient"):  # an object that makes models in its turn
+        return fitted(made, data, name, device)
+    return _checked(made, name)
 
 
 def _wrapped(build: Callable[[], Any], data: DataShape, device: str) -> Task:
@@ -53,22 +56,13 @@ def _wrapped(build: Callable[[], Any], data: DataShape, device: str) -> Task:
     return TorchTask(build, squared_error if data.classes is None else None, device=device)
 
 
-def _takes_data(model: Any) -> bool:
-    """Whether a function or class must be given something, which then is the shape of the data."""
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = inspect.signature(model).parameters.values()
-    return any(p.kind in kinds and p.default is p.empty for p in parameters)
-
-
 def _is_module(thing: Any) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(thing, torch.nn.Module)
 
 
 def _checked(task: Any, name: str) -> Task:
-    missing = [need for need in NEEDED if not hasattr(task, need)]
-    if missing:
-        rule = f"must have {', '.join(NEEDED)}, but has no {', '.join(missing)}"
+    if rule := _foreign.unfit(task, NEEDS):
         raise _checks.reject("model.kind", name, rule)
     found: Task = task
     return found

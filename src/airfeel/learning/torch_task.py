@@ -113,12 +113,8 @@ class TorchTask:
             except RuntimeError as error:
                 rule = f"must have as many numbers as samples of shape {found}"
                 raise _checks.reject("view", self.view, rule) from error
-        try:
+        with _foreign.explained(ValueError(f"transform cannot take samples of shape {found}")):
             return (numbers if self.transform is None else self.transform(numbers)).to(self.device)
-        except Exception as error:  # of somebody's transform
-            raise ValueError(
-                f"transform cannot take samples of shape {found} ({_foreign.told(error)})"
-            ) from error
 
     def _try(self, inputs: Any, labels: Any) -> None:
         """Run module, loss and score on two samples: what they cannot take is told before the first round."""
@@ -135,19 +131,15 @@ class TorchTask:
         self._tried = True
 
     def _first_loss(self, module: Any, inputs: Any, labels: Any) -> Any:
-        try:
+        found, each = (f"shape {tuple(x.shape[1:])} and {x.dtype}" for x in (inputs, labels))
+        rule = "the module, its loss or its score cannot take them"
+        with _foreign.explained(ValueError(f"samples have {found}, labels {each}: {rule}")):
             outputs = module(inputs)
             self._outputs = self._classes(outputs, labels)
             self._require_outputs(labels)
             loss = self.loss(outputs, labels)
             with torch.no_grad():
                 self._scores(outputs, labels)
-        except Exception as error:  # of somebody's module, loss or score
-            if _foreign.is_ours(error):
-                raise
-            found, each = (f"shape {tuple(x.shape[1:])} and {x.dtype}" for x in (inputs, labels))
-            rule = f"the module, its loss or its score cannot take them ({_foreign.told(error)})"
-            raise ValueError(f"samples have {found}, labels {each}: {rule}") from error
         return loss
 
     def _classes(self, outputs: Any, labels: Any) -> int | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from airfeel import _checks
 from airfeel.radio.air import Air, delivered
 from airfeel.radio.link import Link, anything
 from airfeel.radio.power import Ledger
@@ -34,7 +35,15 @@ class Turn:
 
     def link(self, symbols: int) -> Link:
         """Return what the air is like in this round."""
-        return self.air.channel.link(len(self.weights), symbols, self.seed, self.round)
+        channel = self.air.channel
+        link = channel.link(len(self.weights), symbols, self.seed, self.round)
+        checked: Link = _checks.returned(channel, "link", link, Link)
+        return checked
+
+    def encode(self, plan: Plan, accumulated: Array) -> Sent:
+        """Return what the scheme makes of update plus memory of a few devices."""
+        sent: Sent = _checks.returned(self.scheme, "encode", self.scheme.encode(plan, accumulated), Sent)
+        return sent
 
     def kept(self) -> Kept:
         """Return room for what the devices keep."""
@@ -83,7 +92,7 @@ def device_half(turn: Turn, plan: Plan) -> Signals:
     kept, held = turn.kept(), []
     signals: Gathered = Rows(len(weights)) if superposes else Mean(np.where(active, weights, 0.0), turn.whole)
     for rows, accumulated in turn.accumulated():
-        sent = scheme.encode(plan, accumulated)
+        sent = turn.encode(plan, accumulated)
         if superposes and link is None:  # the first block tells how many symbols there are
             link = turn.link(sent.signal.shape[1])
             active = link.active & (active if link.active.ndim == 1 else active[:, None])
@@ -104,7 +113,7 @@ def remembered(turn: Turn, plan: Plan, sent: Signals, share: Array) -> Kept:
     More than one block would not fit into memory, and is computed again.
     """
     kept = turn.kept()
-    again = ((rows, given, turn.scheme.encode(plan, given)) for rows, given in turn.accumulated())
+    again = ((rows, given, turn.encode(plan, given)) for rows, given in turn.accumulated())
     for rows, accumulated, encoded in sent.block or again:
         told = delivered(sent.active[rows], share[rows], coordinates(turn.scheme))
         kept.put(rows, accumulated, remember(turn.scheme, plan, accumulated, encoded, told))

@@ -1,5 +1,6 @@
 """One round of any scheme: plan, accumulate, encode, remember, air, decode."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,7 +10,7 @@ from airfeel import _checks
 from airfeel.radio.air import Air, Arrival
 from airfeel.radio.power import Ledger
 from airfeel.receivers.base import Info
-from airfeel.schemes.base import Array, Heard, Mask, Scheme, Setting, Shapes, announced, size_of
+from airfeel.schemes.base import Array, Heard, Mask, Plan, Scheme, Setting, Shapes, announced, size_of
 from airfeel.schemes.blocks import Producer, Room, producer
 from airfeel.schemes.device_half import (
     Signals,
@@ -146,7 +147,7 @@ def carry(
         round,
     )
 
-    plan = scheme.plan(state.scheme, seed, round)
+    plan: Plan = _checks.returned(scheme, "plan", scheme.plan(state.scheme, seed, round), Mapping)
     sent = device_half(turn, plan)
     arrival = _arrive(turn, sent)
     energy = np.zeros(len(weights)) if arrival is None else arrival.energy
@@ -156,7 +157,8 @@ def carry(
         return nothing, UplinkState(everything(turn, sent), ledger, state.scheme)
 
     kept = sent.kept or remembered(turn, plan, sent, arrival.share)
-    estimate, after = scheme.decode(state.scheme, plan, Heard(arrival.observation, arrival.noise_var))
+    found = scheme.decode(state.scheme, plan, Heard(arrival.observation, arrival.noise_var))
+    estimate, after = _checks.returned(scheme, "decode", found, tuple)
     radio = uses_radio(scheme)
     aggregate = Aggregate(
         mean=estimate.mean,

@@ -22,6 +22,7 @@ from airfeel.radio.choosing import LeastError, Selection
 from airfeel.radio.link import Channel
 from airfeel.radio.power import EqualPower, LongTermPower, PowerPolicy
 from airfeel.radio.units import RadioUnits
+from airfeel.registry import CHANNELS, SCHEMES
 from airfeel.schemes.base import Scheme, Setting, Shapes
 from airfeel.schemes.blocks import Room
 from airfeel.schemes.round import uses_radio
@@ -46,6 +47,12 @@ class Own:
     task: ModelLike | None = None
     dataset: DataLike | None = None
     channel: Channel | None = None
+
+    def __post_init__(self) -> None:
+        """Make objects of classes, and refuse what is no such part; of a task the data must tell."""
+        for name, registry in (("scheme", SCHEMES), ("channel", CHANNELS)):
+            if (part := getattr(self, name)) is not None:
+                object.__setattr__(self, name, registry.given(part))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

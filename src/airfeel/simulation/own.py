@@ -1,6 +1,5 @@
 """A configuration that names a user's own parts, so that a run with them has a folder and can be resumed."""
 
-import dataclasses
 import hashlib
 import inspect
 from functools import partial
@@ -12,7 +11,8 @@ import numpy as np
 from airfeel import _checks
 from airfeel.config import Config, build_config, mistakes
 from airfeel.config.parts import SEAMS
-from airfeel.registry import Part
+from airfeel.registry import Part, Registry
+from airfeel.registry.options import has_fields
 from airfeel.simulation.assembly import DataLike, Own, find_data
 
 
@@ -41,11 +41,11 @@ def _described(seam: str, part: Any) -> dict[str, Any]:
     """Return the keys that name one part and its options."""
     place = SEAMS[seam]
     kind, given = _opened(part)
-    if "<" in kind.__qualname__:
+    found = Part(place.registry.name_of(kind), kind)
+    if not _leads_to(place.registry, found):
         rule = "must be of a class at the top of a module for a run folder, or a function there"
         raise _checks.reject(place.key, part, rule)
-    found = Part(place.registry.name_of(kind), kind)
-    bare = kind is type(part) and not dataclasses.is_dataclass(kind)
+    bare = kind is type(part) and not has_fields(kind)
     if bare and (isinstance(part, str | partial) or found.options):
         rule = "must be a dataclass, whose fields a run folder can name, or the function that makes it"
         raise _checks.reject(place.key, part, f"{rule}, with arguments by name; af.train takes any object")
@@ -60,6 +60,14 @@ def _described(seam: str, part: Any) -> dict[str, Any]:
         if value is not None:
             keys[f"{option.section or place.tables[0]}.{option.name}"] = value
     return keys
+
+
+def _leads_to(registry: Registry, part: Part) -> bool:
+    """Whether a name leads back to its part: that of a method or of something local does not."""
+    try:
+        return bool(registry.get(part.name).target == part.target)
+    except ValueError:
+        return False
 
 
 def _opened(part: Any) -> tuple[Any, dict[str, Any]]:

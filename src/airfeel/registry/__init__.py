@@ -1,8 +1,9 @@
 """Parts by name: one registry for each seam, open to other packages and to ``package.module:Name``.
 
 A part is a class (best a frozen dataclass, whose fields are its options) or a function (whose arguments with
-a default are). Built-in parts register themselves where they are defined; another package names its own in an
-entry point of the registry's group; and any importable object can be named as ``package.module:Name``.
+a default are); a partial of one of these has the options that it does not bind. Built-in parts register
+themselves where they are defined; another package names its own in an entry point of the registry's group;
+and any importable class or function can be named as ``package.module:Name``.
 
 >>> registry = Registry("scheme", "airfeel.schemes", ("airfeel.schemes",))
 >>> registry.get("collections:Counter").name
@@ -20,59 +21,61 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
+from typing import Any, TypeVar
 
-from airfeel import _checks, _files
+from airfeel import _checks, _files, _foreign
+from airfeel.registry.options import REQUIRED, Option, fixed, option, options_of, summary_of
+
+__all__ = [
+    "CHANNELS",
+    "DATASETS",
+    "MODELS",
+    "REQUIRED",
+    "SCHEMES",
+    "Option",
+    "Part",
+    "Registry",
+    "fixed",
+    "option",
+]
 
 Target = TypeVar("Target", bound=Callable[..., Any])
 
-REQUIRED: Any = dataclasses.MISSING  # the default of an option that has none
 _SOURCE = 2**26  # bytes of a module's source at most
-
-
-def option(default: Any = REQUIRED, help: str = "", *, section: str = "") -> Any:
-    """Return a dataclass field with a line of help, and the table of the configuration it is read from."""
-    return dataclasses.field(default=default, metadata={"help": help, "section": section})
-
-
-def fixed(value: Any) -> Any:
-    """Return a dataclass field that is no option: what the name of a part stands for."""
-    return dataclasses.field(default=value, init=False)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Option:
-    """A key that a part reads: its type, its default and one line of help."""
-
-    name: str
-    annotation: Any
-    default: Any
-    help: str = ""
-    section: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """What a name stands for; ``name`` is how configurations call it."""
+    """What a name stands for.
+
+    ``name`` is how configurations call it; ``seam`` and ``needs`` are those of its registry.
+    """
 
     name: str
-    target: Any
+    target: Any = dataclasses.field(hash=False)
     summary: str = ""
+    seam: str = "part"
+    needs: _foreign.Needs = dataclasses.field(default_factory=dict, hash=False)
+
+    @property
+    def kind(self) -> Any:
+        """The class or function itself, whose attributes say more about the part, where that is a partial."""
+        return _foreign.unwrapped(self.target)
 
     @property
     def revision(self) -> int:
         """Raised by the part whenever unchanged options give other results; enters a run's hash from 2 on."""
-        return int(getattr(self.target, "revision", 1))
+        return _checks.integer(f"{self.name}.revision", getattr(self.kind, "revision", 1), at_least=1)
 
     @property
     def tuned(self) -> Mapping[str, Any]:
         """The part's preset: values by dotted key, for a configuration that does not give others."""
-        return getattr(self.target, "tuned", {})
+        return getattr(self.kind, "tuned", {})
 
     @cached_property
     def options(self) -> tuple[Option, ...]:
         """What the part reads, in its own order."""
-        return tuple(_options(self.target))
+        return tuple(options_of(self.target))
 
     def defaults(self) -> dict[str, Any]:
         """Return the options that have a default."""
@@ -81,20 +84,37 @@ class Part:
     def build(self, options: Mapping[str, Any]) -> Any:
         """Return the part with these options: an instance of its class, or its function with them bound.
 
-        The class of a ``torch.nn.Module`` is taken for a function: modules are built again and again.
+        A model's class that must be given the data, or is a ``torch.nn.Module``, which is built again and
+        again, is taken for a function.
         """
-        instance = isinstance(self.target, type) and not _is_module_class(self.target)
-        return self.target(**options) if instance else partial(self.target, **options)
+        make = partial(self.target, **options)
+        with _foreign.explained(_checks.reject(self.seam, self.name, "cannot be made")):
+            if not self.needs and (not isinstance(self.kind, type) or _makes_models(self.kind, make)):
+                return make
+            made = make()
+        self.require(made)
+        return made
+
+    def require(self, thing: Any) -> None:
+        """Refuse a class or an object that lacks what such a part needs."""
+        if rule := _foreign.unfit(thing, self.needs):
+            raise _checks.reject(self.seam, self.name, rule)
 
     def complete(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the defaults that follow from other options, where the part has a method ``complete``."""
-        method = getattr(self.target, "complete", None)
+        method = getattr(self.kind, "complete", None)
         return {} if method is None else method(given)
 
     def source_digest(self) -> str:
-        """Return a hash of the source file that defines the part, empty where there is none."""
+        """Return a hash of the source file that defines the part, empty where there is none.
+
+        What is neither a class nor a function, such as a partial, is defined by the module that names it.
+        """
+        place = self.target
+        if not (isinstance(place, type) or inspect.isroutine(place)):
+            place = sys.modules.get(self.name.partition(":")[0])
         try:
-            path = inspect.getsourcefile(self.target)
+            path = inspect.getsourcefile(place)
             content = b"" if path is None else _files.read_bytes(path, _SOURCE)
         except (TypeError, OSError):
             content = b""
@@ -113,11 +133,13 @@ class Registry:
     homes
         Packages or modules whose import registers the built-in parts.
     needs
-        What a part must have.
+        The methods that a part's class must have, with their arguments; none where parts are functions.
     """
 
-    def __init__(self, seam: str, group: str, homes: tuple[str, ...], needs: tuple[str, ...] = ()) -> None:
-        self.seam, self.group, self._homes, self.needs = seam, group, homes, needs
+    def __init__(
+        self, seam: str, group: str, homes: tuple[str, ...], needs: _foreign.Needs | None = None
+    ) -> None:
+        self.seam, self.group, self._homes, self.needs = seam, group, homes, needs or {}
         self._parts: dict[str, Part] = {}
         self._places: dict[str, tuple[int, str]] = {}
         self._discovered = False
@@ -129,7 +151,9 @@ class Registry:
         """
 
         def add(target: Target) -> Target:
-            self._parts[name] = Part(name, target, summary or _summary(target))
+            self._parts[name] = Part(
+                name, target, summary or summary_of(target), seam=self.seam, needs=self.needs
+            )
             self._places[name] = (place, _module_of(target))
             return target
 
@@ -160,13 +184,11 @@ class Registry:
         if isinstance(name, str) and name in self._parts:
             return self._parts[name]
         if isinstance(name, str) and (entry := self._entry_points.get(name)) is not None:
-            target = self._checked(name, _imported(self.seam, name, entry.module, entry.attr))
-            self._parts[name] = Part(name, target, _summary(target))
+            self._parts[name] = self._found(name, entry.module, entry.attr)
             return self._parts[name]
         if isinstance(name, str) and ":" in name:
             module, _, attribute = name.partition(":")
-            target = self._checked(name, _imported(self.seam, name, module, attribute))
-            return Part(name, target, _summary(target))
+            return self._found(name, module, attribute)
         raise _checks.reject(self.seam, name, self._rule(name))
 
     def is_built_in(self, name: Any) -> bool:
@@ -193,12 +215,23 @@ class Registry:
                 return name
         return f"{target.__module__}:{target.__qualname__}"
 
-    def _checked(self, name: str, target: Any) -> Any:
-        missing = [need for need in self.needs if not hasattr(target, need)]
-        if missing:
-            rule = f"must have {', '.join(self.needs)}, but has no {', '.join(missing)}"
-            raise ValueError(f"{self.seam} = {name!r}: {rule}")
-        return target
+    def given(self, thing: Any) -> Any:
+        """Return a part that is handed over as an object; a class, or a partial of one, is called for it."""
+        if isinstance(thing, str):
+            raise _checks.reject(self.seam, thing, "must be an object; a name stands in the configuration")
+        part = self._part(thing, thing)
+        return part.build({}) if isinstance(part.kind, type) else thing
+
+    def _found(self, name: str, module: str, attribute: str) -> Part:
+        part = self._part(name, _imported(self.seam, name, module, attribute))
+        with _foreign.explained(_checks.reject(self.seam, name, "has options that cannot be told")):
+            _ = part.options
+        return part
+
+    def _part(self, name: Any, target: Any) -> Part:
+        part = Part(name, target, summary_of(target), self.seam, self.needs)
+        part.require(target)
+        return part
 
     def _rule(self, name: Any) -> str:
         names = self.names()
@@ -230,74 +263,43 @@ def _imported(seam: str, name: str, module: str, attribute: str) -> Any:
         sys.path.append(os.getcwd())
     try:
         found: Any = import_module(module)
-    except Exception as error:  # whatever goes wrong in somebody's module, the sentence says where
-        raise ValueError(
-            f"{seam} = {name!r}: cannot import {module!r} ({type(error).__name__}: {error})"
-        ) from error
+    except (Exception, SystemExit) as error:  # whatever goes wrong in somebody's module
+        raise _checks.reject(seam, name, f"cannot import {module!r} ({_foreign.told(error)})") from error
     for step in attribute.split("."):
         if not hasattr(found, step):
-            raise ValueError(f"{seam} = {name!r}: must name something in {module!r}, which has no {step!r}")
+            raise _checks.reject(seam, name, f"must name something in {module!r}, which has no {step!r}")
         found = getattr(found, step)
     if not callable(found):
-        raise ValueError(f"{seam} = {name!r}: must name a class or a function, not {found!r}")
+        rule = f"must name a class or a function, not an object: {_checks.shown(found)}"
+        raise _checks.reject(seam, name, rule)
     return found
+
+
+def _makes_models(kind: type, make: Callable[[], Any]) -> bool:
+    torch = sys.modules.get("torch")
+    return _foreign.wants_something(make) or (torch is not None and issubclass(kind, torch.nn.Module))
 
 
 def _module_of(target: Any) -> str:
     return str(getattr(target, "__module__", ""))
 
 
-def _summary(target: Any) -> str:
-    """Return the first sentence of a docstring, as a list shows it."""
-    if isinstance(target, type) and "__doc__" not in vars(target):
-        return ""
-    text = inspect.getdoc(target) or ""
-    first = text.split("\n\n")[0].replace("\n", " ").strip()
-    return "" if first.startswith(f"{getattr(target, '__name__', '')}(") else first.removesuffix(".")
-
-
-def _options(target: Any) -> Iterator[Option]:
-    hints = get_type_hints(_annotated(target), include_extras=True)
-    if dataclasses.is_dataclass(target):
-        # Keyword-only ones come last, as in a call.
-        for field in sorted(dataclasses.fields(target), key=lambda field: field.kw_only is True):
-            if field.init:
-                default = field.default
-                if field.default_factory is not dataclasses.MISSING:
-                    default = field.default_factory()
-                facts = field.metadata
-                text = facts.get("help", "") or _help(hints[field.name])
-                yield Option(field.name, hints[field.name], default, text, facts.get("section", ""))
-        return
-    for name, parameter in inspect.signature(target).parameters.items():
-        optional = (
-            parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.default is not parameter.empty
-        )
-        if optional or parameter.kind is parameter.KEYWORD_ONLY:
-            default = REQUIRED if parameter.default is parameter.empty else parameter.default
-            yield Option(name, hints.get(name, Any), default, _help(hints.get(name)))
-
-
-def _is_module_class(target: type) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and issubclass(target, torch.nn.Module)
-
-
-def _annotated(target: Any) -> Any:
-    """Return where the type hints of the options stand."""
-    plain_class = isinstance(target, type) and not dataclasses.is_dataclass(target)
-    return target.__init__ if plain_class else target
-
-
-def _help(annotation: Any) -> str:
-    """Return the description that ``Annotated[..., Field(description=...)]`` carries."""
-    if get_origin(annotation) is not Annotated:
-        return ""
-    found = (getattr(item, "description", None) for item in annotation.__metadata__)
-    return next((text for text in found if text), "")
-
-
-SCHEMES = Registry("scheme", "airfeel.schemes", ("airfeel.schemes",), ("init", "plan", "encode", "decode"))
-CHANNELS = Registry("channel.kind", "airfeel.channels", ("airfeel.radio",), ("link",))
+SCHEMES = Registry(
+    "scheme",
+    "airfeel.schemes",
+    ("airfeel.schemes",),
+    {
+        "init": ("shapes", "setting"),
+        "plan": ("state", "seed", "round"),
+        "encode": ("plan", "accumulated"),
+        "decode": ("state", "plan", "heard"),
+    },
+)
+CHANNELS = Registry(
+    "channel.kind",
+    "airfeel.channels",
+    ("airfeel.radio",),
+    {"link": ("num_devices", "symbols", "seed", "round")},
+)
 MODELS = Registry("model.kind", "airfeel.models", ("airfeel.learning.models",))
 DATASETS = Registry("dataset", "airfeel.datasets", ("airfeel.learning.catalogue",))
