@@ -1,8 +1,10 @@
 """Every valid configuration builds and reproduces itself; every mistake is one clear sentence."""
 
 import os
+import pickle
 import tomllib
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -127,6 +129,87 @@ def test_contradictions_and_neighbours(flat, sentence):
     with pytest.raises(ValueError) as caught:
         load_config(None, flat)
     assert sentence in str(caught.value)
+
+
+FORMS = {
+    "dotted": {"scheme": "a_dsgd", "uplink.ratio": 0.04, "channel.kind": "fading", "channel.threshold": 0.2},
+    "nested": {
+        "scheme": "a_dsgd",
+        "uplink": {"ratio": 0.04},
+        "channel": {"kind": "fading", "threshold": 0.2},
+    },
+    "both": {"scheme": "a_dsgd", "uplink": {"ratio": 0.04}, "channel": "fading", "channel.threshold": 0.2},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_dictionary_may_stand_for_a_file(form, tmp_path):
+    expected = load_config(None, FORMS["dotted"])
+    given = dict(FORMS[form])
+    assert load_config(given) == load_config(None, given) == load_config(given, {"rounds": 300}) == expected
+    assert given == FORMS[form]
+    path = tmp_path / "mine.toml"
+    path.write_text('scheme = "a_dsgd"\n[uplink]\npower = 3.0\n[channel]\nthreshold = 0.1\nkind = "fading"\n')
+    over = load_config(path, given)
+    assert over == load_config(FORMS["dotted"], {"uplink.power": 3.0})  # table by table, key by key
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"uplink": {"rato": 1}}, "configuration: uplink.rato = 1: unknown key, the nearest valid key is"),
+        ({"sceme": "x"}, "configuration: sceme = 'x': unknown key, the nearest valid key is 'scheme'"),
+        ({"channel": "fadin"}, "configuration: channel.kind = 'fadin': must be one of"),
+        ({"chanel": {}}, "configuration: chanel = {}: unknown key, the nearest valid key is"),
+        ({3: 4}, "configuration: 3 = 4: unknown key"),
+        (3, "config = 3: must be a Config, a dictionary of its keys, or the path of a TOML file"),
+    ],
+)
+def test_a_mistake_in_a_dictionary_is_one_sentence(given, sentence):
+    with pytest.raises(ValueError) as caught:
+        load_config(given)
+    assert str(caught.value).startswith(sentence) and "\n" not in str(caught.value)
+
+
+def test_a_dictionary_without_end_is_one_sentence():
+    endless = {}
+    endless["uplink"] = endless
+    with pytest.raises(
+        ValueError, match=r"^configuration: lists or tables in one another, deeper than in any"
+    ):
+        load_config(endless)
+
+
+@settings(deadline=None)
+@given(st.fixed_dictionaries({}, optional=SAFE), st.fixed_dictionaries({}, optional=SAFE))
+def test_a_changed_configuration_is_that_of_all_keys_at_once(first, second):
+    config = load_config(first)
+    assert load_config(config, second) == load_config(first | second)
+    assert load_config(pickle.loads(pickle.dumps(config)), second) == load_config(first | second)
+
+
+def test_what_follows_from_a_key_follows_anew_when_it_is_changed():
+    config = load_config({"model.kind": "mlp", "devices.learning_rate": 0.2})
+    assert (config.server.learning_rate, config.devices.batch_size) == (0.2, 50)
+    faster = load_config(config, {"devices.learning_rate": 0.4})
+    assert (faster.server.learning_rate, faster.devices.batch_size) == (0.4, 50)
+    assert load_config(config, {"model.kind": "softmax"}).devices.batch_size is None
+    copy = config.model_copy(update={"rounds": 7})
+    assert load_config(copy, {"seed": 1}).rounds == 7
+
+
+def test_numbers_of_numpy_and_paths_are_what_they_stand_for(tmp_path):
+    strange = {
+        "seed": np.int64(3),
+        "uplink": {"ratio": np.float64(0.25), "signs": np.True_},
+        "dataset": tmp_path,
+    }
+    plain = {"seed": 3, "uplink.ratio": 0.25, "uplink.signs": True, "dataset": str(tmp_path)}
+    found = load_config(strange)
+    assert found == load_config(plain) and found.to_toml() == load_config(plain).to_toml()
+    assert {type(found.seed), type(found.uplink.ratio)} == {int, float}
+    with pytest.raises(ValueError, match=r"seed = (np\.int64\()?-1\)?: must be a whole number >= 0"):
+        load_config({"seed": np.int64(-1)})
 
 
 def test_unreadable_files_are_one_sentence(tmp_path):

@@ -1,4 +1,4 @@
-"""Read a configuration: from a TOML file, with overrides, or from the folder of a run.
+"""Read a configuration: from a TOML file or a dictionary, with overrides, or from the folder of a run.
 
 Everything that is misspelt, of the wrong type or out of range is refused, all mistakes at once.
 """
@@ -14,56 +14,80 @@ from airfeel import _checks, _files
 from airfeel.config import mistakes
 from airfeel.config.parts import SEAMS, choose
 from airfeel.config.schema import Config, config_class
+from airfeel.config.toml import merge
 from airfeel.registry import DATASETS
+
+ConfigLike = Config | Mapping[str, Any] | str | Path
 
 _log = logging.getLogger("airfeel")
 
-_NAMES = {"dataset": DATASETS} | {seam.key: seam.registry for seam in SEAMS.values()}
+_KEYS = {name: seam.key for name, seam in SEAMS.items()}
+_NAMED = {"dataset": DATASETS} | {seam.key: seam.registry for seam in SEAMS.values()}
 _TOO_DEEP = "lists or tables in one another, deeper than in any configuration"
 
 
-def load_config(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
+def load_config(config: ConfigLike | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
     """Read, complete and check a configuration.
+
+    >>> load_config({"scheme": "scheduled", "uplink.ratio": 0.04}).uplink.ratio
+    0.04
 
     Parameters
     ----------
-    path
-        A TOML file; None starts from the defaults (TSA-GA on MNIST).
+    config
+        A TOML file; a dictionary of dotted keys, of tables, or both; or a configuration, of which only the
+        keys that it was given are taken. None starts from the defaults (TSA-GA on MNIST).
     overrides
-        Values by dotted key, such as ``{"uplink.ratio": 0.04}``; they win over the file.
+        A dictionary of the same kind; its keys win.
 
     Raises
     ------
     ValueError
         With one sentence per mistake: file, key, value, rule and, for an unknown key, the nearest valid one.
     """
-    tree = {} if path is None else _read(Path(path))
-    source = "default configuration" if path is None else str(path)
+    tree, source = opened(config)
     return build_config(tree, overrides, source)
+
+
+def opened(config: ConfigLike | None) -> tuple[Mapping[str, Any], str]:
+    """Return the keys that are given, and what errors call them."""
+    if config is None:
+        return {}, "default configuration"
+    if isinstance(config, str | Path):
+        return _read(Path(config)), str(config)
+    if isinstance(config, Config):
+        config = config.model_dump(exclude_unset=True)
+    if not isinstance(config, Mapping):
+        rule = "must be a Config, a dictionary of its keys, or the path of a TOML file"
+        raise _checks.reject("config", config, rule)
+    return config, "configuration"
 
 
 def build_config(
     tree: Mapping[str, Any],
     overrides: Mapping[str, Any] | None = None,
     source: str = "configuration",
+    by: str = "--set",
 ) -> Config:
-    """Complete and check a configuration given as nested dictionaries; ``source`` names it in errors."""
+    """Complete and check a dictionary of keys; errors call it ``source``, and the overrides ``by``."""
     try:
-        return _build(dict(tree), dict(overrides or {}), source)
+        return _build(tree, overrides or {}, source, by)
     except RecursionError:
         raise ValueError(f"{source}: {_TOO_DEEP}") from None
 
 
-def _build(tree: dict[str, Any], overrides: Mapping[str, Any], source: str) -> Config:
-    for key, value in overrides.items():
-        _put(tree, key, value)
+def _build(given: Mapping[str, Any], overrides: Mapping[str, Any], source: str, by: str) -> Config:
+    tree: dict[str, Any] = {}
+    for key, value in [*given.items(), *overrides.items()]:
+        _put(tree, str(key), value)
+    origins = dict.fromkeys(map(str, overrides), by)
     chosen, wrong = choose(tree)
-    lines = [mistakes.sentence(key, value, rule, source, overrides) for key, (value, rule) in wrong.items()]
+    lines = [mistakes.sentence(key, value, rule, source, origins) for key, (value, rule) in wrong.items()]
     try:
         checked = dict(tree) if not wrong else _without(tree, wrong)
         config = config_class(chosen).model_validate(checked)
     except ValidationError as error:
-        lines.append(mistakes.sentences(error, config_class(chosen), tree, source, overrides))
+        lines.append(mistakes.sentences(error, config_class(chosen), tree, source, origins))
     if lines:
         raise ValueError("\n".join(lines)) from None
     return config
@@ -76,14 +100,14 @@ def read_config(path: str | Path) -> Config:
     data, and options that name files are left out, as are keys that nobody reads then.
     """
     flat = mistakes.flatten(_read(Path(path)))
-    named = {key: flat[key] for key, registry in _NAMES.items() if registry.is_built_in(flat.get(key))}
+    named = {key: flat[key] for key, registry in _NAMED.items() if registry.is_built_in(flat.get(key))}
     for seam in SEAMS.values():
         if seam.key in flat.keys() - named.keys():
             rule = f"is not loaded because a file names it, and {seam.default!r} stands for it"
             _log.warning(f"{path}: {seam.key} = {_checks.shown(flat[seam.key])} {rule}")
     chosen, _ = choose(mistakes.nest(named))
     others = {key for key, (name, _, _) in chosen.others.items() if name != "scheme"}
-    left_out = others.union(chosen.files, _NAMES)
+    left_out = others.union(chosen.files, _NAMED)
     fields = mistakes.fields(config_class(chosen)).items()
     known = {key for key, field in fields if not mistakes.is_section(field)} - left_out
     kept = {key: value for key, value in flat.items() if key in known}
@@ -118,13 +142,18 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _put(tree: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key in a nested dictionary."""
+    """Set a dotted key in a nested dictionary, or the keys of a table that is given under it.
+
+    A text in the place of a part's table is the part's name: ``channel = "fading"``.
+    """
+    key = _KEYS.get(key, key) if isinstance(value, str) else key
     *sections, leaf = key.split(".")
     for section in sections:
         inner = tree.get(section)
         tree[section] = dict(inner) if isinstance(inner, Mapping) else {}
         tree = tree[section]
-    tree[leaf] = value
+    both = isinstance(value, Mapping) and isinstance(tree.get(leaf), Mapping)
+    tree[leaf] = merge(tree[leaf], value) if both else value
 
 
 def _without(tree: Mapping[str, Any], wrong: Mapping[str, Any]) -> dict[str, Any]:

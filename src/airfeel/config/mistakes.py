@@ -81,7 +81,7 @@ def sentences(
     model: type[BaseModel],
     tree: Mapping[str, Any],
     source: str,
-    overrides: Mapping[str, Any],
+    origins: Mapping[str, str],
 ) -> str:
     """Return one line per mistake.
 
@@ -95,8 +95,8 @@ def sentences(
         The values as they were given.
     source
         The file, or what stands for it.
-    overrides
-        Keys that came from ``--set`` and not from the file.
+    origins
+        Where keys come from that are not the file's, such as ``--set``.
     """
     known = fields(model)
     lines: dict[str, str] = {}
@@ -114,13 +114,13 @@ def sentences(
             key = _first_leaf(path, tree) if unknown else _owner(path, known)
             value = _lookup(tree, key, [step for step in place if isinstance(step, int)])
             rule = unknown_rule(key, known) if unknown else field_rule(known[key], value)
-        lines.setdefault(key, sentence(key, value, rule, source, overrides))
+        lines.setdefault(key, sentence(key, value, rule, source, origins))
     return "\n".join(lines.values())
 
 
-def sentence(key: str, value: Any, rule: str, source: str, overrides: Mapping[str, Any]) -> str:
+def sentence(key: str, value: Any, rule: str, source: str, origins: Mapping[str, str]) -> str:
     """Return one mistake as a line: where it stands, key, value and rule."""
-    origin = "--set" if any(_related(key, override) for override in overrides) else source
+    origin = next((origin for other, origin in origins.items() if _related(key, other)), source)
     shown = f"{key} is missing" if value is None else f"{key} = {_checks.shown(value)}"
     return _checks.visible(f"{origin}: {shown}: {rule}")
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import Field, create_model, model_validator
+from pydantic import BeforeValidator, Field, create_model, model_validator
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from airfeel.config import identity, mistakes, toml
@@ -44,6 +45,10 @@ _INCIDENTAL = ("name", "run.checkpoint_every", "run.threads", "run.memory_map_ab
 _RADIO = ("uplink.ratio", "uplink.power", "uplink.policy", "channel", "radio")
 
 
+def _text(value: Any) -> Any:
+    return str(value) if isinstance(value, Path) else value
+
+
 class Config(Section):
     """One run, completely described.
 
@@ -57,7 +62,7 @@ class Config(Section):
 
     scheme: str = "tsa_ga"
     """airfeel list names them all; or package.module:Name"""
-    dataset: Annotated[str, Field(min_length=1)] = "mnist"
+    dataset: Annotated[str, BeforeValidator(_text), Field(min_length=1)] = "mnist"
     """airfeel list names them all; or a folder, an npz file, or package.module:load"""
     rounds: Count = 300
     """T, rounds of training"""
@@ -90,17 +95,22 @@ class Config(Section):
                 key, (value, rule) = next(iter(wrong.items()))
                 raise mistakes.Contradiction(key, value, rule)
             return wanted.model_validate(tree)  # type: ignore[return-value]
+        given = {key: set(item) if isinstance(item, dict) else set() for key, item in tree.items()}
         for table in SECTIONS:
             tree.setdefault(table, {})
         _complete(tree, chosen)
         config = handler(tree)
+        # Only what was given counts as set: what follows from it follows anew when a key is changed.
+        config.model_fields_set.intersection_update(given)
+        for table in (key for key, item in tree.items() if isinstance(item, dict)):
+            getattr(config, table).model_fields_set.intersection_update(given.get(table, ()))
         for key, value, rule in _contradictions(config):
             raise mistakes.Contradiction(key, value, rule)
         return config
 
     def __reduce__(self) -> Any:
         """Travel between processes as plain values: the class is made anew there."""
-        return _rebuilt, (self.model_dump(exclude_none=True),)
+        return _rebuilt, (self.model_dump(exclude_unset=True),)
 
     @property
     def chosen(self) -> Chosen:

@@ -4,9 +4,11 @@
 share; the options of the part that is chosen come on top, see :mod:`airfeel.config.parts`.
 """
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+import numpy as np
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from airfeel.config import mistakes
 from airfeel.radio.units import MOST_DB
@@ -27,6 +29,14 @@ class Section(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain(cls, data: Any) -> Any:
+        """Take a number of NumPy for the number that it is."""
+        if not isinstance(data, Mapping):
+            return data
+        return {key: item.item() if isinstance(item, np.generic) else item for key, item in data.items()}
 
 
 class DeviceKeys(Section):
