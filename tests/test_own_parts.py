@@ -1,4 +1,4 @@
-"""The examples of a user's own parts hold what the documentation promises, also from the command line."""
+"""Parts by name and a user's own: the examples hold what the documentation promises, also as commands."""
 
 import hashlib
 import os
@@ -679,8 +679,6 @@ def test_other_plausible_mistakes_are_one_sentence_too(setting, sentence, tmp_pa
 @pytest.mark.parametrize(
     ("part", "sentence"),
     [
-        ({"scheme": "tsa_ga"}, "scheme = 'tsa_ga': must be an object; a name stands in the configuration"),
-        ({"channel": "fading"}, "channel.kind = 'fading': must be an object; a name stands in"),
         ({"scheme": 3}, f"scheme = 3: {HAS} init, plan, encode, decode"),
         ({"scheme": af.Scheme}, f"scheme = <class .*Scheme'>: {HAS} init, plan, encode, decode of its own"),
         (
@@ -714,3 +712,70 @@ def test_a_method_of_an_object_trains_and_has_no_name_for_a_run_folder(tmp_path)
     with pytest.raises(ValueError, match="model.kind = .*: must be of a class at the top of a module"):
         own_run(tmp_path, task=parts.bound)
     assert own_run(tmp_path, task=parts.Maker.made).summary["rounds"] == 6
+
+
+def test_a_name_is_the_key_of_the_configuration(tmp_path, monkeypatch):
+    """As the command line names the same run."""
+    data = small.write_folder(tmp_path / "data")
+    words = small.command(
+        data, tmp_path / "out", scheme="own_scheme:Largest", rounds=3, channel__kind="fading"
+    )
+    done = small.call(words)
+    written = {path: path.read_bytes() for path in Path(done.stdout.strip()).iterdir()}
+    monkeypatch.setattr("airfeel.experiments.runs.runner.steps", None)  # nothing is computed again
+    named = {"scheme": "own_scheme:Largest", "channel": "fading", "dataset": data, "out": tmp_path / "out"}
+    for run in (
+        af.run(small.SETTINGS, rounds=3, **named),
+        af.run(af.load_config(small.SETTINGS), rounds=3, task="softmax", **named),
+        af.run(af.load_config(small.SETTINGS | {"rounds": 3}), **named | {"channel": {"kind": "fading"}}),
+        af.run(Path(done.stdout.strip()) / "config.toml", out=tmp_path / "out"),
+    ):
+        assert {path: path.read_bytes() for path in run.folder.iterdir()} == written
+    assert len(list((tmp_path / "out/runs").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ([], {"scheme": "common_k", "devices": {"count": 5, "samples": 80, "learning_rate": 0.5}}),
+        ([{"scheme": "common_k"} | SETTINGS], {}),
+        ([{"scheme": "a_dsgd", "rounds": 9} | SETTINGS], {"scheme": "common_k"}),
+        ([af.load_config(None, {"rounds": 9} | SETTINGS)], {"scheme": "common_k"}),
+        ([SETTINGS], {"scheme": CommonK(), "channel": "gaussian"}),
+    ],
+)
+def test_training_takes_keys_in_all_forms(arguments):
+    given, keywords = arguments
+    keywords = {"uplink": {"ratio": 0.5}, "dataset": DATA, "rounds": 2, "seed": 4} | keywords
+    assert list(af.train(*given, **keywords)) == train(rounds=2, settings={"seed": 4})
+
+
+@pytest.mark.torch
+def test_a_model_by_its_name_has_its_preset():
+    flat = SETTINGS | {"rounds": 1, "model.hidden": [3]}
+    named = list(af.train(flat, task="mlp", dataset=DATA))
+    assert named == list(af.train(af.load_config(flat | {"model.kind": "mlp"}), dataset=DATA))
+    assert named == list(af.train(SETTINGS, rounds=1, model={"kind": "mlp", "hidden": [3]}, dataset=DATA))
+
+
+@pytest.mark.parametrize(
+    ("keywords", "sentence"),
+    [
+        ({"rouds": 5}, "keyword: rouds = 5: unknown key, the nearest valid key is 'rounds'"),
+        ({"ratio": 0.1}, "keyword: ratio = 0.1: unknown key, the nearest valid key is 'uplink.ratio'"),
+        ({"rounds": 0}, "keyword: rounds = 0: must be a whole number >= 1"),
+        ({"scheme": "tsaga"}, "keyword: scheme = 'tsaga': must be one of"),
+        ({"task": "mpl"}, "keyword: model.kind = 'mpl': must be one of"),
+        ({"channel": "fadin"}, "keyword: channel.kind = 'fadin': must be one of"),
+        ({"dataset": "mnits"}, "dataset = 'mnits': must be one of"),
+        ({"scheme": 3}, "scheme = 3: must have init, plan, encode, decode, but has no init"),
+        ({"channel": 3}, "channel.kind = 3: must have link, but has no link"),
+    ],
+)
+@pytest.mark.parametrize("call", [af.train, af.run])
+def test_a_mistake_in_a_keyword_is_one_sentence(call, keywords, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError) as caught:
+        call(**keywords)
+    assert str(caught.value).startswith(sentence) and "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())

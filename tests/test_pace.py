@@ -1,12 +1,16 @@
 """What is said of the time left: soon, now and then, and never a number that nothing is known of."""
 
-import logging
+import io
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
+import airfeel as af
 import fakes
 import small
 from airfeel import _pace
@@ -14,8 +18,8 @@ from airfeel._pace import Pace
 from airfeel.config import load_config
 from airfeel.experiments.campaigns.overview import CampaignLines
 from airfeel.experiments.report import report
-from airfeel.experiments.runs import progress
-from airfeel.simulation import start, steps
+from airfeel.experiments.runs.progress import Live
+from airfeel.simulation import progress, start, steps
 from airfeel.simulation.assembly import Own, assemble
 
 
@@ -26,14 +30,36 @@ class Clock:
         return self.now
 
 
-def test_the_time_left_follows_from_what_was_done_since_the_start():
-    clock = Clock()
+def test_the_time_left_follows_from_the_steps_after_the_first():
+    clock, told = Clock(), []
     pace = Pace(100, done=20, clock=clock)
-    assert pace.left(20) == ""
-    clock.now += 8
-    assert pace.per_second(30) == pytest.approx(10 / 8)
-    assert pace.left(30) == "56 s left"
+    for done, seconds in [(20, 0), (20.9, 30), (21, 10), (22, 1), (23, 1), (23.9, 1), (24, 1), (30, 2)]:
+        clock.now += seconds
+        told.append((pace.per_second(done), pace.left(done)))
+    # The first step took 40 s, the next ones 1 s, and then come 3 in a second.
+    assert told[:3] == [(0, "")] * 3 and told[3:5] == [(1, ""), (1, "")]
+    assert [left for _, left in told[5:]] == ["", "101 s left", "46.7 s left"]
+    assert pace.per_second(30) == pytest.approx(9 / 6)
     assert pace.left(120) == "0 s left"
+
+
+def test_quick_steps_are_timed_for_a_while_before_their_time_is_told():
+    clock = Clock()
+    pace, left = Pace(1000, clock=clock), {}
+    for done in range(1, 60):
+        clock.now += 0.05
+        left[done] = pace.left(done)
+    assert {left[done] for done in range(1, 41)} == {""}
+    assert left[42] == "47.9 s left"
+
+
+def test_a_step_may_be_any_part_of_the_work():
+    clock, told = Clock(), []
+    pace = Pace(60.0, step=6.0, clock=clock)
+    for done in (5.9, 6.0, 12.0, 18.0, 24.0):
+        clock.now += 1
+        told.append(pace.left(done))
+    assert told == ["", "", "", "", "6 s left"]
 
 
 def test_something_is_said_within_seconds_and_then_rarely():
@@ -43,6 +69,15 @@ def test_something_is_said_within_seconds_and_then_rarely():
         clock.now += 0.25
         pace.tell(step, said.append, f"step {step}")
     assert said == ["step 12, 72 s left", "step 132, 42 s left", "step 252, 12 s left"]
+
+
+def test_a_long_start_is_not_taken_for_the_pace_of_the_rest():
+    clock, said = Clock(), []
+    pace = Pace(100, clock=clock)
+    for step in range(1, 101):
+        clock.now += 20 if step == 1 else 0.5
+        pace.tell(step, said.append, f"step {step}")
+    assert said == ["step 1", "step 61, 19.5 s left"]
 
 
 def test_a_campaign_without_a_terminal_speaks_before_its_first_run_ends(tmp_path, monkeypatch):
@@ -57,14 +92,48 @@ def test_a_campaign_without_a_terminal_speaks_before_its_first_run_ends(tmp_path
     lines.update()
     lines.update()
     assert said == ["0/2 runs  0%  the first rounds are under way"]  # nothing is known of the time left
-    records.write_text("{}\n" * 5)
-    lines.update()
-    lines.update()
-    assert said[1:] == ["0/2 runs  5%  about 76 s left"]
+    for rounds in (1, 2, 5):
+        clock.now += 1
+        records.write_text("{}\n" * rounds)
+        lines.update()
+        lines.update()
+    assert said[1:] == [
+        "0/2 runs  5%  about 47.5 s left"
+    ]  # four rounds in two seconds, the first not counted
     clock.now += 31
     records.write_text("{}\n" * 25)
     lines.update()
-    assert said[2:] == ["0/2 runs  25%  about 105 s left"]
+    assert said[2:] == ["0/2 runs  25%  about 103 s left"]
+
+
+def test_a_campaign_times_rounds_of_the_dearest_kind(tmp_path, monkeypatch):
+    """A few cheap rounds say nothing of a run whose rounds cost ten times as much."""
+    clock, said = Clock(), []
+    monkeypatch.setattr("airfeel.experiments.campaigns.overview.Pace", lambda *now: Pace(*now, clock=clock))
+    lines = CampaignLines()
+    monkeypatch.setattr(lines, "note", said.append)
+    works = [
+        SimpleNamespace(label="dear", effort=100.0, rounds=10),
+        SimpleNamespace(label="cheap", effort=50.0, rounds=50),
+    ]
+    lines.begin(works, 0, tmp_path)
+    for label in ("dear", "cheap"):
+        (tmp_path / "runs" / label).mkdir(parents=True)
+    for second in range(1, 8):  # a dear round and ten cheap ones take two seconds
+        clock.now += 1
+        (tmp_path / "runs/cheap/rounds.jsonl").write_text("{}\n" * 5 * second)
+        (tmp_path / "runs/dear/rounds.jsonl").write_text("{}\n" * (second // 2))
+        lines.update()
+    assert said == ["0/2 runs  17%  the first rounds are under way", "0/2 runs  40%  about 9 s left"]
+
+
+def test_a_campaign_that_ends_at_once_says_nothing_of_first_rounds(tmp_path, monkeypatch):
+    lines, said = CampaignLines(), []
+    monkeypatch.setattr(lines, "note", said.append)
+    lines.begin([SimpleNamespace(label=name, effort=5.0, rounds=5) for name in "ab"], 0, tmp_path)
+    lines.settled("a", None)
+    lines.settled("b", None)
+    assert said == ["1/2 runs  50%  a", "2/2 runs  100%  about 0 s left  b"]
 
 
 @pytest.fixture
@@ -75,30 +144,103 @@ def clock(monkeypatch):
     return clock
 
 
-def test_a_long_round_speaks_before_it_ends(clock, caplog):
+def ended(round):
+    return SimpleNamespace(round=round, accuracy=0.5, nmse_db=None, cumulative_nmse_db=None)
+
+
+def test_a_long_round_speaks_before_it_ends(clock, capsys):
     lines = progress.Lines()
-    with caplog.at_level(logging.INFO, logger="airfeel"):
-        lines.begin(10, 2, [])
-        for device in range(1, 21):
-            clock.now += 2
-            lines.within(device, 20)
+    lines.begin(100, 2, [])
+    for device in range(1, 21):
+        clock.now += 2
+        lines.within(device, 20)
     # 3 s are over after the second device, and 30 s later after the seventeenth.
-    assert caplog.messages == [
-        "round 3/10  2 of 20 devices trained  about 5 min left",
-        "round 3/10  17 of 20 devices trained  about 5 min left",
+    assert capsys.readouterr().err.splitlines() == [
+        "round 3/100  2 of 20 devices trained",
+        "round 3/100  17 of 20 devices trained",
     ]
+    for round in range(3, 7):
+        lines.update(ended(round))
+        clock.now += 40
+    lines.within(10, 20)
+    assert (
+        capsys.readouterr().err.splitlines()[-1] == "round 7/100  10 of 20 devices trained  about 71 min left"
+    )
 
 
-def test_short_rounds_are_not_told_device_by_device(clock, caplog):
+def test_short_rounds_are_not_told_device_by_device(clock, capsys):
     lines = progress.Lines()
-    with caplog.at_level(logging.INFO, logger="airfeel"):
-        lines.begin(1000, 0, [])
-        for round in range(1, 11):
-            for device in range(1, 21):
-                clock.now += 0.1
-                lines.within(device, 20)
-            lines.update(SimpleNamespace(round=round, accuracy=0.5, nmse_db=None, cumulative_nmse_db=None))
-    assert [line.partition("  ")[0] for line in caplog.messages] == ["round 2/1000"]
+    lines.begin(1000, 0, [])
+    for round in range(1, 11):
+        for device in range(1, 21):
+            clock.now += 0.1
+            lines.within(device, 20)
+        lines.update(ended(round))
+    assert capsys.readouterr().err == "round 2/1000  accuracy 0.5000  0.5 rounds/s\n"
+
+
+def test_a_live_line_tells_the_time_left_by_the_same_rule(clock, monkeypatch):
+    monkeypatch.setattr("airfeel.experiments.runs.progress.Pace", partial(Pace, clock=clock))
+    screen = io.StringIO()
+    live = Live(Console(file=screen, force_terminal=True, width=60))  # as narrow as any
+
+    def shown():
+        live._bar.refresh()
+        return screen.getvalue().rpartition("\x1b[2K")[2]
+
+    with live:
+        live.begin(100, 0, [])
+        for round, seconds in enumerate([60, 1, 1], 1):
+            clock.now += seconds
+            live.update(ended(round))
+            assert "left" not in shown() and ("rounds/s" in shown()) == (round > 1)
+            assert f"{round}/100" in shown()
+        clock.now += 1
+        live.update(ended(4))
+        assert "1 rounds/s  96 s left" in shown()
+
+
+SCRIPT = """
+import logging
+import sys
+import airfeel as af
+import small
+
+for out in sys.argv[1:]:
+    print("run", file=sys.stderr, flush=True)
+    af.run(small.SETTINGS, rounds=20, dataset=small.arrays(), out=out, progress=True)
+    print("train", file=sys.stderr, flush=True)
+    list(af.train(small.SETTINGS, rounds=20, dataset=small.arrays(), progress=True))
+    logging.basicConfig(level=logging.INFO)
+"""
+
+
+def test_a_script_shows_its_progress_in_a_file(tmp_path):
+    """Nobody has to configure logging; who has, as this script in its second half, sees no line twice."""
+    words = [sys.executable, "-c", SCRIPT, tmp_path / "first", tmp_path / "second"]
+    with open(tmp_path / "errors", "w") as errors:
+        done = subprocess.run(words, stderr=errors, cwd=Path(__file__).parent, check=False)
+    said = (tmp_path / "errors").read_text()
+    assert done.returncode == 0, said
+    lines = [line.split()[:2] for line in said.splitlines() if line.startswith(("run", "train", "round"))]
+    tenths = [f"{round}/20" for round in range(2, 21, 2)]  # others come only where the machine is busy
+    told = [words[-1] for words in lines if words[-1] in ("run", "train", *tenths)]
+    assert told == 2 * ["run", *tenths, "train", *tenths]
+    assert said.count("round ") == sum(words[0] == "round" for words in lines)
+
+
+def test_nothing_is_said_unless_asked_for(capfd):
+    settings = small.SETTINGS | {"rounds": 3}
+    assert len(list(af.train(settings, dataset=small.arrays()))) == 3
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_record_is_told_when_it_is_drawn(capsys):
+    records = af.train(small.SETTINGS, dataset=small.arrays(), rounds=3, progress=True)
+    assert capsys.readouterr().err == ""
+    for round in (1, 2, 3):
+        next(records)
+        assert capsys.readouterr().err.startswith(f"round {round}/3  accuracy 0.")
 
 
 def test_every_device_that_trains_is_counted_once_in_its_round():

@@ -4,27 +4,35 @@ import time
 from collections.abc import Callable
 
 _FIRST, _EVERY = 3.0, 30.0  # seconds after which something is said for the first time, and then again
+_STEPS, _SECONDS = 3, 2.0  # that are timed at least before anything is said of the time left
 
 
 class Pace:
-    """Work in so many equal steps.
+    """Work in equal steps, of which the first is not timed: it loads and prepares, as no other does.
 
     Parameters
     ----------
     total
-        How many steps there are.
+        How much there is to do.
     done
-        How many were done before the clock starts.
+        How much was done before the clock starts.
+    step
+        How much one step does.
     clock
         Returns seconds.
     """
 
     def __init__(
-        self, total: float, done: float = 0.0, clock: Callable[[], float] = time.perf_counter
+        self,
+        total: float,
+        done: float = 0.0,
+        step: float = 1.0,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._total, self._before, self._clock = total, done, clock
-        self._began = clock()
-        self._due = self._began + _FIRST
+        self._total, self._step, self._clock = total, step, clock
+        self._first = done + step
+        self._timed: tuple[float, float] | None = None  # what was done, and when, as the first step had ended
+        self._due = clock() + _FIRST
 
     def is_due(self) -> bool:
         """Whether it is time to say something: in the first seconds, and when nothing was said for long."""
@@ -35,19 +43,32 @@ class Pace:
         self._due = self._clock() + _EVERY
 
     def per_second(self, done: float) -> float:
-        """Return how many steps a second takes, on the average since the beginning."""
-        return (done - self._before) / max(self._clock() - self._began, 1e-9)
+        """Return how much is done in a second, on the average after the first step; 0 before."""
+        steps, seconds = self._since(done)
+        return steps / seconds if seconds > 0 else 0.0
 
     def left(self, done: float) -> str:
-        """Return the time left in words, nothing while it cannot be known."""
-        speed = self.per_second(done)
-        return f"{duration(max(self._total - done, 0) / speed)} left" if speed > 0 else ""
+        """Return the time left in words, nothing until enough was timed to tell."""
+        steps, seconds = self._since(done)
+        if done >= self._total:
+            return "0 s left"
+        if steps < _STEPS * self._step or seconds < _SECONDS:
+            return ""
+        return f"{duration((self._total - done) * seconds / steps)} left"
 
     def tell(self, done: float, say: Callable[[str], None], words: str) -> None:
-        """Say ``words`` with the time left, if it is time to."""
+        """Say ``words`` with the time left, if it is time to; to be called after every step."""
+        left = self.left(done)
         if self.is_due():
             self.said()
-            say(", ".join(filter(None, [words, self.left(done)])))
+            say(", ".join(filter(None, [words, left])))
+
+    def _since(self, done: float) -> tuple[float, float]:
+        """Return what was done since the first step had ended, and in how many seconds."""
+        now = self._clock()
+        if self._timed is None and done >= self._first:
+            self._timed = done, now
+        return (0.0, 0.0) if self._timed is None else (done - self._timed[0], now - self._timed[1])
 
 
 def duration(seconds: float) -> str:

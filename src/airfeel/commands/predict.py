@@ -190,7 +190,8 @@ def _told(steps: int) -> Callable[[str], None]:
     pace, done = Pace(steps), itertools.count(1)
 
     def told(found: str) -> None:
-        _log.info(f"{found}, at most about {pace.left(next(done))}")
+        left = pace.left(next(done))
+        _log.info(f"{found}, at most about {left}" if left else found)
 
     return told
 

@@ -50,8 +50,9 @@ def run(
     """
     loaded = load(config, settings)
     _log.info(f"{loaded.scheme} on {loaded.dataset}, {loaded.rounds} rounds: {run_path(loaded, out)}")
+    shown = progress.choose(_log.isEnabledFor(logging.INFO))
     with stop_asked(at_once=True) as stop:
-        outcome = execute(loaded, out, force=force, progress=progress.choose(), stop=stop)
+        outcome = execute(loaded, out, force=force, progress=shown, stop=stop)
     if outcome.summary is None:
         again = ["airfeel", "run", *([config] if config else [])]
         again += [word for setting in settings or [] for word in ("--set", setting)] + ["--out", str(out)]

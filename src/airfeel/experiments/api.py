@@ -1,23 +1,24 @@
 """A run from Python, with a folder: resumable, in the table and in the report like any other."""
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from airfeel.config import Config
+from airfeel.config import ConfigLike
 from airfeel.experiments.campaigns.folder import ResultsFolder
 from airfeel.experiments.campaigns.results import write_results
-from airfeel.experiments.runs.progress import Silent, choose
+from airfeel.experiments.runs.progress import choose
 from airfeel.experiments.runs.reading import read_records
 from airfeel.experiments.runs.runner import execute
 from airfeel.learning.fitting import ModelLike
 from airfeel.radio.link import Channel
 from airfeel.schemes.base import Scheme
 from airfeel.simulation import Record
-from airfeel.simulation.assembly import DataLike, Own, find_data
-from airfeel.simulation.own import named
+from airfeel.simulation.assembly import DataLike, find_data
+from airfeel.simulation.own import given, named
 
 _log = logging.getLogger("airfeel")
 
@@ -36,21 +37,27 @@ class CompletedRun:
 
 
 def run(
-    config: Config,
+    config: ConfigLike | None = None,
     *,
-    scheme: Scheme[Any] | None = None,
-    task: ModelLike | None = None,
+    scheme: str | Scheme[Any] | None = None,
+    task: str | ModelLike | None = None,
     dataset: DataLike | None = None,
-    channel: Channel | None = None,
+    channel: str | Mapping[str, Any] | Channel | None = None,
     out: str | Path = "results",
     force: bool = False,
     progress: bool = False,
+    **keys: Any,
 ) -> CompletedRun:
     """Train one model over the air in a run folder; a finished run is read, an interrupted one goes on.
 
+    ::
+
+        run = af.run({"uplink.ratio": 0.04}, scheme="scheduled", rounds=20, progress=True)
+        print(run.folder, run.summary["accuracy"])
+
     Parameters
     ----------
-    config, scheme, task, dataset, channel
+    config, scheme, task, dataset, channel, keys
         As for :func:`airfeel.train`. Parts of your own must be dataclasses at the top of a module, a task may
         also be a function or class there: the run is named by their qualified names and options.
     out
@@ -58,13 +65,13 @@ def run(
     force
         Compute a finished run again.
     progress
-        Show on stderr how far it is.
+        Show on stderr how far it is: a live line on a terminal, plain lines elsewhere.
     """
-    if isinstance(dataset, list | tuple):  # read once: it may be long, or augmented at random
-        dataset = find_data(config, dataset)
-    own = Own(scheme, task, dataset, channel)
+    config, own = given(config, scheme, task, dataset, channel, keys)
+    if isinstance(own.dataset, list | tuple):  # read once: it may be long, or augmented at random
+        own = replace(own, dataset=find_data(config, own.dataset))
     config = named(config, own)
-    outcome = execute(config, Path(out), own=own, force=force, progress=choose() if progress else Silent())
+    outcome = execute(config, Path(out), own=own, force=force, progress=choose(progress))
     assert outcome.summary is not None  # nobody asked it to stop
     for note in outcome.notes:
         _log.warning(note)

@@ -217,8 +217,6 @@ class Registry:
 
     def given(self, thing: Any) -> Any:
         """Return a part that is handed over as an object; a class, or a partial of one, is called for it."""
-        if isinstance(thing, str):
-            raise _checks.reject(self.seam, thing, "must be an object; a name stands in the configuration")
         part = self._part(thing, thing)
         return part.build({}) if isinstance(part.kind, type) else thing
 

@@ -2,7 +2,7 @@
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from airfeel.config import Config
+from airfeel.config import ConfigLike
 from airfeel.learning.devices import evaluate, local_gradients
 from airfeel.learning.fitting import ModelLike
 from airfeel.learning.server import ServerState
@@ -18,7 +18,9 @@ from airfeel.learning.tasks import Score
 from airfeel.radio.link import Channel
 from airfeel.schemes.base import Scheme
 from airfeel.schemes.round import Aggregate, UplinkState, begin, carry
-from airfeel.simulation.assembly import DataLike, Own, Parts, assemble
+from airfeel.simulation.assembly import DataLike, Parts, assemble
+from airfeel.simulation.own import given
+from airfeel.simulation.progress import Lines, Progress, Silent
 from airfeel.simulation.records import Record, make_record
 from airfeel.workers import Workers
 
@@ -53,32 +55,58 @@ class Step:
 
 
 def train(
-    config: Config,
+    config: ConfigLike | None = None,
     *,
-    scheme: Scheme[Any] | None = None,
-    task: ModelLike | None = None,
+    scheme: str | Scheme[Any] | None = None,
+    task: str | ModelLike | None = None,
     dataset: DataLike | None = None,
-    channel: Channel | None = None,
+    channel: str | Mapping[str, Any] | Channel | None = None,
+    progress: bool = False,
+    **keys: Any,
 ) -> Iterator[Record]:
     """Train one model over the air; yield one record per round.
+
+    A round is computed when its record is asked for::
+
+        for record in af.train(scheme="scheduled", rounds=20):
+            print(record.round, record.accuracy)
+
+        af.train({"uplink.ratio": 0.04}, channel="fading", dataset="fashion-mnist", task="mlp")
+        af.train("mine.toml", seed=3, devices={"count": 10}, progress=True)
 
     Parameters
     ----------
     config
-        From :func:`airfeel.load_config`.
+        What :func:`airfeel.load_config` takes or returns: a dictionary of keys, the path of a TOML file, or a
+        configuration; None: the defaults.
     scheme
-        A scheme of your own in place of ``config.scheme``.
+        Its name, as the key ``scheme``; or a scheme of your own.
     task
-        A model of your own in place of ``config.model``: a task, or a function of the data's shape that makes
-        one, or the class of a ``torch.nn.Module``.
+        The name of the model, as the key ``model.kind``; or a model of your own: a task, or a function of the
+        data's shape that makes one, or the class of a ``torch.nn.Module``.
     dataset
-        Data of your own in place of ``config.dataset``: a Dataset, four arrays (train inputs, train labels,
-        test inputs, test labels), a pair of map-style data sets (train, test), a name, or a path.
+        A name or a path, as the key ``dataset``; or data of your own: a Dataset, four arrays (train inputs,
+        train labels, test inputs, test labels), or a pair of map-style data sets (train, test).
     channel
-        Air of your own in place of ``config.channel``.
+        Its name, as the key ``channel.kind``, or a table with that and options; or air of your own.
+    progress
+        Say on stderr now and then how far it is.
+    keys
+        Other keys of the configuration, or whole tables as dictionaries; they win over ``config``.
     """
-    parts = assemble(config, Own(scheme, task, dataset, channel))
-    return (step.record for step in steps(parts, start(parts)))
+    config, own = given(config, scheme, task, dataset, channel, keys)
+    parts = assemble(config, own)
+    listener: Progress = Lines() if progress else Silent()
+    return _told(config.rounds, steps(parts, start(parts), listener.within), listener)
+
+
+def _told(rounds: int, steps: Iterator[Step], listener: Progress) -> Iterator[Record]:
+    """Yield the record of every round, and let somebody hear of it."""
+    with listener:
+        listener.begin(rounds, 0, [])
+        for step in steps:
+            listener.update(step.record)
+            yield step.record
 
 
 def steps(parts: Parts, state: RunState, told: Told = lambda done, of: None) -> Iterator[Step]:

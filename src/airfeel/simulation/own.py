@@ -1,7 +1,8 @@
-"""A configuration that names a user's own parts, so that a run with them has a folder and can be resumed."""
+"""What a user gives: keys and parts of their own, and a configuration that names these in a run folder."""
 
 import hashlib
 import inspect
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,35 @@ from typing import Any
 import numpy as np
 
 from airfeel import _checks
-from airfeel.config import Config, build_config, mistakes
+from airfeel.config import Config, ConfigLike, build_config, mistakes, opened
 from airfeel.config.parts import SEAMS
+from airfeel.learning.fitting import ModelLike
+from airfeel.radio.link import Channel
 from airfeel.registry import Part, Registry
 from airfeel.registry.options import has_fields
+from airfeel.schemes.base import Scheme
 from airfeel.simulation.assembly import DataLike, Own, find_data
+
+
+def given(
+    config: ConfigLike | None,
+    scheme: str | Scheme[Any] | None,
+    task: str | ModelLike | None,
+    dataset: DataLike | None,
+    channel: str | Mapping[str, Any] | Channel | None,
+    keys: Mapping[str, Any],
+) -> tuple[Config, Own]:
+    """Return what people write as a configuration and parts of their own.
+
+    A name, a path or a table is a key of the configuration, as all of ``keys`` are; they win over ``config``.
+    """
+    found: dict[str, Any] = {"scheme": scheme, "model.kind": task, "dataset": dataset, "channel": channel}
+    by_name = {key: part for key, part in found.items() if isinstance(part, str | Path | Mapping)}
+    own = Own(*(None if key in by_name else part for key, part in found.items()))
+    if isinstance(config, Config) and not keys and not by_name:
+        return config, own
+    tree, source = opened(config)
+    return build_config(tree, {**keys, **by_name}, source, by="keyword"), own
 
 
 def named(config: Config, own: Own) -> Config:
@@ -84,9 +109,7 @@ def _plain(value: Any) -> bool:
 
 
 def _data_name(config: Config, data: DataLike) -> str:
-    """Return a name for data: as given, or with a digest of the arrays."""
-    if isinstance(data, str | Path):
-        return str(data)
+    """Return a name for data, with a digest of the arrays."""
     found = find_data(config, data)
     digest = hashlib.sha256()
     for array in (found.train_inputs, found.train_labels, found.test_inputs, found.test_labels):

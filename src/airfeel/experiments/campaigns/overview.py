@@ -14,7 +14,6 @@ from airfeel.experiments.runs.progress import Display
 from airfeel.experiments.runs.work import Work
 
 _log = logging.getLogger("airfeel")
-_FIRST = "the first rounds are under way"  # until one has ended, nothing is known of the time left
 
 
 class Overview(Display):
@@ -27,7 +26,8 @@ class Overview(Display):
         self._rounds = {run.label: run.rounds for run in runs}
         self._settled: set[str] = set()
         self._seen: dict[str, tuple[int, int]] = {}
-        self._pace = Pace(sum(self._efforts.values()), self._done())
+        dearest = max((run.effort / run.rounds for run in runs), default=1.0)  # of all rounds
+        self._pace = Pace(sum(self._efforts.values()), self._done(), dearest)
         if skipped:
             self.note(f"{skipped} of {skipped + len(runs)} runs are finished already")
 
@@ -43,9 +43,12 @@ class Overview(Display):
     def words(self) -> str:
         """Return how far things are, with the time left."""
         total, done = sum(self._efforts.values()), self._done()
-        left = self._pace.left(done) if self._efforts else "0 s left"
         words = [f"{len(self._settled)}/{len(self._efforts)} runs", f"{done / total if total else 1:.0%}"]
-        return "  ".join([*words, f"about {left}" if left else _FIRST])
+        if left := self._pace.left(done):
+            words.append(f"about {left}")
+        elif not self._settled:
+            words.append("the first rounds are under way")
+        return "  ".join(words)
 
     def _done(self) -> float:
         """Return the effort behind us: settled runs, and the others by their rounds so far."""
@@ -73,10 +76,12 @@ class CampaignLines(Overview):
 
     def update(self) -> None:
         """Say how far things are, if nothing was said for long, and the time left once it is known."""
-        if self._pace.is_due() or (self._vague and _FIRST not in self.words()):
+        words = self.words()  # at every look, as the first rounds are not timed
+        known = words.endswith("left")
+        if self._pace.is_due() or (self._vague and known):
             self._pace.said()
-            self.note(words := self.words())
-            self._vague = _FIRST in words
+            self.note(words)
+            self._vague = not known
 
     def settled(self, label: str, error: str | None) -> None:
         """Say so, and how much is left."""

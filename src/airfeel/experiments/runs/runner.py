@@ -16,13 +16,13 @@ from airfeel.experiments.runs.checkpoint import previous
 from airfeel.experiments.runs.endings import count_endings
 from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.generations import Apart, Generations
-from airfeel.experiments.runs.progress import Progress, Silent
 from airfeel.experiments.runs.reading import FinishedRun, examine, not_verified, read_records
 from airfeel.experiments.runs.rundir import RunFolder, open_run, run_path
 from airfeel.experiments.runs.sources import edited_since, refilled_since
 from airfeel.schemes.round import uses_radio
 from airfeel.simulation import Record, RunState, Step, start, steps
 from airfeel.simulation.assembly import Own, Parts, assemble
+from airfeel.simulation.progress import Progress, Silent
 from airfeel.units import decibel, from_decibel
 
 
