@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 SMALLEST, LARGEST = 1e-30, 1e30
+LEAST, GREATEST = 1e-150, 1e150  # of what a few of them make together
 MOST = 10**15
 
 Positive = Annotated[float, Field(ge=SMALLEST, le=LARGEST)]

@@ -1,6 +1,6 @@
 """State evolution against quadrature, its own limits, and the real receivers."""
 
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 import pytest
@@ -297,3 +297,87 @@ def test_six_settings_in_steady_state(setting, size, seeds, limit):
     print(f"steady state: simulated {found:.2f} dB, predicted {expected:.2f} dB")
     print(f"first rounds: {np.round(decibel(course[:8]), 1)}, {np.round(prediction.nmse_db[:8], 1)}")
     assert abs(found - expected) < limit
+
+
+# One case for each end of each range, and where ends meet; a warning fails the test.
+EDGES = [
+    {"activity": 1 / 800},
+    {"activity": 1 - 2**-53, "p01": 1e-17},
+    {"p01": 5e-324},
+    {"beta": 5e-324},
+    {"p01": 1.0, "beta": 1.0},
+    {"variance": 1e-30},
+    {"variance": 1e30},
+    {"ratio": 1e-30},
+    {"ratio": 1.0},
+    {"noise_var": 0.0},
+    {"noise_var": 5e-324},
+    {"noise_var": 1e150},
+    {"noise_var": [0.0, 5e-324]},
+    {"noise_var": [0.0, 1e150]},
+    {"activity": 1 / 800, "variance": 1e-30, "ratio": 1e-30, "noise_var": 1e150},
+    {"activity": 1 / 800, "variance": 1e-30, "ratio": 1.0, "noise_var": 0.0, "beta": 5e-324},
+    {"activity": 0.5, "p01": 1.0, "ratio": 1.0, "noise_var": [0.0, 5e-324], "sent": [1e-30, 1e30, 1.0]},
+    {"variance": 1e30, "sent": [1e30, 1e30, 1e-30], "arriving": [-1e30, 0.0, 1e30]},
+]
+
+
+def chain_of(activity=0.05, p01=0.01, beta=0.01, variance=1.0, **options):
+    """Return the chain of some arguments, and the other arguments."""
+    return af.ChainParams(activity, p01, beta, variance), options
+
+
+def evolved(**given):
+    chain, options = chain_of(**given)
+    return af.state_evolution(chain, rounds=3, samples=800, **{"ratio": 0.2} | options)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("message", ["joint", "moments", "expansion"])
+@pytest.mark.parametrize("recursion", ["actual", "paper"])
+@pytest.mark.parametrize("given", EDGES, ids=str)
+def test_at_the_ends_of_all_ranges_there_is_a_number(given, message, recursion):
+    found = evolved(**given, amplitude_message=message, recursion=recursion)
+    for name in ("tau", "v", "actual_tau", "actual_v", "variance", "mse", "mse_error", "nmse", "nmse_error"):
+        assert (getattr(found, name) >= 0).all() and np.isfinite(getattr(found, name)).all(), name
+    if given.get("noise_var") == 1e150:  # nothing is heard: what is left is the signal
+        paths = islice(sample_paths(chain_of(**given)[0], 8, 100, seed=0), 3)
+        assert found.mse == pytest.approx([np.mean(x**2) for x, _ in paths])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("denoiser", ["soft", "mmse"])
+@pytest.mark.parametrize(
+    "given",
+    [given for given in EDGES if isinstance(given.get("noise_var", 0.0), float) and "sent" not in given],
+)
+def test_the_evolution_of_amp_has_one_too(given, denoiser):
+    chain, options = chain_of(**given)
+    found = amp_evolution(chain, **{"ratio": 0.2} | options, denoiser=denoiser)
+    assert (found.nmse > 0).all() and (found.nmse <= 1).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"activity": 1e-300}, "activity = 1e-300: must be a finite number >= 1e-30"),
+        (
+            {"activity": 1e-3},
+            "samples = 800: must be at least 1/activity = 1000, or no coefficient is active",
+        ),
+        ({"variance": 1e300}, "variance = 1e+300: must be a finite number >= 1e-30 and <= 1e+30"),
+        ({"variance": 5e-324}, "variance = 5e-324: must be"),
+        ({"ratio": 5e-324}, "ratio = 5e-324: must be a finite number >= 1e-30 and <= 1"),
+        ({"noise_var": 1e300}, "noise_var = 1e+300: must be a finite number >= 0 and <= 1e+150"),
+        ({"noise_var": 10**400}, "noise_var = a whole number of about 401 digits: must be"),
+        ({"noise_var": "loud"}, "noise_var = 'loud': must be a finite number"),
+        ({"noise_var": [0.0, 1e300]}, "noise_var: every entry must be finite and >= 0 and <= 1e+150"),
+        ({"sent": [1.0, 0.0, 1.0]}, "sent: every entry must be >= 1e-30 and <= 1e+30"),
+        ({"arriving": [1.0, 1e300, 1.0]}, "arriving: every entry must be >= -1e+30 and <= 1e+30"),
+        ({"tolerance": 1e300}, "tolerance = 1e+300: must be"),
+    ],
+)
+def test_what_would_overflow_is_refused_in_one_sentence(given, sentence):
+    with pytest.raises(ValueError) as caught:
+        evolved(**given)
+    assert sentence in str(caught.value)

@@ -96,6 +96,20 @@ def test_memory_needs_less_bandwidth():
         (lambda: LinkBudget(devices=0), ["devices = 0"]),
         (lambda: LinkBudget(power=-1.0), ["power = -1.0"]),
         (lambda: LinkBudget(channel_noise=0.0), ["channel_noise = 0.0"]),
+        (
+            lambda: LinkBudget(size=10**400),
+            ["size = a whole number of about 401 digits", "<= 1000000000000000"],
+        ),
+        (lambda: LinkBudget(rows=10**400), ["rows = a whole number of about 401 digits", "<= 7850"]),
+        (lambda: LinkBudget(devices=10**400), ["devices = a whole number of about 401 digits"]),
+        (lambda: LinkBudget(power=10**400), ["power = a whole number of about 401 digits"]),
+        (lambda: LinkBudget(power=1e308), ["power = 1e+308", "<= 1e+150"]),
+        (lambda: LinkBudget(power=1e-320), ["power = 1e-320", ">= 1e-150"]),
+        (lambda: LinkBudget(channel_noise=1e308), ["channel_noise = 1e+308", "<= 1e+30"]),
+        (lambda: LinkBudget(channel_noise=1e-320), ["channel_noise = 1e-320", ">= 1e-30"]),
+        (lambda: LinkBudget(excess=1e-320), ["excess = 1e-320"]),
+        (lambda: LINK.with_snr(1e308), ["power = inf"]),
+        (lambda: LINK.with_rows(10**400), ["rows = a whole number"]),
         (lambda: Method(denoiser="hard"), ["denoiser = 'hard'"]),
     ],
 )
@@ -103,6 +117,17 @@ def test_impossible_targets_and_bad_links_are_named(solve, words):
     with pytest.raises(ValueError) as caught:
         solve()
     assert all(word in str(caught.value) for word in words)
+
+
+@pytest.mark.parametrize("power", [1e-150, 1e150])
+@pytest.mark.parametrize("other", [1e-30, 1e30])
+@pytest.mark.parametrize("devices", [1, np.int64(10**15)])
+def test_at_the_ends_of_all_ranges_a_link_still_has_its_ratios(power, other, devices):
+    """Also where NumPy's own numbers would overflow."""
+    link = LinkBudget(10**15, 10**15, devices, power, np.float64(other), other)
+    assert 0 < link.device_snr < math.inf and 0 < link.snr < math.inf
+    assert link.with_snr(1.0).snr == pytest.approx(1.0)
+    assert link.with_rows(1).snr == pytest.approx(1e15 * link.snr)
 
 
 class Flat:

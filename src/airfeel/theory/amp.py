@@ -8,8 +8,9 @@ import numpy as np
 from airfeel import _checks
 from airfeel.beliefs.chains import ChainParams
 from airfeel.beliefs.soft_threshold import soft_threshold_risk
+from airfeel.ranges import GREATEST
 from airfeel.theory.prediction import Prediction
-from airfeel.theory.scalar import first_round_mmse
+from airfeel.theory.scalar import first_round_mmse, require_ranges
 
 DENOISERS = ("soft", "mmse")
 EXACT = 1e-30  # an error of this share is none
@@ -48,8 +49,8 @@ def amp_evolution(
     max_iterations, tolerance
         Stop when tau moves by less than this share of itself.
     """
-    ratio = _checks.real("ratio", ratio, above=0, at_most=1)
-    noise_var = _checks.real("noise_var", noise_var, at_least=0)
+    require_ranges(chain, ratio)
+    noise_var = _checks.real("noise_var", noise_var, at_least=0, at_most=GREATEST)
     rounds = _checks.integer("rounds", rounds, at_least=1)
     risk = _risk(chain, _checks.choice("denoiser", denoiser, DENOISERS), threshold)
     power = chain.activity * chain.variance

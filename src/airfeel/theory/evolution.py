@@ -17,8 +17,15 @@ from airfeel.beliefs.chains import ChainParams, stationary
 from airfeel.beliefs.gaussian import divide
 from airfeel.beliefs.spike_slab import SpikeSlab, denoise, odds_against, posterior
 from airfeel.beliefs.temporal import MESSAGES, Belief
+from airfeel.ranges import GREATEST, LARGEST, MOST, SMALLEST
 from airfeel.theory.prediction import Prediction
-from airfeel.theory.scalar import linear_variance, sample_paths, standard_error, unequal_variance
+from airfeel.theory.scalar import (
+    linear_variance,
+    require_ranges,
+    sample_paths,
+    standard_error,
+    unequal_variance,
+)
 
 Array = NDArray[Any]
 
@@ -45,12 +52,12 @@ class Assumptions:
 
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
-        _checks.real("ratio", self.ratio, above=0, at_most=1)
+        require_ranges(self.chain, self.ratio)
         _checks.choice("amplitude_message", self.amplitude_message, MESSAGES)
         _checks.choice("recursion", self.recursion, ("actual", "paper"))
         _checks.choice("start", self.start, ("prior", "signal"))
-        _checks.integer("max_iterations", self.max_iterations, at_least=1)
-        _checks.real("tolerance", self.tolerance, at_least=0)
+        _checks.integer("max_iterations", self.max_iterations, at_least=1, at_most=MOST)
+        _checks.real("tolerance", self.tolerance, at_least=0, at_most=LARGEST)
 
     @property
     def power(self) -> float:
@@ -59,10 +66,10 @@ class Assumptions:
 
     def tau(self, v: Array, believed: Array, round: int) -> Array:
         """Return f(v), kept above the rounding error of the signal where recovery is exact."""
-        noise_var = self.noise_var[min(round, len(self.noise_var)) - 1]
+        noise_var, floor = self.noise_var[min(round, len(self.noise_var)) - 1], FLOOR * self.power
         if noise_var.size == 1:
-            return np.maximum(linear_variance(v, self.ratio, float(noise_var[0])), FLOOR * self.power)
-        return np.maximum(unequal_variance(v, believed, self.ratio, noise_var), FLOOR * self.power)
+            return np.maximum(linear_variance(v, self.ratio, float(noise_var[0])), floor)
+        return np.maximum(unequal_variance(v, believed, self.ratio, np.maximum(noise_var, floor)), floor)
 
 
 def state_evolution(
@@ -117,9 +124,9 @@ def state_evolution(
     >>> bool((prediction.nmse[1:] < prediction.nmse[:-1]).all())
     True
     """
-    rounds = _checks.integer("rounds", rounds, at_least=1)
-    left = np.ones(rounds) if sent is None else _factors("sent", sent, rounds)
-    came = left if arriving is None else _factors("arriving", arriving, rounds)
+    rounds = _checks.integer("rounds", rounds, at_least=1, at_most=MOST)
+    left = np.ones(rounds) if sent is None else _factors("sent", sent, rounds, SMALLEST)
+    came = left if arriving is None else _factors("arriving", arriving, rounds, -LARGEST)
     given = Assumptions(
         chain,
         ratio,
@@ -132,7 +139,10 @@ def state_evolution(
         max_iterations,
         tolerance,
     )
-    length = _checks.integer("samples", samples, at_least=100 * BATCHES) // BATCHES
+    length = _checks.integer("samples", samples, at_least=100 * BATCHES, at_most=MOST) // BATCHES
+    if samples * chain.activity < 1:
+        rule = f"must be at least 1/activity = {1 / chain.activity:g}, or no coefficient is active"
+        raise _checks.reject("samples", samples, rule)
     belief = Belief(stationary(chain, BATCHES * length))
     fixed: list[_Round] = []
     for x, w in sample_paths(chain, BATCHES, length, seed):
@@ -204,22 +214,24 @@ def _carry(given: Assumptions, belief: Belief, done: _Round) -> Belief:
 
 def _noise_table(noise_var: float | Array, rounds: int) -> Array:
     """Return the variances as (rounds, measurements), either of them 1 where all are alike."""
-    table = np.asarray(noise_var, dtype=float)
-    if table.ndim == 0:
-        return np.array([[_checks.real("noise_var", noise_var, at_least=0)]])
-    table = np.atleast_2d(table)
+    if np.ndim(noise_var) == 0:
+        return np.array([[_checks.real("noise_var", noise_var, at_least=0, at_most=GREATEST)]])
+    table = np.atleast_2d(np.asarray(noise_var, dtype=float))
     if table.ndim > 2 or len(table) not in (1, rounds) or table.size == 0:
         rule = f"must be a number, one per measurement, or a table of {rounds} rounds and measurements"
         raise ValueError(f"noise_var has shape {np.shape(noise_var)}: {rule}")
-    if not (np.isfinite(table) & (table >= 0)).all():
-        raise ValueError("noise_var: every entry must be finite and >= 0")
+    if not ((table >= 0) & (table <= GREATEST)).all():
+        raise ValueError(f"noise_var: every entry must be finite and >= 0 and <= {GREATEST:g}")
     if table.shape[1] > 1 and (table == table[:, :1]).all():
         return np.asarray(table[:, :1])
     return table
 
 
-def _factors(name: str, values: Array, rounds: int) -> Array:
-    return _checks.vector(name, values, rounds).astype(float)
+def _factors(name: str, values: Array, rounds: int, least: float) -> Array:
+    factors = _checks.vector(name, values, rounds).astype(float)
+    if not ((factors >= least) & (factors <= LARGEST)).all():
+        raise ValueError(f"{name}: every entry must be >= {least:g} and <= {LARGEST:g}")
+    return factors
 
 
 def _assemble(given: Assumptions, fixed: list[_Round], left: Array) -> Prediction:

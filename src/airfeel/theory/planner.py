@@ -11,6 +11,7 @@ from typing import Protocol
 
 from airfeel import _checks
 from airfeel.beliefs.chains import ChainParams
+from airfeel.ranges import GREATEST, LARGEST, LEAST, MOST, SMALLEST
 from airfeel.theory.amp import DENOISERS, amp_evolution
 from airfeel.theory.evolution import state_evolution
 from airfeel.theory.prediction import Array, Prediction, averaged
@@ -45,13 +46,14 @@ class LinkBudget:
     excess: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse what is no link."""
-        _checks.integer("size", self.size, at_least=1)
-        _checks.integer("rows", self.rows, at_least=1, at_most=self.size)
-        _checks.integer("devices", self.devices, at_least=1)
-        _checks.real("power", self.power, above=0)
-        _checks.real("channel_noise", self.channel_noise, above=0)
-        _checks.real("excess", self.excess, above=0)
+        """Refuse what is no link; numbers of NumPy become Python's, which do not overflow as early."""
+        for name, most in (("size", MOST), ("rows", self.size), ("devices", MOST)):
+            count = _checks.integer(name, getattr(self, name), at_least=1, at_most=most)
+            object.__setattr__(self, name, count)
+        wide, usual = (LEAST, GREATEST), (SMALLEST, LARGEST)
+        for name, (low, high) in (("power", wide), ("channel_noise", usual), ("excess", usual)):
+            number = _checks.real(name, getattr(self, name), at_least=low, at_most=high)
+            object.__setattr__(self, name, number)
 
     @property
     def ratio(self) -> float:
@@ -225,7 +227,7 @@ def solve_rows(
     receive ``"snr"`` per channel use. ``told`` hears about every step. A target that is only just missed
     counts as reached: errors are known, and told, to 0.1 dB.
     """
-    _check_target(target_db)
+    _checks.real("target_nmse", target_db, below=0)
     found: dict[int, float] = {}
 
     def reaches(rows: float) -> bool:
@@ -266,7 +268,7 @@ def solve_power(
     plan: Forecast, link: LinkBudget, target_db: float, told: Callable[[str], None] = lambda _: None
 ) -> LinkBudget:
     """Return the link with the least power whose steady-state NMSE reaches the target, to 0.1 dB."""
-    _check_target(target_db)
+    _checks.real("target_nmse", target_db, below=0)
     best = plan.steady_db(link.with_snr(LOUDEST))
     if _misses(best, target_db):
         raise OutOfReachError(
@@ -298,7 +300,3 @@ def _smallest(reaches: Callable[[float], bool], low: float, high: float, whole: 
             middle = min(max(round(middle), low + 1), high - 1)
         low, high = (low, middle) if reaches(middle) else (middle, high)
     return high
-
-
-def _check_target(target_db: float) -> None:
-    _checks.real("target_nmse", target_db, below=0)

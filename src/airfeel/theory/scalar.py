@@ -9,12 +9,20 @@ from numpy.typing import NDArray
 from airfeel import _checks
 from airfeel.beliefs.chains import ChainParams
 from airfeel.beliefs.spike_slab import SpikeSlab, posterior
+from airfeel.ranges import LARGEST, SMALLEST
 from airfeel.streams import stream
 
 Array = NDArray[Any]
 
 NODES = 4000  # of the quadrature; its error is that of rounding from about 500 on
 TAIL = 12.0  # standard deviations beyond which nothing counts
+
+
+def require_ranges(chain: ChainParams, ratio: float) -> None:
+    """Refuse a signal, or a share s/N, of which squares and quotients would leave the numbers there are."""
+    _checks.real("activity", chain.activity, at_least=SMALLEST)
+    _checks.real("variance", chain.variance, at_least=SMALLEST, at_most=LARGEST)
+    _checks.real("ratio", ratio, at_least=SMALLEST, at_most=1)
 
 
 def linear_variance(v: Array, ratio: float, noise_var: float) -> Array:
