@@ -180,7 +180,7 @@ def test_several_targets_of_a_regression_have_an_output_each(kind):
 
 
 def test_several_classes_for_a_sample_are_refused_by_models_with_one():
-    images, labels = data_of(vectors)[0], np.ones((320, 5), int)
+    images, labels = data_of(vectors)[0], np.zeros((320, 5), int)
     with pytest.raises(ValueError, match=r"shape of a label = \(5,\): must be \(\)"):
         train({"model.kind": "mlp"}, (images, labels, images[:9], labels[:9]))
 

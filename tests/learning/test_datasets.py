@@ -3,6 +3,8 @@
 import io
 import os
 import pickle
+import re
+import struct
 import sys
 import types
 import zipfile
@@ -83,6 +85,12 @@ def as_pair(folder, arrays):
     return list(zip(inputs, labels, strict=True)), list(zip(test, test_labels, strict=True))
 
 
+IDX = (
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+)
 WAYS = {
     "arrays": lambda folder, arrays: arrays,
     "lists of arrays": lambda folder, arrays: list(arrays),
@@ -204,6 +212,36 @@ def test_classes_may_be_given_but_not_for_a_regression():
     assert Dataset.from_arrays(**changed("classes", 9)).classes == 9
     with pytest.raises(ValueError, match="classes = 3: must be left out with floating labels"):
         Dataset.from_arrays(*quartet(IMAGES, TARGETS["numbers"]), classes=3)
+
+
+def as_idx(folder, arrays):
+    for stem, block in zip(IDX, arrays, strict=True):
+        head = bytes([0, 0, 8, block.ndim]) + struct.pack(f">{block.ndim}I", *block.shape)
+        (folder / stem).write_bytes(head + block.astype(np.uint8).tobytes())
+    return folder
+
+
+@pytest.mark.parametrize("way", [*WAYS, "idx"])
+def test_labels_that_count_from_one_make_no_class_of_their_own(tmp_path, way):
+    """A class without samples would cost every model an output, and accuracy would not tell."""
+    source = (WAYS | {"idx": as_idx})[way]
+    sentence = (
+        "the smallest label = 1: must be 0, as classes count from 0: subtract 1 from all labels, "
+        "or say how many classes there are with Dataset.from_arrays(..., classes=5)"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        load_dataset(source(tmp_path, quartet(IMAGES, CLASSES + 1)))
+
+
+@pytest.mark.parametrize("way", [*WAYS, "idx"])
+def test_other_classes_may_be_missing(tmp_path, way):
+    """One in the middle; and the first one, as long as a test sample or the user knows of it."""
+    source = (WAYS | {"idx": as_idx})[way]
+    gap = np.where(CLASSES == 2, 1, CLASSES)
+    assert load_dataset(source(tmp_path, quartet(IMAGES, gap))).classes == 4
+    late = np.where(np.arange(90) < 60, np.maximum(CLASSES, 1), 0)
+    assert load_dataset(source(tmp_path, quartet(IMAGES, late))).classes == 4
+    assert Dataset.from_arrays(*quartet(IMAGES, CLASSES + 1), classes=5).classes == 5
 
 
 class Lengthy:

@@ -71,7 +71,7 @@ class Dataset:
         name
             How records and messages call the data set.
         classes
-            Number of classes; the largest label plus one when not given.
+            Number of classes; when not given, the largest label plus one, and the smallest must be 0.
         pool
             The devices draw from the first so many training samples; from all of them when not given.
 
@@ -246,7 +246,11 @@ def _classes(given: int | None, train: NDArray[Any], test: NDArray[Any]) -> int 
         if given is not None:
             raise _checks.reject("classes", given, "must be left out with floating labels, which have none")
         return None
-    largest = int(max(train.max(), test.max()))
+    smallest, largest = int(min(train.min(), test.min())), int(max(train.max(), test.max()))
+    if given is None and smallest > 0:  # more likely counted from 1 than without a sample of the first
+        rule = f"must be 0, as classes count from 0: subtract {smallest} from all labels, or say how many "
+        rule += f"classes there are with Dataset.from_arrays(..., classes={largest + 1})"
+        raise _checks.reject("the smallest label", smallest, rule)
     classes = largest + 1 if given is None else _checks.integer("classes", given, at_least=1)
     if largest >= classes:
         raise _checks.reject("classes", classes, f"must be greater than the largest label, {largest}")
