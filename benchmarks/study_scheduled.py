@@ -19,9 +19,9 @@ from airfeel.experiments.runs.reading import read_records
 from airfeel.experiments.runs.runner import execute
 from airfeel.learning.datasets import load_dataset
 from airfeel.schemes import basis, scheduled
-from airfeel.schemes.base import Heard
 from airfeel.schemes.scheduled import Scheduled
 from airfeel.streams import stream
+from airfeel.uplink.scheme import Heard
 
 SEEDS = {"softmax": (10, 11), "mlp": (10,), "cnn": (10,)}
 REPORTED = (100, 101, 102, 103, 104)
@@ -102,9 +102,9 @@ class Weighted(Scheduled):
         picked = self._waiting(state)[plan["chosen"]]
         return {**plan, "weights": np.maximum(picked / picked.max(), 1e-4) ** -0.25}
 
-    def encode(self, plan, accumulated):
+    def compress(self, plan, accumulated):
         """Multiply by the weights."""
-        sent = super().encode(plan, accumulated)
+        sent = super().compress(plan, accumulated)
         return replace(sent, signal=sent.signal * plan["weights"].astype(np.float32))
 
     def decode(self, state, plan, heard):
@@ -118,9 +118,9 @@ class Forgetful(Scheduled):
 
     keep = 0.9
 
-    def encode(self, plan, accumulated):
+    def compress(self, plan, accumulated):
         """Keep a share of the remainder."""
-        sent = super().encode(plan, accumulated)
+        sent = super().compress(plan, accumulated)
         return replace(sent, remainder=np.float32(self.keep) * sent.remainder)
 
 

@@ -11,11 +11,11 @@ import pytest
 import airfeel as af
 import small
 from airfeel.learning.tasks import SoftmaxRegression, Task
-from airfeel.radio.air import Air
 from airfeel.radio.power import EqualPower
-from airfeel.schemes.base import Setting
 from airfeel.schemes.common_k import CommonK
-from airfeel.schemes.round import begin, carry
+from airfeel.uplink.arrive import Air
+from airfeel.uplink.round import begin, carry
+from airfeel.uplink.scheme import Setting
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -78,7 +78,7 @@ def test_the_own_scheme_learns_where_the_large_coefficients_are():
     state = scheme.init({"theta": (5,)}, Setting(devices=1, symbols=2))
     for t in range(1, 61):
         plan = scheme.plan(state, seed=0, round=t)
-        sent = scheme.encode(plan, np.array([[0.1, 5.0, 0.2, -7.0, 0.3]]))
+        sent = scheme.compress(plan, np.array([[0.1, 5.0, 0.2, -7.0, 0.3]]))
         _, state = scheme.decode(state, plan, af.Heard(sent.signal[0], 0.0))
         plans.append(plan["coordinates"])
     assert all(len(set(places)) == 2 for places in plans)

@@ -6,13 +6,13 @@ import pickle
 import numpy as np
 import pytest
 
-from airfeel.radio.air import Air
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.power import EqualPower
 from airfeel.registry import SCHEMES
 from airfeel.schemes.a_dsgd import ADsgd
-from airfeel.schemes.base import Heard, Setting, size_of
-from airfeel.schemes.round import begin, carry
+from airfeel.uplink.arrive import Air
+from airfeel.uplink.round import begin, carry
+from airfeel.uplink.scheme import Heard, Setting, size_of
 
 SHAPES = {"weights": (12, 20), "bias": (20,), "kernel": (4, 2, 3, 3)}
 SIZE = size_of(SHAPES)
@@ -62,11 +62,11 @@ def test_rows_one_by_one_equal_all_rows_at_once(name):
     state = scheme.init(SHAPES, SETTING)
     rows = updates()[0]
     plan = scheme.plan(state, seed=7, round=1)
-    together = scheme.encode(plan, rows)
+    together = scheme.compress(plan, rows)
     # BLAS adds up a product with one vector in another order than one with several: a few units of rounding.
     rounding = 1e-6 * np.abs(together.signal).max() if isinstance(scheme, ADsgd) else 0.0
     for m in range(DEVICES):
-        alone = scheme.encode(plan, rows[m : m + 1])
+        alone = scheme.compress(plan, rows[m : m + 1])
         np.testing.assert_allclose(alone.signal[0], together.signal[m], rtol=0, atol=rounding)
         np.testing.assert_array_equal(alone.remainder[0], together.remainder[m])
 
@@ -82,7 +82,9 @@ def test_the_plan_is_small_plain_and_all_that_a_device_needs(name):
         assert not isinstance(value, np.ndarray) or value.dtype.kind in "fiu"
     rows = updates()[0]
     travelled = pickle.loads(pickle.dumps(dict(plan)))  # our own bytes: as if it had gone through a message
-    np.testing.assert_array_equal(stranger.encode(travelled, rows).signal, scheme.encode(plan, rows).signal)
+    np.testing.assert_array_equal(
+        stranger.compress(travelled, rows).signal, scheme.compress(plan, rows).signal
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -107,8 +109,8 @@ def test_what_was_accumulated_is_estimated_or_remembered(name):
     for t in range(1, ROUNDS + 1):
         g = updates()[t - 1].astype(np.float64)
         result, after = carry(scheme, QUIET, state, g, WEIGHTS, seed=7, round=t, sending=sending[t - 1])
-        accumulated = WEIGHTS @ (g + state.memory)
-        np.testing.assert_allclose(result.mean + WEIGHTS @ after.memory, accumulated, atol=1e-9)
+        accumulated = WEIGHTS @ (g + state.memory["error"])
+        np.testing.assert_allclose(result.mean + WEIGHTS @ after.memory["error"], accumulated, atol=1e-9)
         state = after
 
 
@@ -117,7 +119,7 @@ def test_a_silent_device_keeps_everything(name):
     sending = np.ones((2, DEVICES), bool)
     sending[:, 2] = False
     _, state = course(build(name), last=2, sending=sending)
-    np.testing.assert_array_equal(state.memory[2], updates()[0, 2] + updates()[1, 2])
+    np.testing.assert_array_equal(state.memory["error"][2], updates()[0, 2] + updates()[1, 2])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -141,7 +143,7 @@ def test_estimates_have_the_right_length_and_are_finite_whatever_is_heard(name):
     rng = np.random.default_rng(2)
     for t in range(1, 4):
         plan = scheme.plan(state, seed=7, round=t)
-        width = scheme.encode(plan, updates()[0, :1]).signal.shape[1]
+        width = scheme.compress(plan, updates()[0, :1]).signal.shape[1]
         observation = rng.standard_normal(width) * 10.0 ** rng.integers(-6, 6)
         estimate, state = scheme.decode(state, plan, Heard(observation, 0.1))
         assert estimate.mean.shape == (SIZE,)

@@ -8,18 +8,18 @@ import pytest
 
 from airfeel import registry
 from airfeel.operators import GaussianMatrix, PartialDCT
-from airfeel.radio.air import Air
 from airfeel.radio.fading import FadingMAC
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.power import EnergyExceeded, EqualPower, LongTermPower
 from airfeel.receivers.base import Estimate, Info
 from airfeel.receivers.tsaga import TSAGA
 from airfeel.receivers.turbo_cs import TurboCS
-from airfeel.schemes.base import Setting
 from airfeel.schemes.common_k import CommonK, coordinates
 from airfeel.schemes.compressed import Compressed, shared_seed
 from airfeel.schemes.error_free import ErrorFree
-from airfeel.schemes.round import begin, carry
+from airfeel.uplink.arrive import Air
+from airfeel.uplink.round import begin, carry
+from airfeel.uplink.scheme import Setting
 
 DEVICES, SIZE = 6, 200
 WEIGHTS = np.array([5.0, 1.0, 2.0, 4.0, 3.0, 1.0]) / 16
@@ -92,7 +92,7 @@ def test_the_sum_in_the_air_is_the_weighted_mean(scheme, dtype):
     limit = 1e-6 if dtype == np.float32 else 1e-12
     assert np.linalg.norm(result.mean - mean) < limit * np.linalg.norm(mean)
     np.testing.assert_allclose(result.truth, mean, rtol=1e-12, atol=1e-12)
-    assert not state.memory.any()
+    assert not state.memory["error"].any()
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,9 @@ def test_energy_holds_at_every_prefix_and_nothing_is_lost(scheme, channel, polic
         assert (result.energy[~result.active] == 0).all()
     # What reached the server plus what the memories hold is all that was ever computed.
     arrived = sum(r.truth for r in results)
-    np.testing.assert_allclose(arrived + WEIGHTS @ state.memory, WEIGHTS @ rounds.sum(axis=0), atol=1e-10)
+    np.testing.assert_allclose(
+        arrived + WEIGHTS @ state.memory["error"], WEIGHTS @ rounds.sum(axis=0), atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("scheme", ["over the air", "common k"])
@@ -173,7 +175,7 @@ def test_a_device_that_does_not_send_keeps_all_it_has(scheme):
     sending = np.ones((2, DEVICES), bool)
     sending[:, 1] = False
     results, state = run(schemes()[scheme], SILENT_AIR, rounds, sending)
-    np.testing.assert_array_equal(state.memory[1], rounds[0, 1] + rounds[1, 1])
+    np.testing.assert_array_equal(state.memory["error"][1], rounds[0, 1] + rounds[1, 1])
     assert not results[0].active[1]
 
 
@@ -203,7 +205,7 @@ def test_a_device_that_was_not_selected_does_not_count(scheme):
     weight = WEIGHTS[computing].sum()
     np.testing.assert_allclose(result.mean, WEIGHTS[computing] @ g[computing] / weight, atol=1e-10)
     np.testing.assert_array_equal(result.active, computing)
-    assert not state.memory.any()
+    assert not state.memory["error"].any()
 
 
 def test_fading_silences_the_weak_and_noise_follows_the_weight_of_all():
@@ -214,7 +216,7 @@ def test_fading_silences_the_weak_and_noise_follows_the_weight_of_all():
         active = channel.link(DEVICES, SIZE, 3, t).active
         partly += 0 < active.sum() < DEVICES
         result, state = carry(scheme, air, start(scheme, 1.0), g, WEIGHTS, seed=3, round=t)
-        np.testing.assert_array_equal(state.memory[~active], g[~active])
+        np.testing.assert_array_equal(state.memory["error"][~active], g[~active])
         if not active.any():
             assert result.alpha is None
             continue
@@ -281,8 +283,8 @@ def test_common_k_reads_only_its_coordinates(order):
         result.mean[chosen], WEIGHTS @ g[:, chosen].astype(float), rtol=1e-5, atol=1e-6
     )
     assert not result.mean[rest].any()
-    assert not state.memory[:, chosen].any()
-    np.testing.assert_array_equal(state.memory[:, rest], g[:, rest])
+    assert not state.memory["error"][:, chosen].any()
+    np.testing.assert_array_equal(state.memory["error"][:, rest], g[:, rest])
     assert result.channel_uses == 50
 
 
@@ -304,14 +306,14 @@ def test_a_round_is_pure(scheme):
     part, air = schemes()[scheme], Air(CHANNELS[1], LongTermPower(500.0))
     rounds = gradients(rounds=3)
     _, state = run(part, air, rounds[:2])
-    memory, spent, third = state.memory.copy(), state.ledger.spent.copy(), rounds[2].copy()
+    memory, spent, third = state.memory["error"].copy(), state.ledger.spent.copy(), rounds[2].copy()
     first, after = carry(part, air, state, rounds[2], WEIGHTS, seed=3, round=3)
-    np.testing.assert_array_equal(state.memory, memory)
+    np.testing.assert_array_equal(state.memory["error"], memory)
     np.testing.assert_array_equal(state.ledger.spent, spent)
     np.testing.assert_array_equal(rounds[2], third)
     again, later = carry(part, air, state, rounds[2], WEIGHTS, seed=3, round=3)
     assert first.mean.tobytes() == again.mean.tobytes()
-    assert after.memory.tobytes() == later.memory.tobytes()
+    assert after.memory["error"].tobytes() == later.memory["error"].tobytes()
 
 
 def test_schemes_of_one_seed_meet_the_same_rows_and_noise():

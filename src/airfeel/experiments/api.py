@@ -14,10 +14,10 @@ from airfeel.experiments.runs.reading import read_records
 from airfeel.experiments.runs.runner import execute
 from airfeel.learning.fitting import ModelLike
 from airfeel.radio.link import Channel
-from airfeel.schemes.base import Scheme
 from airfeel.simulation import Record
 from airfeel.simulation.assembly import DataLike, Own, find_data
 from airfeel.simulation.own import named
+from airfeel.uplink.scheme import Scheme
 
 _log = logging.getLogger("airfeel")
 
