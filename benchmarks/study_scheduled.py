@@ -21,7 +21,6 @@ from airfeel.learning.datasets import load_dataset
 from airfeel.schemes import basis, scheduled
 from airfeel.schemes.scheduled import Scheduled
 from airfeel.streams import stream
-from airfeel.uplink.scheme import Heard
 
 SEEDS = {"softmax": (10, 11), "mlp": (10,), "cnn": (10,)}
 REPORTED = (100, 101, 102, 103, 104)
@@ -110,7 +109,8 @@ class Weighted(Scheduled):
     def decode(self, state, plan, heard):
         """Divide by them."""
         d = plan["weights"]
-        return super().decode(state, plan, Heard(heard.observation / d, heard.noise_var / d**2))
+        told = replace(heard, observation=heard.observation / d, noise_var=heard.noise_var / d**2)
+        return super().decode(state, plan, told)
 
 
 class Forgetful(Scheduled):

@@ -25,7 +25,7 @@ LOG = logging.getLogger("flwr")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcomes:
+class ClientMemory:
     """The memory of a client around its last signal.
 
     ``before`` is what it was when ``round`` began, ``heard`` what it is if the signal of that round was
@@ -59,7 +59,7 @@ class Outcomes:
         return self.before
 
 
-def recall(context: Context, announced: wire.Announcement, fresh: Memory) -> Outcomes | None:
+def recall(context: Context, announced: wire.Announcement, fresh: Memory) -> ClientMemory | None:
     """Return what this client remembers of a training, or None: from its state, else from its file.
 
     ``fresh`` is what the scheme begins with, whose names, shapes and types it must have.
@@ -72,7 +72,7 @@ def recall(context: Context, announced: wire.Announcement, fresh: Memory) -> Out
     return found if all(_like(named, fresh) for named in (found.before, found.heard, found.unheard)) else None
 
 
-def keep(context: Context, outcomes: Outcomes) -> None:
+def keep(context: Context, outcomes: ClientMemory) -> None:
     """Keep the memory in the client's state, and in a file where the node's configuration names one."""
     rows = {f"{when}.{name}": row for when in WHEN for name, row in getattr(outcomes, when).items()}
     words = {name: getattr(outcomes, name) for name in WORDS}
@@ -82,16 +82,16 @@ def keep(context: Context, outcomes: Outcomes) -> None:
         storage.save_state(str(path), outcomes)
 
 
-def _from_state(context: Context) -> Outcomes | None:
+def _from_state(context: Context) -> ClientMemory | None:
     if PLACE not in context.state:
         return None
     words: Any = context.state[f"{PLACE}-of"]
     rows = wire.from_record(context.state[PLACE])
     named = ({k.partition(".")[2]: row for k, row in rows.items() if k.startswith(f"{w}.")} for w in WHEN)
-    return Outcomes(*(words[name] for name in WORDS), *named)
+    return ClientMemory(*(words[name] for name in WORDS), *named)
 
 
-def _from_file(path: Path) -> Outcomes | None:
+def _from_file(path: Path) -> ClientMemory | None:
     if not path.exists():
         return None
     try:
@@ -99,7 +99,7 @@ def _from_file(path: Path) -> Outcomes | None:
     except (OSError, ValueError) as error:
         LOG.warning("airfeel: the memory of this client starts empty: %s", error)
         return None
-    return found if isinstance(found, Outcomes) else None
+    return found if isinstance(found, ClientMemory) else None
 
 
 def _like(named: Any, fresh: Memory) -> bool:

@@ -9,7 +9,7 @@ from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
 from airfeel.flower import naming, wire
-from airfeel.flower.memory import Outcomes, keep, recall
+from airfeel.flower.memory import ClientMemory, keep, recall
 from airfeel.flower.tensors import Layout
 from airfeel.uplink.memory import everywhere
 from airfeel.uplink.scheme import Memory, Plan, Scheme, Sent, require_scheme
@@ -67,7 +67,7 @@ class AirMod:
         sent, if_heard, if_not = _encode(scheme, plan, memory, update)
         signal = np.asarray(sent.signal[0], dtype=np.float32)
         told = client, announced.training, announced.session, announced.round
-        keep(context, Outcomes(*told, dict(memory), if_heard, if_not))
+        keep(context, ClientMemory(*told, dict(memory), if_heard, if_not))
         facts = _facts(announced, context, wire.digest(announced, layout, plan), signal)
         facts["client"], facts["fresh"] = client, int(known is None)
         answer = wire.without_ours(reply.content)

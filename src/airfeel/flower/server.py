@@ -20,7 +20,7 @@ from airfeel.units import count, decibel
 from airfeel.uplink.arrive import Air, Arrival, Digital, Superposed, nothing, way
 from airfeel.uplink.round import decode
 from airfeel.uplink.scheme import Plan, Scheme, Setting
-from airfeel.uplink.senders import Mean, Senders
+from airfeel.uplink.senders import Senders, WeightedMean
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,8 +135,8 @@ class Server:
 
     def _way(self, turn: Turn, air: Air | None, senders: Senders, ledger: Ledger) -> Superposed | Digital:
         """Return the way of the signals, on which all symbols of a round must be alike."""
-        place = self.seed, turn.question.round
-        found = way(self.scheme, air, turn.plan, senders, ledger, *place)
+        place = {"seed": self.seed, "round": turn.question.round}
+        found = way(self.scheme, air, turn.plan, senders, ledger, **place)
         if isinstance(found, Superposed) and air is not None:
             link = found.draw(turn.question.symbols)
             if link.active.ndim == 2 or link.cost.ndim == 2:
@@ -164,12 +164,14 @@ class Server:
     def _apply(
         self, turn: Turn, state: State, report: Round, arrival: Arrival, heard: list[Reply], senders: Senders
     ) -> tuple[State, Round]:
-        """Decode what arrived and update the model."""
+        """Decode what arrived, if only silence, and update the model where that tells anything."""
         everybody = sum(node.weight for node in state.nodes.values())
         payload = _payload(heard, senders.whole)
         computed = senders.whole / (everybody or 1.0)
         estimate, after, truth = decode(self.scheme, state.scheme, turn.plan, arrival, computed, payload)
-        theta, server = self.optimizer.update(state.server, state.theta, estimate.mean, self.rate)
+        theta, server = state.theta, state.server
+        if heard or estimate.mean.any():
+            theta, server = self.optimizer.update(server, theta, estimate.mean, self.rate)
         if not np.isfinite(theta).all():
             raise ValueError(
                 f"the model is not finite after round {report.round}: "
@@ -250,7 +252,7 @@ def _averaged(heard: list[Reply], before: dict[str, NDArray[Any]]) -> dict[str, 
 
 def _payload(heard: list[Reply], whole: float) -> NDArray[np.floating[Any]] | None:
     """Return the weighted mean of what the signals stand for, where all who were heard said it."""
-    mean = Mean(np.array([reply.weight for reply in heard]), whole)
+    mean = WeightedMean(np.array([reply.weight for reply in heard]), whole)
     for row, reply in enumerate(heard):
         if reply.truth is None:
             return None

@@ -190,7 +190,8 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         turn = replace(self._turn, traffic=self._turn.traffic.received(received))
         found = sort(received, turn.question)
         state, report = self.server.conclude(turn, self._state, found)
-        if report.heard:
+        moved = bool(report.heard) or state.theta is not self._state.theta
+        if moved:
             self._arrays = wire.to_record(state.layout.arrays(state.theta, state.exact))
         self._state, self._turn = state, None
         if self.checkpoint is not None:
@@ -203,7 +204,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
             metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
         for name, value in report.metrics().items():
             metrics[name] = value
-        return self._arrays if report.heard else None, metrics
+        return self._arrays if moved else None, metrics
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

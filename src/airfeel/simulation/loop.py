@@ -20,7 +20,7 @@ from airfeel.simulation.assembly import DataLike, Own, Parts, assemble
 from airfeel.simulation.records import Record, make_record
 from airfeel.uplink.memory import Devices
 from airfeel.uplink.result import Aggregate, UplinkState
-from airfeel.uplink.round import Round, begin
+from airfeel.uplink.round import Uplink, begin
 from airfeel.uplink.scheme import Scheme
 from airfeel.workers import Workers
 
@@ -131,7 +131,7 @@ def advance(parts: Parts, state: RunState, workers: Workers, told: Told = lambda
         )
 
     with fft.set_workers(workers.threads):  # every device transforms its own gradient
-        uplink = Round(
+        uplink = Uplink(
             parts.scheme,
             parts.air,
             state.uplink,

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel.radio.gaussian import GaussianMAC
-from airfeel.radio.link import Channel, Link, anything, superpose, weighted_sum
+from airfeel.radio.link import Channel, Link, anything, energy_of, mean_cost, superpose, weighted_sum
 from airfeel.radio.power import SLACK, EqualPower, Grant, Ledger, Offer, PowerPolicy
 from airfeel.uplink.scheme import Heard, Plan, Scheme
-from airfeel.uplink.senders import Mean, Senders
+from airfeel.uplink.senders import Senders, WeightedMean
 
 Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
@@ -54,7 +54,7 @@ class Air:
         symbol spreads the energy evenly over those in which it can send.
         """
         able = sending & anything(link.active)
-        demand = np.where(able, energy * _mean_cost(link), 0.0)
+        demand = np.where(able, energy * mean_cost(link), 0.0)
         for m in np.flatnonzero(able):
             alpha = self.policy.alpha(demand[m : m + 1], Ledger(ledger.spent[m : m + 1], ledger.rounds))
             able[m] = alpha is not None and alpha >= 1 - SLACK
@@ -98,16 +98,16 @@ class Arrival:
 
 
 def way(
-    scheme: Scheme[Any], air: Air | None, plan: Plan, senders: Senders, ledger: Ledger, seed: int, round: int
+    scheme: Scheme[Any], air: Air | None, plan: Plan, senders: Senders, ledger: Ledger, **place: int
 ) -> "Superposed | Digital":
-    """Return the way on which the signals of a round arrive; ``air`` None stands for a digital uplink."""
+    """Return the way on which signals arrive at a ``place``, seed and round; without air, a digital one."""
     own = senders.accounts(ledger)
     if air is not None and scheme.uses_radio and scheme.superposes:
-        return Superposed(air, senders, own, scheme.symbols_are_coordinates, seed, round)
+        return Superposed(air, senders, own, scheme.symbols_are_coordinates, **place)
     if air is None or not scheme.uses_radio:
         return Digital(senders, senders.sending, np.zeros(len(senders.weights)))
     cost = scheme.spends(plan)
-    link = senders.link(air.channel, cost.channel_uses, seed, round)
+    link = senders.link(air.channel, cost.channel_uses, **place)
     able, energy = air.afford(cost.energy, link, senders.sending, own)
     return Digital(senders, able, energy, cost.channel_uses)
 
@@ -178,8 +178,8 @@ class Superposed:
         assert signals is not None and link is not None
         if link.active.ndim == 2:
             signals = np.where(link.active, signals, 0)
-        energy = _energy(signals, link.cost)
-        norm = np.sqrt(_energy(signals, np.ones(len(signals)))) if self.air.chooses else None
+        energy = energy_of(signals, link.cost)
+        norm = np.sqrt(energy_of(signals, np.ones(len(signals)))) if self.air.chooses else None
         grant = self.grant(energy, signals.shape[1], norm)
         if grant is None:
             return nothing(len(who.weights), signals.shape[1])
@@ -225,7 +225,7 @@ class Digital:
 
     def __init__(self, senders: Senders, able: Mask, energy: Array, channel_uses: int = 0) -> None:
         self._senders, self._able, self._energy, self._uses = senders, able, energy, channel_uses
-        self._mean = Mean(np.where(able, senders.weights, 0.0), senders.whole)
+        self._mean = WeightedMean(np.where(able, senders.weights, 0.0), senders.whole)
 
     def put(self, rows: slice, signals: Array) -> None:
         """Take the signals of some devices."""
@@ -237,13 +237,12 @@ class Digital:
 
     def arrive(self) -> Arrival:
         """Return the mean."""
-        mean, count = self._mean.value, len(self._senders.weights)
+        mean, who = self._mean.value, self._senders
         assert mean is not None
-        if not self._able.any():
-            return nothing(count, len(mean))
+        if not self._able.any() or who.whole == 0:
+            return nothing(len(who.weights), len(mean))
         delivered = self.delivered(slice(None))
-        share = _share(self._senders, delivered)
-        alpha = 1.0 if self._uses else None
+        share, alpha = _share(who, delivered), 1.0 if self._uses else None
         return Arrival(mean, 0.0, alpha, self._energy, delivered, share, mean, self._uses)
 
 
@@ -255,28 +254,10 @@ def nothing(devices: int, symbols: int) -> Arrival:
 
 def _share(who: Senders, delivered: Array) -> float | Array:
     """Return the part of the weight that was heard: a number where it is the same in all symbols."""
-    if who.whole == 0:
-        return 0.0
     if delivered.ndim == 1:
-        return float(who.weights @ delivered) / who.whole
+        return float((who.weights * delivered).sum()) / who.whole
     share = weighted_sum(who.weights, delivered) / who.whole
     return float(share[0]) if (share == share[0]).all() else share
-
-
-def _energy(signals: Array, cost: Array) -> Array:
-    """Return what each device spends on its signal at unit scale."""
-    if cost.ndim == 1:
-        return np.asarray(np.einsum("ms,ms->m", signals, signals, dtype=np.float64) * cost)
-    return np.asarray(np.einsum("ms,ms,ms->m", signals, signals, cost, dtype=np.float64))
-
-
-def _mean_cost(link: Link) -> Array:
-    """Return the cost of a device, averaged over the symbols in which it can send."""
-    if link.cost.ndim == 1:
-        return link.cost
-    active = np.broadcast_to(link.active if link.active.ndim == 2 else link.active[:, None], link.cost.shape)
-    total = np.where(active, link.cost, 0.0).sum(axis=1)
-    return np.asarray(total / np.maximum(active.sum(axis=1), 1))
 
 
 def _divisor(unit: float, weights: Array, whole: float, active: Mask, coordinates: bool) -> float | Array:

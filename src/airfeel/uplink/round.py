@@ -12,7 +12,7 @@ from airfeel.uplink.arrive import Air, Arrival, way
 from airfeel.uplink.memory import Devices, Next, Room, blocks, everywhere, take
 from airfeel.uplink.result import Aggregate, UplinkState
 from airfeel.uplink.scheme import Array, Mask, Memory, Plan, Scheme, Sent, Setting, Shapes, announced, size_of
-from airfeel.uplink.senders import Mean, Senders
+from airfeel.uplink.senders import Senders, WeightedMean
 
 
 def begin(scheme: Scheme[Any], shapes: Shapes, setting: Setting) -> UplinkState:
@@ -22,7 +22,7 @@ def begin(scheme: Scheme[Any], shapes: Shapes, setting: Setting) -> UplinkState:
     return UplinkState(memory, ledger, scheme.init(shapes, setting), size)
 
 
-class Round:
+class Uplink:
     """A round under way: whoever trains the devices goes along this line, and hands over their updates.
 
     ``weights`` are the shares w_m (M,). Only those of ``computing`` (all) have an update; the others keep
@@ -49,7 +49,7 @@ class Round:
         self.senders = Senders.of(weights, computing, sending)
         self.computed = self.senders.whole / (float(weights.sum()) or 1.0)
         self.plan = scheme.plan(state.scheme, seed, round)
-        self.way = way(scheme, air, self.plan, self.senders, state.ledger, seed, round)
+        self.way = way(scheme, air, self.plan, self.senders, state.ledger, seed=seed, round=round)
         self.blocks = blocks(self.senders.devices, state.size)
         self._held: tuple[Devices, Array, Sent] | None = None
         self._forget()
@@ -132,7 +132,7 @@ class Round:
     def _forget(self) -> None:
         """Begin anew with what is settled."""
         self._next = Next(self.state.memory, self.senders.devices, self.room)
-        self._payload = Mean(self.senders.weights, self.senders.whole)
+        self._payload = WeightedMean(self.senders.weights, self.senders.whole)
 
 
 def decode(
@@ -153,10 +153,10 @@ def decode(
 def carry(
     scheme: Scheme[Any], air: Air, state: UplinkState, updates: Array, weights: Array, **options: Any
 ) -> tuple[Aggregate, UplinkState]:
-    """Bring the updates of all devices (M, N) to the server; see :class:`Round` for the options."""
+    """Bring the updates of all devices (M, N) to the server; see :class:`Uplink` for the options."""
     if updates.shape != (shape := (len(state.ledger.spent), state.size)):
         raise ValueError(f"gradients have shape {updates.shape}: must be {shape}, one row per device")
-    uplink = Round(scheme, air, state, weights, **options)
+    uplink = Uplink(scheme, air, state, weights, **options)
     for devices in uplink.blocks:
         uplink.encode(devices, updates[devices])
     for devices in uplink.arrive():

@@ -60,7 +60,7 @@ class Senders:
         return found
 
 
-class Mean:
+class WeightedMean:
     """The weighted mean x = (1/W) sum of w_m row_m in double precision; zeros when nobody computed."""
 
     def __init__(self, weights: Array, whole: float) -> None:

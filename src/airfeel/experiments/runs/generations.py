@@ -47,7 +47,7 @@ class Apart:
 
 
 class Generations(AbstractContextManager["Generations"]):
-    """The memories of a run's rounds, as room for :class:`airfeel.uplink.round.Round`."""
+    """The memories of a run's rounds, as room for :class:`airfeel.uplink.round.Uplink`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
