@@ -23,13 +23,13 @@ from airfeel.learning import partitions
 from airfeel.learning.datasets import load_dataset
 from airfeel.learning.devices import LocalTraining, evaluate, local_gradients, shares, split
 from airfeel.learning.tasks import SoftmaxRegression
-from airfeel.radio.air import Air
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.power import EqualPower
-from airfeel.schemes.base import Setting as SchemeSetting
-from airfeel.schemes.round import begin, carry
 from airfeel.simulation.assembly import make_scheme
 from airfeel.units import count
+from airfeel.uplink.arrive import Air
+from airfeel.uplink.round import begin, carry
+from airfeel.uplink.scheme import Setting as SchemeSetting
 from airfeel.workers import Workers
 
 RATE, RATIO, SPARSITY, POWER = 0.01, 0.1, 0.2, 500.0
@@ -171,7 +171,7 @@ def whole_round(workers, repeats):
     for fast in (False, True):
         setting = Setting(workers, fast=fast)
         script = ResearchScript(setting)
-        agree = np.abs(script.accumulated() - (setting.state.memory + setting.gradients)).max()
+        agree = np.abs(script.accumulated() - (setting.state.memory["error"] + setting.gradients)).max()
         assert agree < 1e-5, f"the script does not compute the same round: {agree}"
         best = take_turns({"ours": setting.whole, "script": script.whole}, repeats)
         held = best["script"] >= 2.5 * best["ours"]
@@ -199,7 +199,7 @@ class ResearchScript:
         weights = setting.theta[:7840].reshape(784, 10).T
         self.model.weight.data = torch.from_numpy(np.ascontiguousarray(weights)).float()
         self.model.bias.data = torch.from_numpy(setting.theta[7840:]).float()
-        self.memory = torch.from_numpy(np.array(setting.state.memory))
+        self.memory = torch.from_numpy(np.array(setting.state.memory["error"]))
 
     def gradient(self, images, labels):
         model = copy.deepcopy(self.model)

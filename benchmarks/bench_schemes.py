@@ -14,15 +14,15 @@ import time
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from airfeel.radio.air import Air
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.power import EqualPower
-from airfeel.schemes.base import Heard, Setting, size_of
 from airfeel.schemes.common_k import CommonK
 from airfeel.schemes.low_rank import LowRank
-from airfeel.schemes.round import begin, carry
 from airfeel.schemes.scheduled import Scheduled
 from airfeel.schemes.sign_vote import SignVote
+from airfeel.uplink.arrive import Air
+from airfeel.uplink.round import begin, carry
+from airfeel.uplink.scheme import Heard, Setting, size_of
 
 SHAPES = {
     "dense layer that sees the samples": {"first": (125, 784), "bias": (125,), "second": (10, 125)},
@@ -41,7 +41,7 @@ def halves(scheme, shapes, devices, rounds):
     for t in range(1, rounds + 1):
         plan = scheme.plan(state, 1, t)
         began = time.process_time()
-        sent = scheme.encode(plan, rows)
+        sent = scheme.compress(plan, rows)
         encoded = time.process_time() - began
         heard = Heard(sent.signal.mean(axis=0, dtype=np.float64), 1e-3)
         began = time.process_time()

@@ -19,7 +19,6 @@ from airfeel.experiments.runs.reading import read_records
 from airfeel.experiments.runs.runner import execute
 from airfeel.learning.datasets import load_dataset
 from airfeel.schemes import basis, scheduled
-from airfeel.schemes.base import Heard
 from airfeel.schemes.scheduled import Scheduled
 from airfeel.streams import stream
 
@@ -102,15 +101,16 @@ class Weighted(Scheduled):
         picked = self._waiting(state)[plan["chosen"]]
         return {**plan, "weights": np.maximum(picked / picked.max(), 1e-4) ** -0.25}
 
-    def encode(self, plan, accumulated):
+    def compress(self, plan, accumulated):
         """Multiply by the weights."""
-        sent = super().encode(plan, accumulated)
+        sent = super().compress(plan, accumulated)
         return replace(sent, signal=sent.signal * plan["weights"].astype(np.float32))
 
     def decode(self, state, plan, heard):
         """Divide by them."""
         d = plan["weights"]
-        return super().decode(state, plan, Heard(heard.observation / d, heard.noise_var / d**2))
+        told = replace(heard, observation=heard.observation / d, noise_var=heard.noise_var / d**2)
+        return super().decode(state, plan, told)
 
 
 class Forgetful(Scheduled):
@@ -118,9 +118,9 @@ class Forgetful(Scheduled):
 
     keep = 0.9
 
-    def encode(self, plan, accumulated):
+    def compress(self, plan, accumulated):
         """Keep a share of the remainder."""
-        sent = super().encode(plan, accumulated)
+        sent = super().compress(plan, accumulated)
         return replace(sent, remainder=np.float32(self.keep) * sent.remainder)
 
 

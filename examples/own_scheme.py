@@ -2,12 +2,12 @@
 
     airfeel run --set scheme=own_scheme:Largest --set uplink.chance=0.3 --set rounds=100
 
-A scheme is a frozen dataclass, whose fields are its options, with four pure functions. Devices know only the
-plan and their own row; the server knows its state and what it heard.
+A scheme is a frozen dataclass, whose fields are its options, with pure functions. Devices know only the plan
+and their own row; the server knows its state and what it heard. What a device could not send is added to its
+next update: that is the rule of ``af.ErrorFeedback``.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -23,12 +23,12 @@ class State:
 
 
 @dataclass(frozen=True)
-class Largest:
+class Largest(af.ErrorFeedback):
     """The coordinates that were largest when they were last heard, and some by chance."""
 
     chance: float = af.option(0.5, "share of the symbols whose coordinates are drawn by chance")
 
-    exact: ClassVar[bool] = True  # without noise, nothing that left the devices is lost
+    exact = linear = common_support = True  # what carriers may rely on
 
     def init(self, shapes, setting):
         return State(np.zeros(af.size_of(shapes)), setting.symbols)
@@ -40,7 +40,7 @@ class Largest:
         rank = np.where(np.isin(np.arange(drawn.size), lucky), -1.0, state.magnitude + 1e-12 * drawn)
         return {"coordinates": np.sort([*lucky, *np.argsort(-rank)[: state.symbols - few]]).astype(int)}
 
-    def encode(self, plan, accumulated):
+    def compress(self, plan, accumulated):
         remainder = accumulated.copy()
         remainder[:, plan["coordinates"]] = 0
         return af.Sent(signal=accumulated[:, plan["coordinates"]], remainder=remainder)
@@ -48,7 +48,8 @@ class Largest:
     def decode(self, state, plan, heard):
         mean, magnitude = np.zeros(state.magnitude.size), state.magnitude.copy()
         mean[plan["coordinates"]] = heard.observation
-        magnitude[plan["coordinates"]] = np.abs(heard.observation)
+        if not heard.silent:
+            magnitude[plan["coordinates"]] = np.abs(heard.observation)
         return af.Estimate(mean), replace(state, magnitude=magnitude)
 
 

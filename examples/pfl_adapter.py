@@ -15,7 +15,7 @@ import airfeel as af
 
 
 class AirPostprocessor(Postprocessor):
-    """Compress every user's update with an error memory; recover the mean at the server."""
+    """Encode every user's update, with what it carries; recover the mean at the server."""
 
     def __init__(self, scheme, ratio, cohort=1, seed=0):
         self.scheme, self.ratio, self.cohort, self.seed = scheme, ratio, cohort, seed
@@ -27,10 +27,11 @@ class AirPostprocessor(Postprocessor):
             symbols = max(1, round(self.ratio * af.size_of(self.shapes)))
             self.state = self.scheme.init(self.shapes, af.Setting(self.cohort, symbols))
             self.plan = self.scheme.plan(self.state, self.seed, self.round)
+            self.fresh = {name: row[None] for name, row in self.scheme.memory(self.shapes).items()}
         update = np.concatenate([np.ravel(np.asarray(value)) for value in stats.values()]) / stats.weight
-        accumulated = update + self.memories.get(user_context.user_id, 0)
-        sent = self.scheme.encode(self.plan, accumulated[None].astype(np.float32))
-        self.memories[user_context.user_id] = sent.remainder[0]
+        memory, row = self.memories.get(user_context.user_id, self.fresh), update[None].astype(np.float32)
+        sent = self.scheme.encode(self.plan, memory, row)
+        self.memories[user_context.user_id] = self.scheme.settle(self.plan, memory, row, sent, np.ones(1))
         return MappedVectorStatistics({"signal": stats.weight * sent.signal[0]}, stats.weight), Metrics()
 
     def postprocess_server(self, *, stats, central_context, aggregate_metrics):

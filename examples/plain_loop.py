@@ -1,7 +1,7 @@
 """A scheme in a loop of your own, without any framework: encode on the clients, decode at the server.
 
 Twenty clients fit a linear model to their own data. Each sends a tenth of the numbers in its update; what a
-signal does not say waits in the client's error memory.
+client carries from round to round (here an error memory) is the scheme's business.
 """
 
 import numpy as np
@@ -24,16 +24,20 @@ def main():
     scheme = Scheduled()
     shapes = {"theta": (SIZE,)}
     state = scheme.init(shapes, af.Setting(devices=CLIENTS, symbols=SIZE // 10))
-    theta, memory = np.zeros(SIZE), np.zeros((CLIENTS, SIZE), np.float32)
+    theta = np.zeros(SIZE)
+    fresh = {name: row[None] for name, row in scheme.memory(shapes).items()}
+    memories = [fresh] * CLIENTS
 
     for round in range(1, ROUNDS + 1):
         plan = scheme.plan(state, seed=0, round=round)  # the server announces this
 
         signals = []
         for m in range(CLIENTS):  # client m: its own data, its own memory, the plan
-            update = RATE * inputs[m].T @ (inputs[m] @ theta - targets[m]) / len(inputs[m])
-            sent = scheme.encode(plan, (memory[m] + update.astype(np.float32))[None])
-            memory[m] = sent.remainder[0]  # if it is heard; else memory[m] + update
+            gradient = inputs[m].T @ (inputs[m] @ theta - targets[m]) / len(inputs[m])
+            update = (RATE * gradient).astype(np.float32)[None]
+            sent = scheme.encode(plan, memories[m], update)
+            delivered = np.ones(1)  # 0 for a client that was not heard
+            memories[m] = scheme.settle(plan, memories[m], update, sent, delivered)
             signals.append(sent.signal[0])
 
         heard = af.Heard(np.mean(signals, axis=0, dtype=np.float64), noise_var=0.0)

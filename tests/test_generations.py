@@ -81,7 +81,7 @@ def test_files_change_no_byte_and_none_is_left(data, tmp_path, whole):
     assert {"memory-000003.bin", "memory-000006.bin"} <= there
     assert memories(folder) == [] and b"memory" not in (folder / "manifest.json").read_bytes()
     assert folder.name == settings(data, above=10**9).label()
-    assert any("on disk for error memories" in note for note in listener.notes)
+    assert any("on disk for the devices' memories" in note for note in listener.notes)
 
 
 def test_from_any_moment_on_a_run_ends_in_the_same_bytes(data, tmp_path, whole, monkeypatch):
@@ -104,10 +104,10 @@ def test_from_any_moment_on_a_run_ends_in_the_same_bytes(data, tmp_path, whole, 
         photograph()
 
     def create(*given):
-        array = real_create(*given)
-        array[:] = np.nan  # half a round is in the file
+        arrays = real_create(*given)
+        arrays["error"][:] = np.nan  # half a round is in the file
         photograph()
-        return array
+        return arrays
 
     monkeypatch.setattr(checkpoint, "save", save)
     monkeypatch.setattr(os, "replace", replaced)
@@ -158,12 +158,19 @@ def test_both_damaged_start_the_run_again(data, tmp_path, whole):
 
 
 @pytest.mark.parametrize(
-    "forged", [{"file": "../memory-000007.bin"}, {"file": "memory-000006.bin"}, {"dtype": "O"}, None]
+    "forged",
+    [
+        {"file": "../memory-000007.bin"},
+        {"file": "memory-000006.bin"},
+        {"dtypes": {"error": "O"}},
+        {"dtypes": {}},
+        None,
+    ],
 )
 def test_a_checkpoint_cannot_name_other_files(data, tmp_path, whole, forged):
     folder = stopped(settings(data), tmp_path, after=7)
     saved, facts = checkpoint.load(folder / "checkpoint.npz")
-    assert isinstance(saved, Apart) and saved.state.uplink.memory.size == 0
+    assert isinstance(saved, Apart) and saved.state.uplink.memory == {}
     memory = None if forged is None else replace(saved.memory, **forged)
     checkpoint.save(folder / "checkpoint.npz", replace(saved, memory=memory), facts)
     (folder / "checkpoint.npz.previous").unlink()

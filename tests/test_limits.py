@@ -23,9 +23,9 @@ from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.runner import execute
 from airfeel.learning import partitions
 from airfeel.radio.power import EqualPower
-from airfeel.schemes import blocks
 from airfeel.simulation import memory, progress, train
 from airfeel.simulation.assembly import Own, assemble
+from airfeel.uplink import memory as blocks
 
 DEEP = "[" * 3000 + "]" * 3000
 SENTENCES = {
@@ -167,7 +167,7 @@ def test_the_estimate_of_blocks_and_files_is_near_what_a_run_takes(scheme, monke
     tracemalloc.stop()
     assert peak / 1.6 < parts.needs.memory < 1.6 * peak
     assert parts.needs.disk == 4 * 4 * 100 * 16_010
-    assert "on disk for error memories" in str(parts.needs)
+    assert "on disk for the devices' memories" in str(parts.needs)
 
 
 def test_memory_that_runs_out_is_a_sentence_and_the_run_goes_on_later(folder, tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ import small
 CODE = '''
 """Parts for airfeel."""
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -23,14 +23,14 @@ from airfeel.learning.tasks import SoftmaxRegression
 
 
 @dataclass(frozen=True)
-class Halves:
+class Halves(af.ErrorFeedback):
     """The first half of the coordinates in odd rounds, the second in even ones.
 
     It ignores how many symbols it may send.
     """
 
     first: Literal["odd", "even"] = af.option("odd", "rounds in which the first half is sent")
-    exact: ClassVar[bool] = True
+    exact = True
 
     def init(self, shapes, setting):
         return af.size_of(shapes)
@@ -39,7 +39,7 @@ class Halves:
         start = 0 if (round % 2 == 1) == (self.first == "odd") else state // 2
         return {"start": start, "stop": start + state // 2}
 
-    def encode(self, plan, accumulated):
+    def compress(self, plan, accumulated):
         remainder = accumulated.copy()
         remainder[:, plan["start"] : plan["stop"]] = 0
         return af.Sent(accumulated[:, plan["start"] : plan["stop"]], remainder)

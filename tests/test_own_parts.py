@@ -14,11 +14,11 @@ import pytest
 import airfeel as af
 import small
 from airfeel.learning.tasks import SoftmaxRegression, Task
-from airfeel.radio.air import Air
 from airfeel.radio.power import EqualPower
-from airfeel.schemes.base import Setting
 from airfeel.schemes.common_k import CommonK
-from airfeel.schemes.round import begin, carry
+from airfeel.uplink.arrive import Air
+from airfeel.uplink.round import begin, carry
+from airfeel.uplink.scheme import Setting
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -139,7 +139,7 @@ class Wants(Largest):
         pass
 
 
-class Draft(abc.ABC, Largest):
+class Draft(Largest):
     @abc.abstractmethod
     def more(self): ...
 
@@ -218,8 +218,8 @@ class Stumbles(Largest):
 
 
 class Unsent(Largest):
-    def encode(self, plan, accumulated):
-        return accumulated
+    def encode(self, plan, memory, update):
+        return update
 
 
 class Undecoded(Largest):
@@ -320,7 +320,7 @@ def test_the_own_scheme_learns_where_the_large_coefficients_are():
     state = scheme.init({"theta": (5,)}, Setting(devices=1, symbols=2))
     for t in range(1, 61):
         plan = scheme.plan(state, seed=0, round=t)
-        sent = scheme.encode(plan, np.array([[0.1, 5.0, 0.2, -7.0, 0.3]]))
+        sent = scheme.compress(plan, np.array([[0.1, 5.0, 0.2, -7.0, 0.3]]))
         _, state = scheme.decode(state, plan, af.Heard(sent.signal[0], 0.0))
         plans.append(plan["coordinates"])
     assert all(len(set(places)) == 2 for places in plans)
@@ -408,7 +408,7 @@ def test_every_example_runs_from_the_command_line_by_its_name(kind, tmp_path):
         (["scheme=no_module:X"], "scheme = 'no_module:X': cannot import 'no_module' (ModuleNotFoundError"),
         (
             ["scheme=own_scheme:State"],
-            "scheme = 'own_scheme:State': must have init, plan, encode, decode, but has no",
+            "scheme = 'own_scheme:State': must have init, memory, plan, encode, settle, decode, stateless",
         ),
         (["scheme=own_scheme:Largest", "uplink.chanse=1"], "the nearest valid key is 'uplink.chance'"),
         (
@@ -573,7 +573,8 @@ def test_the_type_of_an_option_is_checked_where_it_is_known():
         af.load_config(None, {"scheme": "plausible:Typed", "uplink.weight": "much"})
 
 
-HAS = "must have init, plan, encode, decode, but has no"
+ALL = "init, memory, plan, encode, settle, decode, stateless"
+HAS = f"must have {ALL}, but has no"
 MISTAKES = {
     "scheme": {
         "Fails": r"cannot be made \(RuntimeError: no luck, plausible.py line \d+\)",
@@ -584,13 +585,13 @@ MISTAKES = {
         "Draft": r"cannot be made \(TypeError: Can't instantiate abstract class Draft",
         "Abstract": f"{HAS} decode of its own",
         "Promised": f"{HAS} plan, encode, decode of its own",
-        "Few": r"must have encode\(plan, accumulated\), but has encode\(plan\)",
+        "Few": r"must have encode\(plan, memory, update\), but has encode\(plan\); derive it from ",
         "Many": r"must have init\(shapes, setting\), but has init\(shapes, setting, more\)",
         "Value": f"{HAS} encode of its own",
-        "Colour": r"cannot be made \(TypeError: ",
-        "Maker": f"{HAS} init, plan, encode, decode",
-        "linear": f"{HAS} init, plan, encode, decode",
-        "bound": f"{HAS} init, plan, encode, decode",
+        "Colour": f"{HAS} memory, settle, stateless; derive it from af.ErrorFeedback, which calls compress",
+        "Maker": f"{HAS} {ALL}",
+        "linear": f"{HAS} {ALL}",
+        "bound": f"{HAS} {ALL}",
     },
     "channel": {
         "Far": r"must have link\(num_devices, symbols, seed, round\), but has link\(num_devices\)",
@@ -640,12 +641,12 @@ def test_a_part_that_cannot_be_is_refused_in_one_sentence_from_python(seam, name
         ("scheme=plausible: Fails", "must name something in 'plausible', which has no ' Fails'"),
         ("scheme=leaving:Any", "cannot import 'leaving' (SystemExit: 3, leaving.py line 3)"),
         ("scheme=broken:Any", "cannot import 'broken' (SyntaxError: invalid syntax (broken.py, line 1))"),
-        ("scheme=airfeel.schemes.base:Scheme", f"{HAS} init, plan, encode, decode of its own"),
+        ("scheme=airfeel.uplink.scheme:Scheme", f"{HAS} init, plan, encode, decode of its own"),
         ("channel.kind=airfeel.radio.link:Channel", "must have link, but has no link of its own"),
         ("model.kind=airfeel.learning.tasks:Task", "cannot be made (TypeError: Protocols cannot be"),
-        ("scheme=builtins:dict", f"{HAS} init, plan, encode, decode"),
+        ("scheme=builtins:dict", f"{HAS} {ALL}"),
         ("model.kind=builtins:dict", "cannot be made (ValueError: no signature found"),
-        ("scheme=os:abort", f"{HAS} init, plan, encode, decode"),
+        ("scheme=os:abort", f"{HAS} {ALL}"),
         (
             "scheme=plausible:Factory",
             "has options that cannot be told (ZeroDivisionError: division by zero, ",
@@ -679,7 +680,7 @@ def test_other_plausible_mistakes_are_one_sentence_too(setting, sentence, tmp_pa
 @pytest.mark.parametrize(
     ("part", "sentence"),
     [
-        ({"scheme": 3}, f"scheme = 3: {HAS} init, plan, encode, decode"),
+        ({"scheme": 3}, f"scheme = 3: {HAS} {ALL}"),
         ({"scheme": af.Scheme}, f"scheme = <class .*Scheme'>: {HAS} init, plan, encode, decode of its own"),
         (
             {"channel": af.Channel},
@@ -768,7 +769,7 @@ def test_a_model_by_its_name_has_its_preset():
         ({"task": "mpl"}, "keyword: model.kind = 'mpl': must be one of"),
         ({"channel": "fadin"}, "keyword: channel.kind = 'fadin': must be one of"),
         ({"dataset": "mnits"}, "dataset = 'mnits': must be one of"),
-        ({"scheme": 3}, "scheme = 3: must have init, plan, encode, decode, but has no init"),
+        ({"scheme": 3}, "scheme = 3: must have init, memory, plan, encode, settle, decode, stateless"),
         ({"channel": 3}, "channel.kind = 3: must have link, but has no link"),
     ],
 )

@@ -15,10 +15,10 @@ from airfeel.learning.tasks import Samples, Score
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.registry import SCHEMES
 from airfeel.schemes.compressed import Compressed
-from airfeel.schemes.round import Aggregate
 from airfeel.simulation import Record, start, steps, train
 from airfeel.simulation.assembly import Own, assemble, make_scheme
 from airfeel.simulation.records import make_record
+from airfeel.uplink.result import Aggregate
 
 DATA = small.arrays()
 SIZE = (small.SIDE**2 + 1) * small.CLASSES

@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from airfeel.receivers.tsaga import TSAGA as TSAGA
     from airfeel.receivers.turbo_cs import TurboCS as TurboCS
     from airfeel.registry import option as option
-    from airfeel.schemes.base import Heard as Heard
-    from airfeel.schemes.base import Scheme as Scheme
-    from airfeel.schemes.base import Sent as Sent
-    from airfeel.schemes.base import Setting as Setting
-    from airfeel.schemes.base import size_of as size_of
     from airfeel.schemes.compressed import Compressed as Compressed
     from airfeel.simulation import Record as Record
     from airfeel.simulation import train as train
@@ -35,6 +30,12 @@ if TYPE_CHECKING:
     from airfeel.storage import save_state as save_state
     from airfeel.streams import stream as stream
     from airfeel.theory.evolution import state_evolution as state_evolution
+    from airfeel.uplink.scheme import ErrorFeedback as ErrorFeedback
+    from airfeel.uplink.scheme import Heard as Heard
+    from airfeel.uplink.scheme import Scheme as Scheme
+    from airfeel.uplink.scheme import Sent as Sent
+    from airfeel.uplink.scheme import Setting as Setting
+    from airfeel.uplink.scheme import size_of as size_of
 
 __version__ = "0.2.0"
 
@@ -48,22 +49,23 @@ _HOMES = {
     "Compressed": "schemes.compressed",
     "Config": "config",
     "Dataset": "learning.datasets",
+    "ErrorFeedback": "uplink.scheme",
     "Estimate": "receivers.base",
     "GaussianMatrix": "operators",
-    "Heard": "schemes.base",
+    "Heard": "uplink.scheme",
     "Link": "radio.link",
     "PartialDCT": "operators",
     "Receiver": "receivers.base",
     "Reception": "receivers.base",
     "Record": "simulation",
-    "Scheme": "schemes.base",
-    "Sent": "schemes.base",
-    "Setting": "schemes.base",
+    "Scheme": "uplink.scheme",
+    "Sent": "uplink.scheme",
+    "Setting": "uplink.scheme",
     "TurboCS": "receivers.turbo_cs",
     "dot_test": "operators",
     "load_config": "config",
     "option": "registry",
-    "size_of": "schemes.base",
+    "size_of": "uplink.scheme",
     "load_state": "storage",
     "read_results": "experiments.campaigns.results",
     "run": "experiments.api",

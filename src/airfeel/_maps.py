@@ -8,6 +8,7 @@ import os
 import secrets
 import tempfile
 import zlib
+from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,15 @@ from numpy.typing import NDArray
 from airfeel import _files
 
 Array = NDArray[Any]
+Forms = Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]  # shapes and types by name
 
 
-def create(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], mode: int = 0o666) -> Array:
-    """Return an array of zeros that is the content of a new file; what is written to one is in the other.
+def create(path: Path, forms: Forms, mode: int = 0o666) -> dict[str, Array]:
+    """Return arrays of zeros that are the content of a new file; what is written to one is in the other.
 
     The disk space is taken at once: a full disk is an error here, and later it would end the process.
     """
-    length = prod(shape) * dtype.itemsize
+    length = _length(forms)
     try:
         with _files.created(path, os.O_RDWR, mode) as file:
             _reserve(file.fileno(), length)
@@ -34,23 +36,23 @@ def create(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], mode: int =
         path.unlink(missing_ok=True)
         rule = f"has no room for {length / 1e9:.3g} GB ({error.strerror or error})"
         raise _files.refuse(path, rule, _files.Unwritable) from error
-    return np.frombuffer(content, dtype).reshape(shape)
+    return _parts(content, forms)
 
 
-def temporary(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
-    """Return an array in a file that has no name any more, in the system's folder for temporary files.
+def temporary(forms: Forms) -> dict[str, Array]:
+    """Return arrays in a file that has no name any more, in the system's folder for temporary files.
 
-    It ends with the array, or with the process, however that ends. ``TMPDIR`` chooses the folder.
+    It ends with the arrays, or with the process, however that ends. ``TMPDIR`` chooses the folder.
     """
     path = Path(tempfile.gettempdir()) / f"airfeel-{secrets.token_hex(8)}.tmp"
-    array = create(path, shape, dtype, mode=0o600)
+    arrays = create(path, forms, mode=0o600)
     path.unlink()
-    return array
+    return arrays
 
 
-def checked(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], crc32: int) -> Array:
-    """Return the content of a file as an array that cannot be written to, if it is what it was."""
-    length = prod(shape) * dtype.itemsize
+def checked(path: Path, forms: Forms, crc32: int) -> dict[str, Array]:
+    """Return the content of a file as arrays that cannot be written to, if it is what it was."""
+    length = _length(forms)
     with _files.opened(path) as file:
         there = os.fstat(file.fileno()).st_size
         if there != length:
@@ -58,16 +60,34 @@ def checked(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], crc32: int
         content = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ)
     if zlib.crc32(content) != crc32:
         raise _files.refuse(path, "is damaged: its checksum does not match")
-    return np.frombuffer(content, dtype).reshape(shape)
+    return _parts(content, forms)
 
 
-def settle(array: Array) -> int:
-    """Make what was written to an array of :func:`create` durable, and return its checksum."""
-    owner: Any = array
+def settle(arrays: Mapping[str, Array]) -> int:
+    """Make what was written to arrays of :func:`create` durable, and return the checksum of their file."""
+    owner: Any = next(iter(arrays.values()))
     while not isinstance(owner, mmap.mmap):
         owner = owner.obj if isinstance(owner, memoryview) else owner.base
     owner.flush()
     return zlib.crc32(owner)
+
+
+def _length(forms: Forms) -> int:
+    return sum(_padded(prod(shape) * dtype.itemsize) for shape, dtype in forms.values())
+
+
+def _padded(length: int) -> int:
+    """Return a length at which an array of any type may begin."""
+    return -(-length // 16) * 16 if length else 16
+
+
+def _parts(content: mmap.mmap, forms: Forms) -> dict[str, Array]:
+    """Return the arrays that stand one after another in a file."""
+    found, start = {}, 0
+    for name, (shape, dtype) in forms.items():
+        found[name] = np.frombuffer(content, dtype, prod(shape), start).reshape(shape)
+        start += _padded(prod(shape) * dtype.itemsize)
+    return found
 
 
 def _reserve(handle: int, length: int) -> None:

@@ -18,8 +18,8 @@ from airfeel.experiments.campaigns.experiment_files import (
 )
 from airfeel.experiments.campaigns.plan import Experiment
 from airfeel.registry import SCHEMES
-from airfeel.schemes.base import Setting
 from airfeel.units import count
+from airfeel.uplink.scheme import Setting
 
 OF_THEIR_OWN_SIZE = ("rates", "cell", "models", "cifar", *RIVALS, "rivals-cifar")
 TRAINING = [name for name in SHIPPED if shipped(name).kind == "training" and name not in OF_THEIR_OWN_SIZE]

@@ -231,8 +231,8 @@ class Doubled(CommonK):
 
     factor: float = 2.0
 
-    def encode(self, plan, accumulated):
-        sent = super().encode(plan, accumulated)
+    def compress(self, plan, accumulated):
+        sent = super().compress(plan, accumulated)
         return af.Sent(self.factor * sent.signal, sent.remainder)
 
     def decode(self, state, plan, heard):

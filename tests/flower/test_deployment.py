@@ -19,7 +19,7 @@ import pytest
 pytest.importorskip("flwr", reason="needs Flower (make flower)")
 
 import small
-from airfeel.flower.memory import Memory
+from airfeel.flower.memory import ClientMemory
 from airfeel.storage import load_state
 
 APP = Path(__file__).resolve().parents[2] / "examples" / "flower-mnist"
@@ -137,7 +137,7 @@ def test_training_goes_on_when_one_is_killed_and_another_restarted(deployment, t
     assert "came back as other nodes" in log
     assert int(re.findall(r"airfeel round 5: (\d) of", log)[0]) == 2
     after = load_state(deployment.memory(2))
-    assert isinstance(after, Memory)
+    assert isinstance(after, ClientMemory)
     assert (after.client, after.training) == (before.client, before.training)
     assert load_state(deployment.memory(0)).round == 5
     assert load_state(deployment.memory(1)).round < 5

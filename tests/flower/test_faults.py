@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 
 import flower_apps as apps
 from airfeel.flower import AirAvg, wire
-from airfeel.flower.memory import Memory
+from airfeel.flower.memory import ClientMemory
 from airfeel.flower.replies import Question, sort
 from airfeel.flower.tensors import Layout
 from airfeel.radio.fading import FadingMAC
@@ -40,7 +40,8 @@ class Book:
 
 def memory_of(grid, strategy, node):
     """Return what is waiting at a client, given what the server heard of it."""
-    _, heard, unheard = apps.arrays(grid.contexts[node].state["airfeel-memory"])["vectors"]
+    rows = apps.arrays(grid.contexts[node].state["airfeel-memory"])
+    heard, unheard = rows["heard.error"], rows["unheard.error"]
     last = grid.contexts[node].state["airfeel-memory-of"]["round"]
     return (heard if strategy._state.nodes[node].heard == last else unheard).astype(np.float64)
 
@@ -354,17 +355,19 @@ def test_two_messages_and_one_give_equal_results():
 
 def test_a_client_answers_a_round_of_a_session_once():
     """A request that is delivered twice is not trained and counted twice."""
-    memory = Memory(9, "t", "s", 5, np.zeros(2), np.ones(2), np.full(2, 2.0))
+    memory = ClientMemory(9, "t", "s", 5, *({"error": np.full(2, float(value))} for value in range(3)))
     same = wire.Announcement("t", "s", 5, "dense", "{}", "arrays", "")
     with pytest.raises(ValueError, match="round 5 is asked again: round 5 was answered"):
         memory.at(same, heard=4)
 
 
 def test_what_is_in_a_memory_after_all_that_can_happen():
-    memory = Memory(9, "t", "s", 5, np.zeros(2), np.ones(2), np.full(2, 2.0))
+    memory = ClientMemory(9, "t", "s", 5, *({"error": np.full(2, float(value))} for value in range(3)))
 
     def at(round, heard, session="s"):
-        return memory.at(wire.Announcement("t", session, round, "dense", "{}", "arrays", ""), heard)[0]
+        return memory.at(wire.Announcement("t", session, round, "dense", "{}", "arrays", ""), heard)["error"][
+            0
+        ]
 
     assert at(6, heard=5) == 1  # heard
     assert at(6, heard=3) == 2  # not heard

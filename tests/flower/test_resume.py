@@ -111,7 +111,7 @@ def test_a_damaged_memory_file_is_named_and_the_client_goes_on(tmp_path, caplog)
     grid = Mortal(apps.app(apps.drift), 4)
     grid.contexts[1002].node_config["airfeel-memory"] = str(path)
     strategy().start(grid, apps.record(MODEL), 1)
-    assert "the error memory starts empty" in caplog.text and "memory.npz" in caplog.text
+    assert "the memory of this client starts empty" in caplog.text and "memory.npz" in caplog.text
 
 
 def test_a_training_that_is_complete_returns_its_model(uninterrupted, tmp_path):
@@ -157,7 +157,7 @@ class Counted:
 
 
 @dataclasses.dataclass(frozen=True)
-class Counting:
+class Counting(af.ErrorFeedback):
     """Sends everything, and counts the rounds."""
 
     def init(self, shapes, setting):
@@ -166,7 +166,7 @@ class Counting:
     def plan(self, state, seed, round):
         return {"rounds": state.rounds}
 
-    def encode(self, plan, accumulated):
+    def compress(self, plan, accumulated):
         return af.Sent(accumulated * (1 + plan["rounds"]), np.zeros_like(accumulated))
 
     def decode(self, state, plan, heard):

@@ -20,11 +20,11 @@ def devices(task, sizes=(30, 50, 20, 41), seed=0):
     ]
 
 
-def gradients(task, data, training, threads=1, round=1, selected=None, theta=None):
+def gradients(task, data, training, threads=1, round=1, wanted=None, theta=None):
     theta = np.zeros(task.size) if theta is None else theta
     with Workers(threads) as workers:
         return local_gradients(
-            task, theta, data, training, rate=0.3, seed=9, round=round, selected=selected, workers=workers
+            task, theta, data, training, rate=0.3, seed=9, round=round, devices=wanted, workers=workers
         )
 
 
@@ -99,11 +99,9 @@ def test_a_mini_batch_gradient_is_unbiased(seed):
 def test_a_device_not_selected_computes_nothing():
     data = devices(TASK)
     data[2] = None  # would fail if touched
-    selected = np.array([True, True, False, True])
-    got = gradients(TASK, [*data], LocalTraining(), selected=selected)
-    assert not got[2].any()
-    assert got[[0, 1, 3]].any(axis=1).all()
-    assert not gradients(TASK, data, LocalTraining(), selected=np.zeros(4, bool)).any()
+    got = gradients(TASK, data, LocalTraining(), wanted=[0, 1, 3])
+    assert got.shape == (3, TASK.size) and got.any(axis=1).all()
+    assert gradients(TASK, data, LocalTraining(), wanted=[]).shape == (0, TASK.size)
 
 
 def test_shares_follow_the_sizes():

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airfeel.radio.air import Air
 from airfeel.radio.cell import Cell
 from airfeel.radio.choosing import LeastError, Selection, worth
 from airfeel.radio.fading import FadingMAC
@@ -15,10 +14,11 @@ from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.link import Link
 from airfeel.radio.power import EqualPower, Ledger, LongTermPower, Offer
 from airfeel.registry import SCHEMES
-from airfeel.schemes import blocks
-from airfeel.schemes.base import Setting
-from airfeel.schemes.round import begin, carry
 from airfeel.streams import stream
+from airfeel.uplink import memory as blocks
+from airfeel.uplink.arrive import Air
+from airfeel.uplink.round import begin, carry
+from airfeel.uplink.scheme import Setting
 
 SEEDS = st.integers(0, 2**32 - 1)
 POLICIES = [EqualPower, LongTermPower, Selection, LeastError]
@@ -118,7 +118,7 @@ def test_the_audit_holds_and_nothing_is_lost(name, channel, policy):
         arrived += result.truth
     scale = np.abs(rounds).sum(axis=0).max()
     np.testing.assert_allclose(
-        arrived + WEIGHTS @ state.memory, WEIGHTS @ rounds.sum(axis=0), atol=1e-12 * scale
+        arrived + WEIGHTS @ state.memory["error"], WEIGHTS @ rounds.sum(axis=0), atol=1e-12 * scale
     )
 
 
@@ -132,8 +132,8 @@ def test_blocks_change_no_memory(name, kind, monkeypatch):
         monkeypatch.setattr(blocks, "BLOCK", height * 300)
         state = begin(scheme, {"theta": (30, 10)}, Setting(7, 90))
         for t, g in enumerate(rounds, start=1):
-            _, state = carry(scheme, air, state, lambda rows, g=g: g[rows].copy(), WEIGHTS, seed=3, round=t)
-        found.append(state.memory.tobytes())
+            _, state = carry(scheme, air, state, g, WEIGHTS, seed=3, round=t)
+        found.append(state.memory["error"].tobytes())
     assert found[0] == found[1] == found[2]
 
 

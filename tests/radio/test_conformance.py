@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from airfeel.radio.air import Air
 from airfeel.radio.power import EqualPower
 from airfeel.registry import CHANNELS, SCHEMES
-from airfeel.schemes.base import Setting
-from airfeel.schemes.round import begin, carry
+from airfeel.uplink.arrive import Air
+from airfeel.uplink.round import begin, carry
+from airfeel.uplink.scheme import Setting
 
 NAMES, DEVICES = CHANNELS.names(), 6
 RAYLEIGH = np.random.default_rng(0).standard_normal((2, 3, DEVICES, 30))
@@ -58,7 +58,9 @@ def test_every_scheme_takes_it_and_nobody_exceeds_its_energy(name, scheme):
         result, state = carry(part, air, state, g, weights, seed=3, round=t)
         assert np.isfinite(result.mean).all() and (state.ledger.spent <= 500.0 * t * (1 + 1e-9)).all()
         arrived += result.truth
-    np.testing.assert_allclose(arrived + weights @ state.memory, weights @ rounds.sum(axis=0), atol=1e-9)
+    np.testing.assert_allclose(
+        arrived + weights @ state.memory["error"], weights @ rounds.sum(axis=0), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

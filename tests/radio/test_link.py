@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from airfeel.operators import PartialDCT
-from airfeel.radio.air import Air
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.link import Link, superpose
 from airfeel.radio.power import EqualPower, Ledger
 from airfeel.registry import SCHEMES
-from airfeel.schemes.base import Heard, Setting, size_of
 from airfeel.schemes.compressed import heard_by_all, shared_seed
-from airfeel.schemes.round import begin, carry
+from airfeel.uplink.arrive import Air, Superposed
+from airfeel.uplink.round import begin, carry
+from airfeel.uplink.scheme import Heard, Setting, size_of
+from airfeel.uplink.senders import Senders
 
 M, S = 5, 40
 WEIGHTS = np.array([4.0, 1.0, 2.0, 2.0, 1.0]) / 10
@@ -101,17 +102,27 @@ def test_gains_and_noise_of_each_symbol():
         assert np.mean(noise[parity::2] ** 2) == pytest.approx(expected, rel=4 * np.sqrt(2 / 10_000))
 
 
+def came(link, senders, signals, coordinates):
+    """Return what arrives over a given link."""
+
+    class Still:
+        def link(self, num_devices, symbols, seed, round):
+            return link
+
+    on_air = Superposed(Air(Still(), EqualPower(500.0)), senders, Ledger.open(M), coordinates, 1, 1)
+    on_air.put(slice(None), signals)
+    return on_air.arrive()
+
+
 @pytest.mark.parametrize("coordinates", [True, False])
 def test_what_the_server_makes_of_symbols_that_some_devices_leave_out(coordinates):
     signals = np.random.default_rng(3).standard_normal((M, S))
     link = PerSymbol(noise_var=1.0, heard=0.5, empty=0.2, ripple=1.0).link(M, S, 1, 1)
     link.active[2] = False  # sends nothing at all
     quiet = Link(link.active, link.cost, link.gain, np.zeros(S))
-    whole, air, ledger = 1.25, Air(policy=EqualPower(500.0)), Ledger.open(M)
-    given = (signals, WEIGHTS, whole)
-    arrived, silent = (
-        air.carry(*given, each, each.active, ledger, 1, 1, coordinates=coordinates) for each in (link, quiet)
-    )
+    whole, everybody = 1.25, np.ones(M, bool)
+    senders = Senders(np.arange(M), WEIGHTS, everybody, whole, M)
+    arrived, silent = (came(each, senders, signals, coordinates) for each in (link, quiet))
     demand = (M * WEIGHTS) ** 2 * (link.active * link.cost * signals**2).sum(axis=1)
     assert arrived.alpha == pytest.approx(500.0 / demand.max())
     np.testing.assert_allclose(arrived.energy, arrived.alpha * demand)
@@ -147,8 +158,8 @@ def test_where_symbols_are_coordinates_nothing_is_lost(name):
     state = start(scheme)
     for t, g in enumerate(updates(), start=1):
         result, after = carry(scheme, air, state, g, WEIGHTS, seed=7, round=t)
-        accumulated = WEIGHTS @ (g + state.memory)
-        np.testing.assert_allclose(result.mean + WEIGHTS @ after.memory, accumulated, atol=1e-9)
+        accumulated = WEIGHTS @ (g + state.memory["error"])
+        np.testing.assert_allclose(result.mean + WEIGHTS @ after.memory["error"], accumulated, atol=1e-9)
         np.testing.assert_allclose(result.truth, result.mean, atol=1e-9)
         state = after
 
@@ -158,14 +169,14 @@ def test_a_vote_that_was_not_sent_is_cast_again():
     (g, *_), state = updates(), start(scheme)
     _, after = carry(scheme, air, state, g, WEIGHTS, seed=7, round=1)
     plan = scheme.plan(state.scheme, 7, 1)
-    sent = scheme.encode(plan, g)
+    sent = scheme.compress(plan, g)
     active = air.channel.link(M, SYMBOLS, 7, 1).active
     moved = np.zeros((M, SIZE), bool)
     from airfeel.schemes.common_k import coordinates
 
     chosen = coordinates(SIZE, SYMBOLS, plan["seed"], plan["turn"])
     moved[:, chosen] = active
-    np.testing.assert_array_equal(after.memory, np.where(moved, sent.remainder, g))
+    np.testing.assert_array_equal(after.memory["error"], np.where(moved, sent.remainder, g))
 
 
 @pytest.mark.parametrize("name", MIXTURES)
@@ -178,7 +189,9 @@ def test_mixtures_with_unequal_noise_and_symbols_that_nobody_sent(name):
         assert np.isfinite(result.mean).all() and np.isfinite(result.noise_var)
         assert result.active.all()
     arrived = sum(r.truth for r in results)
-    np.testing.assert_allclose(arrived + WEIGHTS @ state.memory, WEIGHTS @ updates().sum(axis=0), atol=1e-9)
+    np.testing.assert_allclose(
+        arrived + WEIGHTS @ state.memory["error"], WEIGHTS @ updates().sum(axis=0), atol=1e-9
+    )
 
 
 def test_symbols_nobody_sent_leave_the_reception():

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from airfeel.radio.air import Air
 from airfeel.radio.fading import FadingMAC
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.link import superpose
 from airfeel.radio.offsets import Offsets
 from airfeel.radio.power import EqualPower
 from airfeel.registry import CHANNELS, SCHEMES
-from airfeel.schemes.base import Setting
-from airfeel.schemes.round import begin, carry
+from airfeel.uplink.arrive import Air
+from airfeel.uplink.round import begin, carry
+from airfeel.uplink.scheme import Setting
 
 MANY = 4000
 NEEDS = {"response": {"source": np.ones((1, 6, 4), np.complex64)}}

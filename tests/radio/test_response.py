@@ -10,13 +10,13 @@ import small
 from airfeel.config import load_config
 from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.runner import execute
-from airfeel.radio.air import Air
 from airfeel.radio.fading import FadingMAC
 from airfeel.radio.power import EqualPower
 from airfeel.radio.response import Response
 from airfeel.registry import SCHEMES
-from airfeel.schemes.base import Setting
-from airfeel.schemes.round import begin, carry
+from airfeel.uplink.arrive import Air
+from airfeel.uplink.round import begin, carry
+from airfeel.uplink.scheme import Setting
 
 
 def draw(rounds=3, devices=4, elements=10, seed=0, spread=0.0):
@@ -97,8 +97,8 @@ def test_a_round_through_it_loses_nothing():
     for t in range(1, 5):
         g = np.random.default_rng(t).standard_normal((4, 60))
         result, after = carry(scheme, air, state, g, weights, seed=1, round=t)
-        total = weights @ (g + state.memory)
-        np.testing.assert_allclose(result.mean + weights @ after.memory, total, atol=1e-9)
+        total = weights @ (g + state.memory["error"])
+        np.testing.assert_allclose(result.mean + weights @ after.memory["error"], total, atol=1e-9)
         state = after
 
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airfeel.radio.air import Air
 from airfeel.radio.fading import FadingMAC
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.power import EqualPower, LongTermPower
-from airfeel.schemes.base import Heard, Setting
 from airfeel.schemes.d_dsgd import DDsgd, capacity
-from airfeel.schemes.round import begin, carry
+from airfeel.uplink.arrive import Air
+from airfeel.uplink.round import begin, carry
+from airfeel.uplink.scheme import Heard, Setting
 
 WEIGHTS = np.array([4.0, 1.0, 2.0, 2.0, 1.0]) / 10
 SHAPES = {"theta": (40, 10)}
@@ -89,7 +89,7 @@ def test_a_message_can_be_read_back_exactly_and_fits(seed, dtype):
     scheme = DDsgd()
     state = scheme.init(SHAPES, SETTING)
     assert state.keep > 3
-    sent = scheme.encode(scheme.plan(state, 1, 1), updates(seed=seed, dtype=dtype))
+    sent = scheme.compress(scheme.plan(state, 1, 1), updates(seed=seed, dtype=dtype))
     for row in sent.signal:
         bits, message = written(row, state.keep)
         assert message.bit_length() <= bits <= capacity(40, 500.0, 1.0)
@@ -99,17 +99,17 @@ def test_a_message_can_be_read_back_exactly_and_fits(seed, dtype):
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_group_whose_mean_is_farther_from_zero_is_sent_as_its_mean(sign):
     row = sign * np.array([[5.0, -6.0, 4.0, -1.0, 0.5, 0.0, 3.0, -2.0]])
-    sent = DDsgd().encode({"keep": 3}, row)  # 5, 4, 3 have the mean 4; -6, -2, -1 have -3
+    sent = DDsgd().compress({"keep": 3}, row)  # 5, 4, 3 have the mean 4; -6, -2, -1 have -3
     np.testing.assert_array_equal(sent.signal, sign * np.array([[4.0, 0, 4, 0, 0, 0, 4, 0]]))
     np.testing.assert_array_equal(sent.remainder + sent.signal, row)
 
 
 def test_what_no_single_precision_holds_stays_in_the_memory():
     row = np.array([[1 / 3, 0.0, 0.0, 0.0]])
-    sent = DDsgd().encode({"keep": 1}, row)
+    sent = DDsgd().compress({"keep": 1}, row)
     third = float(np.float32(1 / 3))
     assert (sent.signal[0, 0], sent.remainder[0, 0]) == (third, 1 / 3 - third) and third != 1 / 3
-    huge = DDsgd().encode({"keep": 1}, np.array([[1e300, 0.0]]))
+    huge = DDsgd().compress({"keep": 1}, np.array([[1e300, 0.0]]))
     assert np.isfinite(huge.signal).all() and huge.remainder[0, 0] == 1e300 - huge.signal[0, 0]
 
 
@@ -123,7 +123,7 @@ def test_everybody_spends_all_its_power_in_s_channel_uses_and_the_mean_is_exact(
     assert result.channel_uses == 200 and result.noise_var == 0
     np.testing.assert_array_equal(result.energy, np.where(sending, 500.0, 0.0))
     np.testing.assert_array_equal(state.ledger.spent, result.energy)
-    signal = scheme.encode(scheme.plan(state.scheme, 3, 1), g).signal
+    signal = scheme.compress(scheme.plan(state.scheme, 3, 1), g).signal
     np.testing.assert_allclose(result.mean, (WEIGHTS * sending) @ signal, rtol=1e-12)
 
 
@@ -141,7 +141,7 @@ def test_a_device_with_a_weak_link_is_silent_and_keeps_everything(policy, margin
         able = link.active & (margin * 500.0 * link.cost <= granted)
         np.testing.assert_array_equal(result.active, able)
         np.testing.assert_allclose(result.energy, np.where(able, margin * 500.0 * link.cost, 0.0))
-        np.testing.assert_array_equal(state.memory[~able], (before.memory + g)[~able])
+        np.testing.assert_array_equal(state.memory["error"][~able], (before.memory["error"] + g)[~able])
         heard += able.sum()
     chance = math.exp(-max(margin, 0.04))  # a Rayleigh gain's power is above margin and threshold
     spread = math.sqrt(100 * chance * (1 - chance))
@@ -156,7 +156,7 @@ def test_a_round_in_which_nobody_can_send_uses_nothing():
     g = updates()
     result, state = carry(scheme, air, begin(scheme, SHAPES, SETTING), g, WEIGHTS, seed=1, round=1)
     assert result.channel_uses == 0 and not result.active.any() and not result.energy.any()
-    np.testing.assert_array_equal(state.memory, g)
+    np.testing.assert_array_equal(state.memory["error"], g)
 
 
 def test_the_server_adds_nothing_to_what_it_hears():

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airfeel.radio.air import Air
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.power import EqualPower
-from airfeel.schemes.base import Heard, Setting, size_of
 from airfeel.schemes.low_rank import LowRank
-from airfeel.schemes.round import begin, carry
+from airfeel.uplink.arrive import Air
+from airfeel.uplink.round import begin, carry
+from airfeel.uplink.scheme import Heard, Setting, size_of
 
 MATRIX = {"weights": (30, 12)}
 SHAPES = {"weights": (30, 12), "biases": (12,), "kernel": (6, 2, 3, 3), "row": (1, 9)}
@@ -21,7 +21,7 @@ QUIET = Air(GaussianMAC(0.0), EqualPower(500.0))
 def exchange(scheme, state, rows, weights, round, seed=5):
     """Carry the rows to the server without noise or memory; return estimate and state."""
     plan = scheme.plan(state, seed, round)
-    heard = Heard(weights @ scheme.encode(plan, rows).signal, 0.0)
+    heard = Heard(weights @ scheme.compress(plan, rows).signal, 0.0)
     estimate, after = scheme.decode(state, plan, heard)
     return estimate.mean, after, plan
 
@@ -43,7 +43,7 @@ def test_two_rounds_on_a_fixed_matrix_are_one_iteration_of_powersgd(rank, seed):
     p, _ = np.linalg.qr(mean @ start)
     q = mean.T @ p
     second, state, plan = exchange(scheme, state, rows, weights, round=2)
-    sent = weights @ scheme.encode(plan, rows).signal
+    sent = weights @ scheme.compress(plan, rows).signal
     np.testing.assert_allclose(sent[: 12 * rank].reshape(12, rank), q, atol=1e-12)
     residual = mean - p @ q.T
     own = second.reshape(30, 12) - p @ q.T  # what is left of the channel uses tells entries of the residual
@@ -73,7 +73,7 @@ def test_exactly_s_symbols_are_sent_and_what_they_say_is_estimated_or_kept(symbo
     for t in range(1, 5):
         plan = scheme.plan(state, seed, t)
         accumulated = memory + rng.standard_normal((3, SIZE))
-        sent = scheme.encode(plan, accumulated)
+        sent = scheme.compress(plan, accumulated)
         assert sent.signal.shape == (3, symbols)
         estimate, state = scheme.decode(state, plan, Heard(weights @ sent.signal, 0.0))
         memory = sent.remainder

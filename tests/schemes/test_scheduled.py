@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from airfeel.schemes import basis, scheduled
-from airfeel.schemes.base import Heard, Setting, size_of
 from airfeel.schemes.scheduled import Scheduled, ScheduledState, expected_energy
+from airfeel.uplink.scheme import Heard, Setting, size_of
 
 SHAPES = {"weights": (20, 6), "bias": (6,)}
 SIZE = size_of(SHAPES)

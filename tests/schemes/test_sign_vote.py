@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from airfeel.radio.air import Air
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.power import EqualPower
-from airfeel.schemes.base import Setting
 from airfeel.schemes.common_k import CommonK, coordinates
-from airfeel.schemes.round import begin, carry
 from airfeel.schemes.sign_vote import SignVote
+from airfeel.uplink.arrive import Air
+from airfeel.uplink.round import begin, carry
+from airfeel.uplink.scheme import Setting
 
 DEVICES, SIZE, SYMBOLS = 7, 60, 25
 SHAPES, SETTING = {"theta": (SIZE,)}, Setting(DEVICES, SYMBOLS)
@@ -54,7 +54,7 @@ def test_a_device_keeps_what_its_step_does_not_say_or_forgets(feedback):
     scheme, g = SignVote(step=0.5, feedback=feedback), updates(2)
     g[0, :] = 0.0
     plan = scheme.plan(scheme.init(SHAPES, SETTING), 3, 1)
-    sent = scheme.encode(plan, g)
+    sent = scheme.compress(plan, g)
     assert set(np.unique(sent.signal)) == {-1.0, 1.0} and (sent.signal[0] == 1).all()
     said = np.zeros_like(g)
     said[:, chosen(scheme)] = 0.5 * sent.signal

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from airfeel.schemes.sparsification import accumulate, top_k
+from airfeel.schemes.sparsification import top_k
 
 ROWS = hnp.arrays(
     np.float32,
@@ -50,21 +50,3 @@ def test_top_k_does_not_change_its_argument():
 def test_top_k_refuses_a_count_that_does_not_fit(keep):
     with pytest.raises(ValueError, match="keep = "):
         top_k(np.zeros((2, 10)), keep)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_diverged_training_is_named(value):
-    gradients = np.zeros((4, 6), dtype=np.float32)
-    gradients[2, 5] = value
-    with pytest.raises(ValueError, match=r"gradients\[2\] is not finite.*learning rate"):
-        accumulate(np.zeros((4, 6), dtype=np.float32), gradients)
-
-
-def test_huge_but_finite_gradients_pass():
-    gradients = np.full((2, 4), 3e38, dtype=np.float32)
-    np.testing.assert_array_equal(accumulate(np.zeros_like(gradients), gradients), gradients)
-
-
-def test_accumulate_refuses_another_shape():
-    with pytest.raises(ValueError, match=r"gradients have shape \(2, 3\): must be \(2, 4\)"):
-        accumulate(np.zeros((2, 4)), np.zeros((2, 3)))

@@ -8,7 +8,6 @@ import pytest
 import airfeel as af
 from airfeel.experiments.studies.air_draws import EVERYBODY, UNHEARD, draw_air
 from airfeel.learning.devices import Participation
-from airfeel.radio.air import Air, delivered
 from airfeel.radio.cell import Cell
 from airfeel.radio.choosing import LeastError, Selection
 from airfeel.radio.fading import FadingMAC
@@ -19,11 +18,20 @@ from airfeel.streams import stream
 from airfeel.theory.planner import LinkBudget, LinkPlan, Method
 from airfeel.theory.scalar import linear_variance, unequal_variance
 from airfeel.units import decibel
+from airfeel.uplink.arrive import Air, Superposed
+from airfeel.uplink.senders import Senders
 from modeldata import Model, sample_chains
 
 CHAIN = af.ChainParams(activity=0.05, p01=0.01, beta=0.01)
 QUICK = {"rounds": 3, "samples": 8000}
 DEVICES = 25
+
+
+def arrived(air, senders, signals, ledger, seed, round):
+    """Return what arrives of signals that are mixtures."""
+    on_air = Superposed(air, senders, senders.accounts(ledger), False, seed, round)
+    on_air.put(slice(None), signals)
+    return on_air.arrive()
 
 
 def test_equal_noise_is_the_known_formula():
@@ -99,12 +107,11 @@ def test_the_planner_s_devices_do_what_those_of_a_run_do(kind, policy, taking_pa
     reference = 60 / (DEVICES**2 * link.power)
     air, ledger, sent, noise = Air(channel, policy(link.power)), Ledger.open(DEVICES), [], []
     for t in range(rounds):
-        drawn = channel.link(DEVICES, 60, 3, t + 1)
         computing, sending = taking_part.draw(DEVICES, 3, t + 1)
-        active = drawn.active & (sending if drawn.active.ndim == 1 else sending[:, None])
-        came = air.carry(signals, weights, computing.mean(), drawn, active, ledger, 3, t + 1)
-        ledger = ledger.charge(came.energy, link.power)
-        sent.append(np.sum(delivered(active, came.share, coordinates=False)) / computing.sum())
+        senders = Senders.of(weights, computing, sending)
+        came = arrived(air, senders, signals[computing], ledger, 3, t + 1)
+        ledger = senders.charge(ledger, came.energy, link.power)
+        sent.append(came.delivered.sum() / computing.sum())
         noise.append(np.broadcast_to(came.noise_var, 60) / reference)
     usual = np.mean(sent) if policy in (Selection, LeastError) else 1.0
     assert told.sent[0] * usual == pytest.approx(sent)
@@ -186,14 +193,13 @@ def carried(model, link, channel, policy, seed, rounds, usual):
     support, amplitude = sample_chains(model, rounds, np.random.default_rng(seed))
     receiver = model.known(amplitude_message="joint")
     state, errors, ledger = receiver.init(model.size), [], Ledger.open(DEVICES)
-    air, weights = Air(channel, policy(link.power)), np.full(DEVICES, 1 / DEVICES)
+    air, senders = Air(channel, policy(link.power)), Senders.of(np.full(DEVICES, 1 / DEVICES))
     for t, x in enumerate(support * amplitude):
-        drawn = channel.link(DEVICES, model.rows, seed, t + 1)
         operator = af.PartialDCT(model.size, model.rows, seed=1000 * seed + t)
         signals = np.tile(operator @ x, (DEVICES, 1))
-        came = air.carry(signals, weights, 1.0, drawn, drawn.active, ledger, seed, t + 1)
-        ledger = ledger.charge(came.energy, link.power)
-        sent = x * np.sum(delivered(drawn.active, came.share, coordinates=False)) / DEVICES / usual
+        came = arrived(air, senders, signals, ledger, seed, t + 1)
+        ledger = senders.charge(ledger, came.energy, link.power)
+        sent = x * came.delivered.sum() / DEVICES / usual
         reception = af.Reception(came.observation / usual, operator, came.noise_var / usual**2)
         estimate, state = receiver.receive(state, reception)
         errors.append(np.sum((estimate.mean - sent) ** 2) / np.sum(sent**2))

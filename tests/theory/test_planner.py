@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import airfeel as af
-from airfeel.radio.air import Air
 from airfeel.schemes.a_dsgd import ADsgd
-from airfeel.schemes.base import Setting
-from airfeel.schemes.round import begin, carry
 from airfeel.schemes.turbo_cs import IndependentTurboCS
 from airfeel.theory.planner import LinkBudget, LinkPlan, Method, solve_power, solve_rows
+from airfeel.uplink.arrive import Air
+from airfeel.uplink.round import begin, carry
+from airfeel.uplink.scheme import Setting
 from modeldata import Model, run, stream_of
 
 CHAIN = af.ChainParams(activity=0.1, p01=0.02, beta=0.05)

@@ -15,10 +15,10 @@ from airfeel.experiments.runs.reading import read_records
 from airfeel.experiments.runs.runner import execute
 from airfeel.learning.fitting import ModelLike
 from airfeel.radio.link import Channel
-from airfeel.schemes.base import Scheme
 from airfeel.simulation import Record
 from airfeel.simulation.assembly import DataLike, find_data
 from airfeel.simulation.own import given, named
+from airfeel.uplink.scheme import Scheme
 
 _log = logging.getLogger("airfeel")
 

@@ -5,17 +5,18 @@ from typing import Any
 
 from airfeel import _checks
 from airfeel.flower import naming
-from airfeel.radio.air import Air
 from airfeel.radio.link import Channel
 from airfeel.radio.power import EqualPower, PowerPolicy
 from airfeel.registry import CHANNELS, SCHEMES
-from airfeel.schemes.base import Scheme
+from airfeel.uplink.arrive import Air
+from airfeel.uplink.scheme import Scheme
 
 
 def scheme_of(scheme: str | Scheme[Any], options: Mapping[str, Any] | None) -> Scheme[Any]:
     """Return a scheme given by name and options, or as an object."""
     if isinstance(scheme, str):
-        return naming.build(scheme, options or {})
+        scheme = naming.build(scheme, options or {})
+        options = None
     if options:
         raise _checks.reject("options", dict(options), "must not be given beside a scheme that is an object")
     given: Scheme[Any] = SCHEMES.given(scheme)

@@ -8,13 +8,12 @@ import numpy as np
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
-from airfeel import _checks
 from airfeel.flower import naming, wire
-from airfeel.flower.memory import Memory, keep, recall
+from airfeel.flower.memory import ClientMemory, keep, recall
 from airfeel.flower.tensors import Layout
 from airfeel.registry import SCHEMES
-from airfeel.schemes.base import Plan, Scheme
-from airfeel.schemes.remembering import remember
+from airfeel.uplink.memory import everywhere
+from airfeel.uplink.scheme import Memory, Plan, Scheme, Sent
 
 Call = Callable[[Message, Context], Message]
 
@@ -26,10 +25,10 @@ WAITING = (
 class AirMod:
     """A mod that sends the compressed update of a client in place of its model.
 
-    It takes the difference to the global model, adds the error memory, and runs the device half of the scheme
-    that the server announces. The reply holds the signal in single precision and the arrays that must stay
-    exact; metrics of the app stay as they are. Requests of other strategies pass unchanged, so that one app
-    serves all of them.
+    It takes the difference to the global model, and runs the device half of the scheme that the server
+    announces on it and on what this client carries. The reply holds the signal in single precision and the
+    arrays that must stay exact; metrics of the app stay as they are. Requests of other strategies pass
+    unchanged, so that one app serves all of them.
 
     Parameters
     ----------
@@ -39,12 +38,7 @@ class AirMod:
     """
 
     def __init__(self, schemes: Sequence[type] = ()) -> None:
-        for kind in schemes:
-            missing = [name for name in SCHEMES.needs if not hasattr(kind, name)]
-            if missing:
-                rule = f"must be classes of schemes, but this has no {', '.join(missing)}"
-                raise _checks.reject("schemes", kind, rule)
-        self._schemes = tuple(schemes)
+        self._schemes = tuple(SCHEMES.require(kind).target for kind in schemes)
 
     def __call__(self, message: Message, context: Context, call_next: Call) -> Message:
         """Answer a request of AirAvg; hand on any other."""
@@ -58,10 +52,11 @@ class AirMod:
         layout = Layout.of(model, announced.exact.split("\n"))
         scheme = naming.find(announced.scheme, announced.options, self._schemes)
         plan = wire.read_plan(content)
-        memory = recall(context, announced, layout.size)
-        client, waiting = uuid.uuid4().int >> 65, np.zeros(layout.size, np.float32)
-        if memory is not None:
-            client, waiting = memory.client, memory.at(announced, wire.last_heard(content, memory.client))
+        fresh = scheme.memory(layout.shapes)
+        known = recall(context, announced, fresh)
+        client, memory = uuid.uuid4().int >> 65, fresh
+        if known is not None:
+            client, memory = known.client, known.at(announced, wire.last_heard(content, known.client))
 
         message.content = wire.without_ours(content)
         reply = call_next(message, context)
@@ -69,22 +64,21 @@ class AirMod:
             return reply
         name, trained = _trained(reply.content, announced.arrays)
         layout.require(trained)
-        accumulated = waiting + (layout.flat(model) - layout.flat(trained)).astype(np.float32)
-        if not np.isfinite(accumulated).all():
-            raise ValueError("the update is not finite: local training has diverged; lower the learning rate")
-        signal, if_heard, if_not = _encode(scheme, plan, accumulated)
+        update = (layout.flat(model) - layout.flat(trained)).astype(np.float32)
+        sent, if_heard, if_not = _encode(scheme, plan, memory, update)
+        signal = np.asarray(sent.signal[0], dtype=np.float32)
         told = client, announced.training, announced.session, announced.round
-        keep(context, Memory(*told, waiting, if_heard, if_not))
+        keep(context, ClientMemory(*told, dict(memory), if_heard, if_not))
         facts = _facts(announced, context, wire.digest(announced, layout, plan), signal)
-        facts["client"], facts["fresh"] = client, int(memory is None)
+        facts["client"], facts["fresh"] = client, int(known is None)
         answer = wire.without_ours(reply.content)
         del answer[name]
         if exact := layout.exact(trained):
             answer[name] = wire.to_record(exact)
         answer[wire.ROUND] = facts
         answer[wire.SIGNAL] = wire.to_record(wire.pack(signal))
-        if announced.audit:
-            answer[wire.TRUTH] = wire.to_record({"truth": accumulated - if_heard})
+        if announced.audit and sent.payload is not None:
+            answer[wire.TRUTH] = wire.to_record({"truth": sent.payload[0]})
         reply.content = answer if announced.step == "send" else _put_aside(context, answer)
         return reply
 
@@ -92,13 +86,17 @@ class AirMod:
 air_mod = AirMod()
 
 
-def _encode(scheme: Scheme[Any], plan: Plan, accumulated: NDArray[np.float32]) -> tuple[Any, Any, Any]:
-    """Return the signal, and the memory after it if it is heard and if it is not."""
-    row = accumulated[None]
-    sent = scheme.encode(plan, row)
-    outcomes = (remember(scheme, plan, row, sent, np.array([heard]))[0] for heard in (True, False))
-    single = (np.asarray(vector, dtype=np.float32) for vector in (sent.signal[0], *outcomes))
-    return tuple(single)  # type: ignore[return-value]
+def _encode(
+    scheme: Scheme[Any], plan: Plan, memory: Memory, update: NDArray[np.float32]
+) -> tuple[Sent, Any, Any]:
+    """Return the signal, and what is carried after it if it is heard and if it is not."""
+    row, one = everywhere(memory, 1), update[None]
+    sent = scheme.encode(plan, row, one)
+    if not (np.isfinite(update).all() and np.isfinite(sent.signal).all()):
+        raise ValueError("the update is not finite: local training has diverged; lower the learning rate")
+    outcomes = [scheme.settle(plan, row, one, sent, np.array([heard])) for heard in (1.0, 0.0)]
+    heard, unheard = ({k: np.asarray(after[k][0], memory[k].dtype) for k in memory} for after in outcomes)
+    return sent, heard, unheard
 
 
 def _facts(

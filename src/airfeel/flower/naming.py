@@ -10,7 +10,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from airfeel import _checks, _files
 from airfeel.registry import SCHEMES, Part
 from airfeel.registry.options import has_fields
-from airfeel.schemes.base import Scheme
+from airfeel.uplink.scheme import Scheme
 
 
 def build(name: str, options: Mapping[str, Any]) -> Scheme[Any]:
@@ -49,7 +49,7 @@ def find(name: str, options: str, own: Sequence[type]) -> Scheme[Any]:
     """
     given = {SCHEMES.name_of(kind): kind for kind in own}
     target = given[name] if name in given else SCHEMES.registered(name).target
-    scheme: Scheme[Any] = target(**_files.parse_json(options))
+    scheme: Scheme[Any] = SCHEMES.given(target(**_files.parse_json(options)))
     return scheme
 
 

@@ -57,7 +57,7 @@ class Round:
     nmse_db, status, iterations
         Error of the estimate, known in an audit only; the receiver's report.
     skipped
-        Why there was no update; empty otherwise.
+        Why nobody was heard; empty otherwise.
     """
 
     round: int

@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel.flower import nodes, uplink, wire
+from airfeel import _checks
+from airfeel.flower import nodes, wire
 from airfeel.flower.replies import Question, Reply, Sorted
 from airfeel.flower.report import Round, Traffic
 from airfeel.flower.state import State
 from airfeel.flower.tensors import Layout
 from airfeel.learning.server import Optimizer
-from airfeel.radio.air import Air, Arrival
 from airfeel.radio.power import Ledger
-from airfeel.receivers.base import Estimate
-from airfeel.schemes.base import Heard, Plan, Scheme, Setting
 from airfeel.units import count, decibel
+from airfeel.uplink.arrive import Air, Arrival, Digital, Superposed, nothing, way
+from airfeel.uplink.round import decode
+from airfeel.uplink.scheme import Plan, Scheme, Setting
+from airfeel.uplink.senders import Senders, WeightedMean
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +40,18 @@ class Turn:
     alpha: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """The power policy of an exchange of two messages: alpha is what the clients were told."""
+
+    power: float
+    told: float
+
+    def alpha(self, demand: NDArray[np.floating[Any]], ledger: Ledger) -> float | None:
+        """Return the alpha that was told, if anybody sends."""
+        return self.told if demand.any() else None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Server:
     """Scheme, air and update: what does not change from round to round."""
@@ -48,6 +62,11 @@ class Server:
     rate: float
     seed: int
     minimum: int
+
+    @property
+    def superposes(self) -> bool:
+        """Whether the signals add up in the air, so that all share one alpha."""
+        return self.air is not None and self.scheme.uses_radio and self.scheme.superposes
 
     def begin(self, layout: Layout, ratio: float, asked: int, rounds: int | None, identity: str) -> State:
         """Return the state before the first round, but for the model; ``asked`` clients are there."""
@@ -78,70 +97,81 @@ class Server:
         turn = replace(turn, first=first)
         if self.air is None or not first.usable:
             return turn
-        replies, known = first.usable, nodes.welcome(state.nodes, first.usable)
-        rows = [known[reply.node].device for reply in replies]
-        ledger = nodes.extended(state.ledger, len(known), self.air.policy.power)
-        place = turn.question.symbols, self.seed, turn.question.round
-        link = uplink.link_of(self.air, rows, len(known), *place)
-        weights = np.array([reply.weight for reply in replies])
-        demand = np.where(link.active, len(weights) * weights, 0.0) ** 2 * link.cost
-        demand *= np.array([reply.energy for reply in replies])
-        alpha = self.air.policy.alpha(demand, Ledger(ledger.spent[rows], ledger.rounds))
-        if alpha is None:
+        state = replace(state, nodes=nodes.welcome(state.nodes, first.usable))
+        ids, symbols = _in_order(state, first), turn.question.symbols
+        on_air = self._way(turn, self.air, _senders(turn, state, first, first), self._ledger(state))
+        assert isinstance(on_air, Superposed)  # or there would be no second message
+        link, energy = on_air.draw(symbols), {reply.node: reply.energy for reply in first.usable}
+        grant = on_air.grant(link.cost * np.array([energy[node] for node in ids]), symbols)
+        if grant is None:
             return turn
-        told = [reply.node for reply, active in zip(replies, link.active, strict=True) if active]
-        return replace(turn, told=told, alpha=alpha)
+        told = [node for node, active in zip(ids, link.active, strict=True) if active]
+        return replace(turn, told=told, alpha=grant.alpha)
 
     def conclude(self, turn: Turn, state: State, found: Sorted) -> tuple[State, Round]:
-        """Carry the usable signals through the air, apply what is recovered, and say who was heard."""
+        """Carry the usable signals to the server, apply what is recovered, and say who was heard."""
         first = found if turn.first is None else turn.first
         report = _seen(turn, state, found, first)
         state = replace(state, round=report.round, nodes=nodes.welcome(state.nodes, first.usable))
-        senders = _senders(turn, state, found, first)
-        air, ledger = self._air(turn), state.ledger
-        if air is not None:
-            ledger = nodes.extended(ledger, len(state.nodes), air.policy.power)
-        arrival, heard, uses, reason = self._arrive(turn, senders, air, ledger)
-        energy = np.zeros(len(heard)) if arrival is None else arrival.energy
-        if air is not None:
-            ledger = uplink.charged(ledger, senders.devices, energy, air.policy.power)
-        ids = [node for node, there in zip(_in_order(state, first), heard, strict=True) if there]
+        senders, ledger = _senders(turn, state, found, first), self._ledger(state)
+        arrival, reason = self._arrive(turn, senders, ledger, _signals(turn, state, found, first))
+        if self.air is not None:
+            ledger = senders.charge(ledger, arrival.energy, self.air.policy.power)
+        ids = [n for n, part in zip(_in_order(state, first), arrival.delivered, strict=True) if part]
         gone = {*report.missing, *report.refused, *report.failed}
         silent = tuple(r.node for r in first.usable if r.node not in ids and r.node not in gone)
         report = replace(report, heard=tuple(ids), silent=silent, skipped=reason)
-        report = replace(report, channel_uses=uses, energy=float(energy.max(initial=0.0)))
-        state = replace(state, ledger=ledger)
-        if arrival is None:
-            return state, report
+        report = replace(
+            report, channel_uses=arrival.channel_uses, energy=float(arrival.energy.max(initial=0.0))
+        )
         replies = {reply.node: reply for reply in found.usable}
-        return self._apply(turn, state, report, arrival, [replies[node] for node in ids], senders.whole)
+        heard = [replies[node] for node in ids]
+        return self._apply(turn, replace(state, ledger=ledger), report, arrival, heard, senders)
 
-    def _air(self, turn: Turn) -> Air | None:
-        """Return the air of a round, in which clients of an exchange keep to the alpha they were told."""
-        if self.air is None or turn.first is None:
-            return self.air
-        return Air(self.air.channel, uplink.Announced(self.air.policy.power, turn.alpha))
+    def _ledger(self, state: State) -> Ledger:
+        """Return the accounts of all nodes, newcomers too."""
+        power = 0.0 if self.air is None else self.air.policy.power
+        return nodes.extended(state.ledger, len(state.nodes), power)
+
+    def _way(self, turn: Turn, air: Air | None, senders: Senders, ledger: Ledger) -> Superposed | Digital:
+        """Return the way of the signals, on which all symbols of a round must be alike."""
+        place = {"seed": self.seed, "round": turn.question.round}
+        found = way(self.scheme, air, turn.plan, senders, ledger, **place)
+        if isinstance(found, Superposed) and air is not None:
+            link = found.draw(turn.question.symbols)
+            if link.active.ndim == 2 or link.cost.ndim == 2:
+                rule = "must be the same in all symbols of a round with Flower"
+                raise _checks.reject("channel", air.channel, rule)
+        return found
 
     def _arrive(
-        self, turn: Turn, senders: uplink.Senders, air: Air | None, ledger: Ledger
-    ) -> tuple[Arrival | None, NDArray[np.bool_], int, str]:
-        """Return what arrives, who was heard and the channel uses; or nothing, nobody, and the reason."""
-        nobody, usable = np.zeros(len(senders.weights), np.bool_), int(senders.sending.sum())
+        self, turn: Turn, senders: Senders, ledger: Ledger, signals: NDArray[np.float32]
+    ) -> tuple[Arrival, str]:
+        """Return what arrives; and the reason, where it is nothing."""
+        usable, silence = int(senders.sending.sum()), nothing(*signals.shape)
         if usable < self.minimum:
-            return None, nobody, 0, f"{usable} usable replies, and {self.minimum} needed"
+            return silence, f"{usable} usable replies, and {self.minimum} needed"
         if not senders.weights[senders.sending].any():
-            return None, nobody, 0, "all weights are zero"
-        place = ledger, self.seed, turn.question.round
-        arrival, heard, uses = uplink.arrive(self.scheme, air, turn.plan, senders, *place)
-        return arrival, heard, uses, "nothing was sent" if arrival is None else ""
+            return silence, "all weights are zero"
+        air = self.air
+        if air is not None and turn.first is not None:  # clients keep to the alpha they were told
+            air = Air(air.channel, Announced(air.policy.power, turn.alpha))
+        on_its_way = self._way(turn, air, senders, ledger)
+        on_its_way.put(slice(0, len(signals)), signals)
+        arrival = on_its_way.arrive()
+        return arrival, "" if arrival.delivered.any() else "nothing was sent"
 
     def _apply(
-        self, turn: Turn, state: State, report: Round, arrival: Arrival, heard: list[Reply], whole: float
+        self, turn: Turn, state: State, report: Round, arrival: Arrival, heard: list[Reply], senders: Senders
     ) -> tuple[State, Round]:
-        """Decode what arrived and update the model."""
-        there = Heard(arrival.observation, arrival.noise_var)
-        estimate, after = self.scheme.decode(state.scheme, turn.plan, there)
-        theta, server = self.optimizer.update(state.server, state.theta, estimate.mean, self.rate)
+        """Decode what arrived, if only silence, and update the model where that tells anything."""
+        everybody = sum(node.weight for node in state.nodes.values())
+        payload = _payload(heard, senders.whole)
+        computed = senders.whole / (everybody or 1.0)
+        estimate, after, truth = decode(self.scheme, state.scheme, turn.plan, arrival, computed, payload)
+        theta, server = state.theta, state.server
+        if heard or estimate.mean.any():
+            theta, server = self.optimizer.update(server, theta, estimate.mean, self.rate)
         if not np.isfinite(theta).all():
             raise ValueError(
                 f"the model is not finite after round {report.round}: "
@@ -153,8 +183,8 @@ class Server:
         info = estimate.info
         return state, replace(
             report,
-            alpha=arrival.alpha if uplink.superposes(self.scheme, self.air) else None,
-            nmse_db=_error(estimate, heard, whole),
+            alpha=arrival.alpha if self.superposes else None,
+            nmse_db=_error(estimate.mean, truth) if turn.announced.audit and heard else None,
             status=None if info is None else info.status,
             iterations=None if info is None else info.iterations,
         )
@@ -186,23 +216,28 @@ def _in_order(state: State, first: Sorted) -> list[int]:
     return sorted((reply.node for reply in first.usable), key=lambda node: state.nodes[node].device)
 
 
-def _senders(turn: Turn, state: State, found: Sorted, first: Sorted) -> uplink.Senders:
-    """Return the signals in rows, with the weights of all who may have computed something.
+def _signals(turn: Turn, state: State, found: Sorted, first: Sorted) -> NDArray[np.float32]:
+    """Return the signals in rows; that of a client that was not asked, or whose did not come, is zero."""
+    ids, signals = _in_order(state, first), {reply.node: reply.signal for reply in found.usable}
+    rows = np.zeros((len(ids), turn.question.symbols), np.float32)
+    for row, node in zip(rows, ids, strict=True):
+        row[:] = signals.get(node, 0)
+    return rows
+
+
+def _senders(turn: Turn, state: State, found: Sorted, first: Sorted) -> Senders:
+    """Return those who computed, with the weights of all who may have computed something.
 
     A node that was asked and did not answer, or not in a usable way, counts with the weight it announced
     last: what it has arrives later. One that failed has nothing, and one never heard of has no weight.
     """
-    signals = {reply.node: reply.signal for reply in found.usable}
-    ids = _in_order(state, first)
-    rows = np.zeros((len(ids), turn.question.symbols), np.float32)
-    for row, node in zip(rows, ids, strict=True):
-        row[:] = signals.get(node, 0)
+    ids, there = _in_order(state, first), {reply.node for reply in found.usable}
     weights = np.array([state.nodes[node].weight for node in ids])
     lost = {*turn.question.asked} - {*ids} - first.failed.keys()
     absent = sum(state.nodes[node].weight for node in sorted(lost) if node in state.nodes)
-    sending = np.array([node in signals for node in ids], dtype=np.bool_)
-    devices = [state.nodes[node].device for node in ids]
-    return uplink.Senders(rows, weights, devices, sending, float(weights.sum()) + absent)
+    sending = np.array([node in there for node in ids], dtype=np.bool_)
+    devices = np.array([state.nodes[node].device for node in ids], dtype=np.intp)
+    return Senders(devices, weights, sending, float(weights.sum()) + absent, len(state.nodes))
 
 
 def _averaged(heard: list[Reply], before: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -215,12 +250,17 @@ def _averaged(heard: list[Reply], before: dict[str, NDArray[Any]]) -> dict[str, 
     return {name: sum(w * reply.exact[name].astype(np.float64) for w, reply in pairs) for name in before}
 
 
-def _error(estimate: Estimate, heard: list[Reply], whole: float) -> float | None:
-    """Return the error of the estimate in decibel, where all who were heard said what left them."""
-    truth = np.zeros(len(estimate.mean))
-    for reply in heard:
-        if reply.truth is None or reply.truth.shape != truth.shape:
+def _payload(heard: list[Reply], whole: float) -> NDArray[np.floating[Any]] | None:
+    """Return the weighted mean of what the signals stand for, where all who were heard said it."""
+    mean = WeightedMean(np.array([reply.weight for reply in heard]), whole)
+    for row, reply in enumerate(heard):
+        if reply.truth is None:
             return None
-        truth += reply.weight / whole * reply.truth.astype(np.float64)
+        mean.put(slice(row, row + 1), reply.truth[None])
+    return mean.value
+
+
+def _error(mean: NDArray[np.floating[Any]], truth: NDArray[np.floating[Any]]) -> float | None:
+    """Return the error of the estimate in decibel."""
     scale = float(np.sum(truth**2))
-    return decibel(float(np.sum((estimate.mean - truth) ** 2)) / scale) if scale else None
+    return decibel(float(np.sum((mean - truth) ** 2)) / scale) if scale else None

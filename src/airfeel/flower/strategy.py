@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 
 from airfeel import _checks
-from airfeel.flower import choices, naming, uplink, wire
+from airfeel.flower import choices, naming, wire
 from airfeel.flower.replies import Question, sort
 from airfeel.flower.report import Round, Traffic
 from airfeel.flower.server import Server, Turn
@@ -24,7 +23,9 @@ from airfeel.flower.tensors import Layout
 from airfeel.learning.server import GradientDescent, Optimizer
 from airfeel.radio.link import Channel
 from airfeel.radio.power import PowerPolicy
-from airfeel.schemes.base import Scheme
+from airfeel.uplink.memory import everywhere
+from airfeel.uplink.round import width
+from airfeel.uplink.scheme import Scheme
 
 Evaluate = Callable[[int, ArrayRecord], Any]
 
@@ -64,8 +65,8 @@ class AirAvg(FedAvg):  # type: ignore[misc]
     minimum
         Replies without which a round is skipped: nobody is heard, so clients keep what they have.
     audit
-        Clients also send what left them, so that the error of the estimate is known. It is not counted in
-        the bytes.
+        Tell the error of the estimate. Where a scheme's symbols are mixtures, clients also send what these
+        stand for, which is not counted in the bytes.
     checkpoint
         A file (``.npz``) written after every round. If it is there, :meth:`start` goes on from it.
     seed
@@ -108,7 +109,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         )
         self.ratio = _checks.real("ratio", ratio, above=0, at_most=1)
         self.exchange = _checks.choice("exchange", exchange, ("one", "two"))
-        if exchange == "two" and not uplink.superposes(self.server.scheme, self.server.air):
+        if exchange == "two" and not self.server.superposes:
             rule = "is for a channel on which the signals of the scheme add up"
             raise _checks.reject("exchange", exchange, rule)
         self.exact, self.audit, self.checkpoint = choices.patterns_of(exact), bool(audit), checkpoint
@@ -172,8 +173,8 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         for node, message in zip(asked, messages, strict=True):
             own = {wire.NODE: wire.node_record(node, state.nodes)}
             message.content = RecordDict({**message.content, **common, **own})
-        silence = np.zeros((1, state.layout.size), np.float32)
-        symbols = self.server.scheme.encode(plan, silence).signal.shape[1]
+        fresh = everywhere(self.server.scheme.memory(state.layout.shapes), 1)
+        symbols = width(self.server.scheme, plan, fresh, state.layout.size)
         digest = wire.digest(announced, state.layout, plan)
         question = Question(round, digest, symbols, state.layout, self.weighted_by_key, asked)
         self._turn = Turn(announced, plan, question, Traffic().sent(messages))
@@ -189,7 +190,8 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         turn = replace(self._turn, traffic=self._turn.traffic.received(received))
         found = sort(received, turn.question)
         state, report = self.server.conclude(turn, self._state, found)
-        if report.heard:
+        moved = bool(report.heard) or state.theta is not self._state.theta
+        if moved:
             self._arrays = wire.to_record(state.layout.arrays(state.theta, state.exact))
         self._state, self._turn = state, None
         if self.checkpoint is not None:
@@ -202,7 +204,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
             metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
         for name, value in report.metrics().items():
             metrics[name] = value
-        return self._arrays if report.heard else None, metrics
+        return self._arrays if moved else None, metrics
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel.schemes.base import Shapes
+from airfeel.uplink.scheme import Shapes
 
 Array = NDArray[np.floating[Any]]
 Arrays = Mapping[str, NDArray[Any]]

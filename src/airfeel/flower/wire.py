@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from airfeel import _files
 from airfeel.flower.nodes import Nodes
 from airfeel.flower.tensors import Layout
-from airfeel.schemes.base import Plan
+from airfeel.uplink.scheme import Plan
 
 ROUND = "airfeel"  # config of a request, metrics of a reply
 PLAN = "airfeel-plan"  # arrays and texts of the plan
 NODE = "airfeel-node"  # what only one node is told
 SIGNAL = "airfeel-signal"
-TRUTH = "airfeel-truth"  # what left a client, for an audit
+TRUTH = "airfeel-truth"  # what a signal stands for, for an audit
 OURS = (ROUND, PLAN, NODE, SIGNAL, TRUTH)
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -136,19 +136,16 @@ def local_gradients(
     rate: float,
     seed: int,
     round: int,
-    selected: Mask | None = None,
-    rows: slice = slice(None),
+    devices: Sequence[int] | NDArray[np.intp] | None = None,
     workers: Workers,
     trained: Callable[[], None] = lambda: None,
 ) -> Array:
-    """Return the accumulated gradients g_m of the devices in ``rows`` (all) as (rows, N).
+    """Return the accumulated gradients g_m of some ``devices`` (all) as (devices, N).
 
-    Those of a device not selected are zero. ``rate`` is eta in this round. The result has the precision in
-    which the task computes; where nobody computes it is single, which added to a memory changes nothing.
-    ``trained`` is called after every device, by the thread that computed it.
+    ``rate`` is eta in this round. The result has the precision in which the task computes. ``trained`` is
+    called after every device, by the thread that computed it.
     """
-    wanted = range(len(data))[rows]
-    devices = [m for m in wanted if selected is None or selected[m]]
+    wanted = range(len(data)) if devices is None else [int(device) for device in devices]
 
     def train(device: int) -> Array:
         samples = data[device]
@@ -157,10 +154,10 @@ def local_gradients(
         trained()
         return gradient
 
-    found = workers.map(train, devices)
-    gradients = np.zeros((len(wanted), task.size), dtype=found[0].dtype if found else np.float32)
-    for device in reversed(devices):
-        gradients[wanted.index(device)] = found.pop()  # so that no row is there twice for long
+    found = workers.map(train, wanted)
+    gradients = np.empty((len(wanted), task.size), dtype=found[0].dtype if found else np.float32)
+    for row in reversed(range(len(wanted))):
+        gradients[row] = found.pop()  # so that no row is there twice for long
     return gradients
 
 

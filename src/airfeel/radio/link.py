@@ -85,6 +85,22 @@ def anything(active: Mask) -> Mask:
     return active if active.ndim == 1 else np.asarray(active.any(axis=1))
 
 
+def energy_of(signals: Array, cost: Array) -> Array:
+    """Return what each device spends on its signal at unit scale."""
+    if cost.ndim == 1:
+        return np.asarray(np.einsum("ms,ms->m", signals, signals, dtype=np.float64) * cost)
+    return np.asarray(np.einsum("ms,ms,ms->m", signals, signals, cost, dtype=np.float64))
+
+
+def mean_cost(link: Link) -> Array:
+    """Return the cost of a device, averaged over the symbols in which it can send."""
+    if link.cost.ndim == 1:
+        return link.cost
+    active = np.broadcast_to(link.active if link.active.ndim == 2 else link.active[:, None], link.cost.shape)
+    total = np.where(active, link.cost, 0.0).sum(axis=1)
+    return np.asarray(total / np.maximum(active.sum(axis=1), 1))
+
+
 def per_symbol(elements: NDArray[Any], symbols: int) -> NDArray[Any]:
     """Give both symbols of an element its value: (M, ceil(s/2)) to (M, s); one value per device stays one.
 

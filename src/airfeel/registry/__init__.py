@@ -48,7 +48,7 @@ _SOURCE = 2**26  # bytes of a module's source at most
 class Part:
     """What a name stands for.
 
-    ``name`` is how configurations call it; ``seam`` and ``needs`` are those of its registry.
+    ``name`` is how configurations call it; ``seam``, ``needs`` and ``advice`` are those of its registry.
     """
 
     name: str
@@ -56,6 +56,7 @@ class Part:
     summary: str = ""
     seam: str = "part"
     needs: _foreign.Needs = dataclasses.field(default_factory=dict, hash=False)
+    advice: str = ""
 
     @property
     def kind(self) -> Any:
@@ -98,7 +99,7 @@ class Part:
     def require(self, thing: Any) -> None:
         """Refuse a class or an object that lacks what such a part needs."""
         if rule := _foreign.unfit(thing, self.needs):
-            raise _checks.reject(self.seam, self.name, rule)
+            raise _checks.reject(self.seam, self.name, "; ".join(filter(None, [rule, self.advice])))
 
     def complete(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the defaults that follow from other options, where the part has a method ``complete``."""
@@ -134,12 +135,20 @@ class Registry:
         Packages or modules whose import registers the built-in parts.
     needs
         The methods that a part's class must have, with their arguments; none where parts are functions.
+    advice
+        What to do where one is missing.
     """
 
     def __init__(
-        self, seam: str, group: str, homes: tuple[str, ...], needs: _foreign.Needs | None = None
+        self,
+        seam: str,
+        group: str,
+        homes: tuple[str, ...],
+        needs: _foreign.Needs | None = None,
+        advice: str = "",
     ) -> None:
-        self.seam, self.group, self._homes, self.needs = seam, group, homes, needs or {}
+        self.seam, self.group, self._homes = seam, group, homes
+        self._facts: dict[str, Any] = {"seam": seam, "needs": needs or {}, "advice": advice}
         self._parts: dict[str, Part] = {}
         self._places: dict[str, tuple[int, str]] = {}
         self._discovered = False
@@ -151,9 +160,7 @@ class Registry:
         """
 
         def add(target: Target) -> Target:
-            self._parts[name] = Part(
-                name, target, summary or summary_of(target), seam=self.seam, needs=self.needs
-            )
+            self._parts[name] = Part(name, target, summary or summary_of(target), **self._facts)
             self._places[name] = (place, _module_of(target))
             return target
 
@@ -217,8 +224,12 @@ class Registry:
 
     def given(self, thing: Any) -> Any:
         """Return a part that is handed over as an object; a class, or a partial of one, is called for it."""
-        part = self._part(thing, thing)
+        part = self.require(thing)
         return part.build({}) if isinstance(part.kind, type) else thing
+
+    def require(self, thing: Any) -> Part:
+        """Refuse a class or an object that cannot be such a part, else return it as one."""
+        return self._part(thing, thing)
 
     def _found(self, name: str, module: str, attribute: str) -> Part:
         part = self._part(name, _imported(self.seam, name, module, attribute))
@@ -227,7 +238,7 @@ class Registry:
         return part
 
     def _part(self, name: Any, target: Any) -> Part:
-        part = Part(name, target, summary_of(target), self.seam, self.needs)
+        part = Part(name, target, summary_of(target), **self._facts)
         part.require(target)
         return part
 
@@ -288,10 +299,15 @@ SCHEMES = Registry(
     ("airfeel.schemes",),
     {
         "init": ("shapes", "setting"),
+        "memory": ("shapes",),
         "plan": ("state", "seed", "round"),
-        "encode": ("plan", "accumulated"),
+        "encode": ("plan", "memory", "update"),
+        "settle": ("plan", "memory", "update", "sent", "delivered"),
         "decode": ("state", "plan", "heard"),
+        "stateless": None,
     },
+    "derive it from af.ErrorFeedback, which calls compress(plan, accumulated) where 0.2 called encode(plan, "
+    "accumulated), or from af.Scheme",
 )
 CHANNELS = Registry(
     "channel.kind",

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import fft
 
 from airfeel import _checks
-from airfeel.schemes.base import Array, Shapes
+from airfeel.uplink.scheme import Array, Shapes
 
 BASES = ("auto", "dct", "identity")
 JOINED = 32  # coefficients of axes at the end that are transformed together, by one matrix

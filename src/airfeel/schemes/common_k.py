@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from airfeel import _checks
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, option
-from airfeel.schemes.base import Array, Heard, Plan, Sent, Setting, Shapes, size_of
 from airfeel.streams import bits, stream
+from airfeel.uplink.scheme import Array, ErrorFeedback, Heard, Plan, Sent, Setting, Shapes, size_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class CommonKState:
 
 @SCHEMES.register("common_k", place=40)
 @dataclass(frozen=True)
-class CommonK:
+class CommonK(ErrorFeedback[CommonKState]):
     """All devices send the same coordinates, and the sum is read directly.
 
     ``order = "random"`` draws s of N coordinates anew in each round. ``"turns"`` goes round one random
@@ -35,8 +35,7 @@ class CommonK:
 
     order: Literal["random", "turns"] = option("random", "random: chosen anew in each round; or turns")
 
-    uses_radio: ClassVar[bool] = True
-    exact: ClassVar[bool] = True
+    exact = linear = common_support = symbols_are_coordinates = True
     revision: ClassVar[int] = 2  # a random choice, where version 0.1 took turns
 
     def __post_init__(self) -> None:
@@ -53,7 +52,7 @@ class CommonK:
         address = ("permutation", 0) if self.order == "turns" else ("coordinates", round)
         return {"seed": int(bits(seed, *address).random_raw() >> 1), "turn": turn, "symbols": state.symbols}
 
-    def encode(self, plan: Plan, accumulated: Array) -> Sent:
+    def compress(self, plan: Plan, accumulated: Array) -> Sent:
         """Send the chosen coordinates of every row and keep the others."""
         chosen = coordinates(accumulated.shape[1], plan["symbols"], plan["seed"], plan["turn"])
         remainder = accumulated.copy()
@@ -74,7 +73,7 @@ class CommonK:
 
 def undelivered(accumulated: Array, sent: Sent, delivered: Array, chosen: NDArray[np.intp]) -> Array:
     """Return the memories where symbols are coordinates: what was not delivered of these, and the rest."""
-    memory = sent.remainder.copy()
+    memory: Array = sent.remainder.copy()
     left = memory[:, chosen]
     missed = (1 - delivered).astype(accumulated.dtype) * (accumulated[:, chosen] - left)
     memory[:, chosen] = np.where(delivered == 0, accumulated[:, chosen], left + missed)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
@@ -13,10 +13,10 @@ from airfeel.operators import GaussianMatrix, PartialDCT
 from airfeel.ranges import Count, Fraction, NonNegative, Probability, Several
 from airfeel.receivers.base import Estimate, Receiver, Reception
 from airfeel.registry import option
-from airfeel.schemes.base import Array, Heard, Plan, Sent, Setting, Shapes, size_of
 from airfeel.schemes.sparsification import top_k
 from airfeel.streams import bits
 from airfeel.units import count
+from airfeel.uplink.scheme import Array, ErrorFeedback, Heard, Plan, Sent, Setting, Shapes, size_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +29,7 @@ class CompressedState:
 
 
 @dataclass(frozen=True)
-class Compressed:
+class Compressed(ErrorFeedback[CompressedState]):
     """Sparsify, compress with a matrix drawn anew in each round, recover with a receiver.
 
     A subclass says which receiver (:meth:`receiver`), and perhaps another matrix (:meth:`operator`) than the
@@ -37,9 +37,6 @@ class Compressed:
     """
 
     sparsity: Fraction = option(0.2, "k/N, what a device keeps")
-
-    uses_radio: ClassVar[bool] = True
-    exact: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse a share outside (0, 1]."""
@@ -66,15 +63,17 @@ class Compressed:
         """Announce the seed of the round's matrix and its number of rows."""
         return {"seed": shared_seed(seed, round), "symbols": state.symbols}
 
-    def encode(self, plan: Plan, accumulated: Array) -> Sent:
+    def compress(self, plan: Plan, accumulated: Array) -> Sent:
         """Keep the k largest entries of each row and compress them (8)-(11)."""
         size = accumulated.shape[1]
         kept, remainder = top_k(accumulated, count(self.sparsity, size))
         operator = self.operator(size, plan["symbols"], plan["seed"])
-        return Sent(np.asarray(operator @ kept.T).T, remainder)
+        return Sent(np.asarray(operator @ kept.T).T, remainder, payload=kept)
 
     def decode(self, state: CompressedState, plan: Plan, heard: Heard) -> tuple[Estimate, CompressedState]:
         """Recover x from y = A x + n and whatever the receiver remembers."""
+        if heard.silent:
+            return Estimate(np.zeros(state.size)), state
         operator = self.operator(state.size, plan["symbols"], plan["seed"])
         reception = heard_by_all(heard, operator)
         estimate, receiver = self.receiver().receive(state.receiver, reception)

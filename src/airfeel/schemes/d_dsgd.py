@@ -3,7 +3,6 @@
 import math
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -11,8 +10,8 @@ from airfeel import _checks
 from airfeel.ranges import Fraction
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, option
-from airfeel.schemes.base import Array, Heard, Plan, Sent, Setting, Shapes, Spending, size_of
 from airfeel.schemes.sparsification import largest
+from airfeel.uplink.scheme import Array, ErrorFeedback, Heard, Plan, Sent, Setting, Shapes, Spending, size_of
 
 VALUE_BITS = 33  # a mean magnitude in single precision, and its sign
 ROUNDING = 1e-6  # bits by which the logarithm of a binomial coefficient may be wrong
@@ -29,7 +28,7 @@ class DDsgdState:
 
 @SCHEMES.register("d_dsgd", place=50)
 @dataclass(frozen=True)
-class DDsgd:
+class DDsgd(ErrorFeedback[DDsgdState]):
     """D-DSGD: every device sends a few of its largest entries in bits, free of error.
 
     The devices take turns: each has s/M channel uses of a round and all its energy P in them, which carry at
@@ -46,8 +45,7 @@ class DDsgd:
 
     margin: Fraction = option(1.0, "share of the power that the rate counts on; the rest is for weak links")
 
-    uses_radio: ClassVar[bool] = True
-    exact: ClassVar[bool] = True
+    superposes, exact = False, True
 
     def __post_init__(self) -> None:
         """Refuse a share outside (0, 1]."""
@@ -78,7 +76,7 @@ class DDsgd:
         """Return the channel uses of all devices and the energy of each: there is no superposition."""
         return Spending(plan["symbols"], plan["energy"])
 
-    def encode(self, plan: Plan, accumulated: Array) -> Sent:
+    def compress(self, plan: Plan, accumulated: Array) -> Sent:
         """Return what the server reads from each device's message: one value at q places, zero elsewhere."""
         keep, rows = plan["keep"], len(accumulated)
         groups = [largest(accumulated, keep), largest(-accumulated, keep)]

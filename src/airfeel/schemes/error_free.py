@@ -1,24 +1,23 @@
 """Aggregation without a radio: the upper end of every comparison."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from airfeel import _checks
 from airfeel.ranges import Fraction
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, fixed, option
-from airfeel.schemes.base import Array, Heard, Plan, Sent, Setting, Shapes
 from airfeel.schemes.sparsification import top_k
 from airfeel.units import count
+from airfeel.uplink.scheme import Array, ErrorFeedback, Heard, Plan, Sent, Setting, Shapes
 
 
 @SCHEMES.register("error_free", place=0)
 @dataclass(frozen=True)
-class ErrorFree:
+class ErrorFree(ErrorFeedback[None]):
     """Sparsified gradients, summed without radio: what the receivers try to reach.
 
     >>> import numpy as np
-    >>> sent = ErrorFree(sparsity=0.5).encode({}, np.array([[4.0, 1.0], [0.0, 2.0]]))
+    >>> sent = ErrorFree(sparsity=0.5).compress({}, np.array([[4.0, 1.0], [0.0, 2.0]]))
     >>> sent.signal, sent.remainder
     (array([[4., 0.],
            [0., 2.]]), array([[0., 1.],
@@ -27,8 +26,7 @@ class ErrorFree:
 
     sparsity: Fraction = option(0.2, "k/N, what a device keeps")
 
-    uses_radio: ClassVar[bool] = False
-    exact: ClassVar[bool] = True
+    uses_radio, exact = False, True
 
     def __post_init__(self) -> None:
         """Refuse a share outside (0, 1]."""
@@ -41,7 +39,7 @@ class ErrorFree:
         """Announce nothing."""
         return {}
 
-    def encode(self, plan: Plan, accumulated: Array) -> Sent:
+    def compress(self, plan: Plan, accumulated: Array) -> Sent:
         """Send the k largest entries of each row as they are (8)-(10)."""
         return Sent(*top_k(accumulated, count(self.sparsity, accumulated.shape[1])))
 
@@ -56,3 +54,5 @@ class Dense(ErrorFree):
     """Whole gradients, summed without radio: plain federated learning."""
 
     sparsity: float = fixed(1.0)
+
+    linear = common_support = True

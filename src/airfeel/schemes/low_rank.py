@@ -8,7 +8,7 @@ each round.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,10 @@ from airfeel import _checks
 from airfeel.ranges import Count
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, option
-from airfeel.schemes.base import Array, Heard, Plan, Sent, Setting, Shapes, size_of
 from airfeel.schemes.common_k import coordinates
 from airfeel.streams import bits, stream
 from airfeel.units import count
+from airfeel.uplink.scheme import Array, ErrorFeedback, Heard, Plan, Sent, Setting, Shapes, size_of
 
 Layout = NDArray[np.int64]  # one line for each matrix: its first coordinate, rows, columns, rank
 
@@ -41,7 +41,7 @@ class LowRankState:
 
 @SCHEMES.register("low_rank", place=42)
 @dataclass(frozen=True)
-class LowRank:
+class LowRank(ErrorFeedback[LowRankState]):
     """All devices project their matrices on the same few directions, and the server reads the sum.
 
     Every tensor with two axes or more is a matrix M: the first axis by the rest. In odd rounds devices send
@@ -62,8 +62,7 @@ class LowRank:
 
     rank: Count | None = option(None, "columns of a factor; unset: the largest rank that fits")
 
-    uses_radio: ClassVar[bool] = True
-    exact: ClassVar[bool] = True
+    exact = linear = common_support = symbols_are_coordinates = True
 
     def __post_init__(self) -> None:
         """Refuse a rank that is no whole number."""
@@ -89,7 +88,7 @@ class LowRank:
             "seed": int(bits(seed, "coordinates", round).random_raw() >> 1),
         }
 
-    def encode(self, plan: Plan, accumulated: Array) -> Sent:
+    def compress(self, plan: Plan, accumulated: Array) -> Sent:
         """Send M Q of each matrix (or M^T P), then chosen coordinates of what these do not tell."""
         remainder = accumulated.copy()
         signals: list[Array] = []
@@ -106,10 +105,12 @@ class LowRank:
     def remember(self, plan: Plan, accumulated: Array, sent: Sent, delivered: Array) -> Array:
         """Keep the entries of the products, and the coordinates, that were not delivered."""
         missed = ((1 - delivered) * sent.signal).astype(accumulated.dtype)
-        return sent.remainder + _told(plan, missed, accumulated.shape[1])
+        return np.asarray(sent.remainder + _told(plan, missed, accumulated.shape[1]))
 
     def decode(self, state: LowRankState, plan: Plan, heard: Heard) -> tuple[Estimate, LowRankState]:
         """Multiply by the other factor, and keep what was heard, made orthonormal, for the next round."""
+        if heard.silent:  # there are no new directions
+            return Estimate(np.zeros(state.size)), state
         observation = heard.observation[None].astype(np.float64)
         mean = _told(plan, observation, state.size)
         factors = [_orthonormal(product[0]) for product in _products(plan, observation, state.size)]

@@ -11,8 +11,8 @@ from airfeel.ranges import Positive
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, option
 from airfeel.schemes import basis
-from airfeel.schemes.base import Array, Heard, Plan, Sent, Setting, Shapes
 from airfeel.streams import stream
+from airfeel.uplink.scheme import Array, ErrorFeedback, Heard, Plan, Sent, Setting, Shapes
 
 LARGEST = 1e100  # energies are cut here, so that neither their sums nor their products overflow
 EVIDENCE = 0.05  # share of a tensor that must have been heard to judge how its energies fall
@@ -38,7 +38,7 @@ class ScheduledState:
 
 @SCHEMES.register("scheduled", place=5)
 @dataclass(frozen=True)
-class Scheduled:
+class Scheduled(ErrorFeedback[ScheduledState]):
     """Our own: all devices send the coefficients in which most is expected to have gathered.
 
     1. Updates are taken in a basis T that gathers their energy (:mod:`airfeel.schemes.basis`).
@@ -57,9 +57,8 @@ class Scheduled:
     age_exponent: Positive = option(2.0, "how fast what waits is expected to grow")
     warmup: bool = option(False, "send more in the first fifth of the rounds, and less later")
 
-    uses_radio: ClassVar[bool] = True
-    exact: ClassVar[bool] = True
-    revision: ClassVar[int] = 3  # low frequencies come first only where energies do fall with the frequency
+    exact = linear = common_support = symbols_are_coordinates = True
+    revision: ClassVar[int] = 4  # what waits grows older in rounds in which nobody is heard, too
 
     def __post_init__(self) -> None:
         """Refuse what makes no schedule."""
@@ -84,7 +83,7 @@ class Scheduled:
         chosen = np.sort(np.argpartition(index, len(index) - symbols)[len(index) - symbols :])
         return {"layout": state.layout, "chosen": chosen.astype(np.int32)}
 
-    def encode(self, plan: Plan, accumulated: Array) -> Sent:
+    def compress(self, plan: Plan, accumulated: Array) -> Sent:
         """Send the chosen coefficients of every row, and keep the others."""
         layout, chosen = basis.read(plan["layout"]), plan["chosen"]
         coefficients = basis.forward(layout, accumulated)
@@ -97,18 +96,17 @@ class Scheduled:
         layout, chosen = basis.read(plan["layout"]), plan["chosen"]
         missed = np.zeros_like(accumulated)
         missed[:, chosen] = (1 - delivered) * sent.signal
-        return sent.remainder + basis.backward(layout, missed)
+        return np.asarray(sent.remainder + basis.backward(layout, missed))
 
     def decode(self, state: ScheduledState, plan: Plan, heard: Heard) -> tuple[Estimate, ScheduledState]:
         """Put what was heard where it belongs, and learn from its energy; what nobody sent waits on."""
-        chosen = plan["chosen"]
         spectrum = np.zeros((1, len(state.age)))
-        spectrum[0, chosen] = heard.observation
+        spectrum[0, plan["chosen"]] = heard.observation
 
         age, energy = state.age + 1, state.energy.copy()
-        found, noise = heard.observation, heard.noise_var
-        if np.isinf(noise).any():
-            chosen, found, noise = (each[np.isfinite(noise)] for each in (chosen, found, np.asarray(noise)))
+        sent = np.broadcast_to(np.isfinite(heard.noise_var), heard.observation.shape)
+        chosen, found = plan["chosen"][sent], heard.observation[sent]
+        noise = heard.noise_var if np.ndim(heard.noise_var) == 0 else np.asarray(heard.noise_var)[sent]
         with np.errstate(over="ignore"):
             gathered = np.clip(found**2 - noise, 0, LARGEST)
         fresh = gathered / age[chosen].astype(np.float64) ** 2

@@ -14,13 +14,15 @@ from airfeel import _checks
 from airfeel.ranges import Positive
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, option
-from airfeel.schemes.base import Array, Heard, Plan, Sent, Setting, Shapes, size_of
 from airfeel.schemes.common_k import CommonK, CommonKState, coordinates, undelivered
+from airfeel.uplink.scheme import Array, ErrorFeedback, Heard, Plan, Sent, Setting, Shapes, size_of
+
+TIE = 1e-12  # what rounding may leave of a vote that was a tie
 
 
 @SCHEMES.register("sign_vote", place=45)
 @dataclass(frozen=True)
-class SignVote:
+class SignVote(ErrorFeedback[CommonKState]):
     """All devices send the signs of the same coordinates, and the server takes the majority's side.
 
     In each round s coordinates are drawn, those of ``common_k``. A device sends +1 or -1 for each (+1 for
@@ -38,8 +40,8 @@ class SignVote:
     step: Positive = option(0.1, "what a vote is worth: the estimate is plus or minus this")
     feedback: bool = option(True, "keep what the signs do not say; false: forget it, as the paper does")
 
-    uses_radio: ClassVar[bool] = True
-    exact: ClassVar[bool] = False
+    common_support = symbols_are_coordinates = True
+    revision: ClassVar[int] = 2  # the error is that of the vote, against the same vote without noise
 
     def __post_init__(self) -> None:
         """Refuse a step that goes nowhere."""
@@ -53,7 +55,7 @@ class SignVote:
         """Announce the seed of the coordinates, which are those of ``common_k``."""
         return CommonK().plan(state, seed, round)
 
-    def encode(self, plan: Plan, accumulated: Array) -> Sent:
+    def compress(self, plan: Plan, accumulated: Array) -> Sent:
         """Send the signs of the chosen coordinates, and keep what a step to their side leaves."""
         chosen = coordinates(accumulated.shape[1], plan["symbols"], plan["seed"], plan["turn"])
         signs = np.where(accumulated[:, chosen] < 0, -1, 1).astype(accumulated.dtype)
@@ -69,8 +71,8 @@ class SignVote:
         return undelivered(accumulated, sent, delivered, chosen)
 
     def decode(self, state: CommonKState, plan: Plan, heard: Heard) -> tuple[Estimate, CommonKState]:
-        """Go one step to the side of the majority in each coordinate."""
+        """Go one step to the side of the majority in each coordinate, and nowhere where there is none."""
         mean = np.zeros(state.size)
         chosen = coordinates(state.size, plan["symbols"], plan["seed"], plan["turn"])
-        mean[chosen] = self.step * np.sign(heard.observation)
+        mean[chosen] = self.step * np.where(np.abs(heard.observation) < TIE, 0, np.sign(heard.observation))
         return Estimate(mean), state

@@ -1,4 +1,4 @@
-"""Error memory and top-k (8)-(10): what a device sends now, and what it keeps for later.
+"""Top-k (9)(10): what a device sends now, and what it keeps for later.
 
 Arrays hold one device per row.
 """
@@ -12,29 +12,6 @@ from airfeel import _checks
 
 Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
-
-
-def accumulate(memory: Array, gradients: Array, first: int = 0) -> Array:
-    """Return e_m = g_m + Delta_m (8) of some devices, refusing gradients that are not finite.
-
-    ``first`` is the number of the device in the first row.
-    """
-    require_shape(gradients, memory.shape)
-    with np.errstate(over="ignore", invalid="ignore"):
-        accumulated = memory + gradients
-    finite = np.isfinite(accumulated)
-    if not finite.all():
-        device = first + int(np.flatnonzero(~finite.all(axis=1))[0])
-        raise ValueError(
-            f"gradients[{device}] is not finite: the training has diverged; lower the learning rate"
-        )
-    return accumulated
-
-
-def require_shape(gradients: Array, shape: tuple[int, ...]) -> None:
-    """Refuse gradients that do not have the shape of the memories."""
-    if gradients.shape != shape:
-        raise ValueError(f"gradients have shape {gradients.shape}: must be {shape}, one row per device")
 
 
 def top_k(accumulated: Array, keep: int) -> tuple[Array, Array]:

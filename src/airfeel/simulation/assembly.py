@@ -17,17 +17,16 @@ from airfeel.learning.devices import LocalTraining, Participation, shares, split
 from airfeel.learning.fitting import ModelLike, fitted
 from airfeel.learning.server import Adam, GradientDescent, Optimizer, Schedule
 from airfeel.learning.tasks import DataShape, Samples, Task
-from airfeel.radio.air import Air
 from airfeel.radio.choosing import LeastError, Selection
 from airfeel.radio.link import Channel
 from airfeel.radio.power import EqualPower, LongTermPower, PowerPolicy
 from airfeel.radio.units import RadioUnits
 from airfeel.registry import CHANNELS, SCHEMES
-from airfeel.schemes.base import Scheme, Setting, Shapes
-from airfeel.schemes.blocks import Room
-from airfeel.schemes.round import uses_radio
-from airfeel.simulation.memory import Estimate, mapped, require_memory
+from airfeel.simulation.memory import Estimate, mapped, require_memory, shapes_of
 from airfeel.units import count, decibel
+from airfeel.uplink.arrive import Air
+from airfeel.uplink.memory import Room
+from airfeel.uplink.scheme import Scheme, Setting, Shapes
 
 Array = NDArray[np.floating[Any]]
 POLICIES: dict[str, type[EqualPower] | type[LongTermPower]] = {
@@ -78,14 +77,14 @@ class Parts:
     about: tuple[str, ...] = ()
     """Sentences about the data and who holds it."""
     room: Room | None = None
-    """Where the error memories of the next round go; None: into memory."""
+    """Where the memories after the next round go; None: into memory."""
     needs: Estimate | None = None
     """How much memory and disk the run takes."""
 
     @property
     def shapes(self) -> Shapes:
         """The model's tensors in the order of the flat vector; one of N where the task does not say."""
-        return getattr(self.task, "shapes", None) or {"theta": (self.task.size,)}
+        return shapes_of(self.task)
 
     @property
     def setting(self) -> Setting:
@@ -111,7 +110,6 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
     units = make_units(config, channel)
     symbols = count(config.uplink.ratio, task.size)
     power = energy(config, symbols, units)
-    on_air = uses_radio(scheme)
     data = [task.prepare(source.train_inputs[part], source.train_labels[part]) for part in held]
     return Parts(
         config=config,
@@ -126,10 +124,10 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
         air=Air(channel, _policy(config, power), None if units is None else units.snr),
         optimizer=make_optimizer(config),
         server_rate=_schedule(config.server, config.server.learning_rate),
-        units=units if on_air else None,
+        units=units if scheme.uses_radio else None,
         about=(source.describe(), partitions.overlap(held)),
-        budget=describe_link(power, symbols, channel, units) if on_air else "",
-        room=_maps.temporary if mapped(config, task) else None,
+        budget=describe_link(power, symbols, channel, units) if scheme.uses_radio else "",
+        room=_maps.temporary if mapped(config, task, scheme) else None,
         needs=needs,
     )
 

@@ -16,12 +16,14 @@ from airfeel.learning.fitting import ModelLike
 from airfeel.learning.server import ServerState
 from airfeel.learning.tasks import Score
 from airfeel.radio.link import Channel
-from airfeel.schemes.base import Scheme
-from airfeel.schemes.round import Aggregate, UplinkState, begin, carry
 from airfeel.simulation.assembly import DataLike, Parts, assemble
 from airfeel.simulation.own import given
 from airfeel.simulation.progress import Lines, Progress, Silent
 from airfeel.simulation.records import Record, make_record
+from airfeel.uplink.memory import Devices
+from airfeel.uplink.result import Aggregate, UplinkState
+from airfeel.uplink.round import Uplink, begin
+from airfeel.uplink.scheme import Scheme
 from airfeel.workers import Workers
 
 Array = NDArray[np.floating[Any]]
@@ -142,7 +144,7 @@ def advance(parts: Parts, state: RunState, workers: Workers, told: Told = lambda
         with one_at_a_time:
             told(min(next(done), of), of)  # power control that chooses may have some train again
 
-    def updates(rows: slice) -> Array:
+    def updates(devices: Devices) -> Array:
         return local_gradients(
             parts.task,
             state.theta,
@@ -151,18 +153,16 @@ def advance(parts: Parts, state: RunState, workers: Workers, told: Told = lambda
             rate=parts.local_rate(round),
             seed=seed,
             round=round,
-            selected=computing,
-            rows=rows,
+            devices=devices,
             workers=workers,
             trained=trained,
         )
 
     with fft.set_workers(workers.threads):  # every device transforms its own gradient
-        aggregate, uplink = carry(
+        uplink = Uplink(
             parts.scheme,
             parts.air,
             state.uplink,
-            updates,
             parts.weights,
             seed=seed,
             round=round,
@@ -170,6 +170,11 @@ def advance(parts: Parts, state: RunState, workers: Workers, told: Told = lambda
             sending=sending,
             room=parts.room,
         )
+        for devices in uplink.blocks:
+            uplink.encode(devices, updates(devices))
+        for devices in uplink.arrive():
+            uplink.settle(devices, updates(devices))
+        aggregate, carried = uplink.decode()
     rate = parts.server_rate(round)
     with np.errstate(all="ignore"):
         theta, server = parts.optimizer.update(state.server, state.theta, aggregate.mean, rate)
@@ -180,7 +185,7 @@ def advance(parts: Parts, state: RunState, workers: Workers, told: Told = lambda
     after = RunState(
         round=round,
         theta=theta,
-        uplink=uplink,
+        uplink=carried,
         server=server,
         true_sum=state.true_sum + aggregate.truth,
         found_sum=state.found_sum + aggregate.mean,
@@ -191,7 +196,7 @@ def advance(parts: Parts, state: RunState, workers: Workers, told: Told = lambda
         aggregate,
         _score(parts, theta, round, workers),
         sums=(after.true_sum, after.found_sum),
-        energy=float(uplink.ledger.spent.max()),
+        energy=float(carried.ledger.spent.max()),
         symbols=after.symbols,
         units=parts.units,
     )

@@ -1,4 +1,4 @@
-"""How much memory a run takes, and how much disk its error memories do, told before anything is computed."""
+"""How much memory a run takes, and how much disk what devices carry does, told before it is computed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,12 +11,11 @@ from airfeel import _files
 from airfeel.config import Config
 from airfeel.learning.datasets import Dataset
 from airfeel.learning.tasks import Task
-from airfeel.schemes.base import Scheme
-from airfeel.schemes.blocks import height
-from airfeel.schemes.round import uses_radio
 from airfeel.units import count
+from airfeel.uplink.memory import height
+from airfeel.uplink.scheme import Scheme, Shapes
 
-MEMORIES = 2  # arrays (M, N) in memory, where they are not in files: those before a round, and after it
+MEMORIES = 2  # of all devices in memory, where they are not in files: those before a round, and after it
 FILES = 4  # the same in files: two of checkpoints, those before a round, and after it
 BLOCKS = 4  # arrays of one block's size at its peak: updates, their sums with the memories, what is kept ...
 VECTORS = 10  # numbers of 8 bytes for each parameter: model, sums, truth, estimate, the optimizer's
@@ -25,13 +24,13 @@ PER_VALUE = 4.5  # bytes of one value of a sample on a device: single precision,
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Bytes of memory, beside the interpreter and its libraries, and bytes of files of error memories."""
+    """Bytes of memory, beside the interpreter and its libraries, and of files of what devices carry."""
 
     memory: float
     disk: float
 
     def __str__(self) -> str:
-        files = f", and {_bytes(self.disk)} on disk for error memories" if self.disk else ""
+        files = f", and {_bytes(self.disk)} on disk for the devices' memories" if self.disk else ""
         return f"about {_bytes(self.memory)} of memory{files}"
 
 
@@ -41,25 +40,30 @@ def estimate(
     """Return about how much a run takes, with its own number of devices or another one."""
     number, size = _number(task), float(task.size)
     devices = config.devices.count if devices is None else devices
-    symbols = count(config.uplink.ratio, task.size) if uses_radio(scheme) else 0
-    takes = getattr(scheme, "takes", lambda size, symbols: 0.0)
+    computing = max(1, int(config.devices.participation * devices + 0.5))
+    symbols = count(config.uplink.ratio, task.size) if scheme.uses_radio else 0
     values = float(np.prod(source.shape, dtype=float)) * _samples(config, source)
-    in_files = mapped(config, task, devices)
+    carried, in_files = devices * _carried(task, scheme), mapped(config, task, scheme, devices)
     memory = (
-        (0 if in_files else MEMORIES * number * size * devices)
-        + BLOCKS * number * size * height(devices, task.size)
-        + (number + 8) * symbols * devices  # the signals, and the same at the power they are sent with
+        (0 if in_files else MEMORIES * carried)
+        + BLOCKS * number * size * height(computing, task.size)
+        + (number + 8) * symbols * computing  # the signals, and the same at the power they are sent with
         + 8 * VECTORS * size
-        + takes(task.size, symbols)
+        + scheme.takes(task.size, symbols)
         + PER_VALUE * values * devices
     )
-    return Estimate(memory, FILES * number * size * devices if in_files else 0.0)
+    return Estimate(memory, FILES * carried if in_files else 0.0)
 
 
-def mapped(config: Config, task: Task, devices: int | None = None) -> bool:
-    """Whether the error memories are so large that they are kept in files."""
+def mapped(config: Config, task: Task, scheme: Scheme[Any], devices: int | None = None) -> bool:
+    """Whether what devices carry is so large that it is kept in files."""
     devices = config.devices.count if devices is None else devices
-    return devices * task.size * _number(task) > config.run.memory_map_above
+    return devices * _carried(task, scheme) > config.run.memory_map_above
+
+
+def shapes_of(task: Task) -> Shapes:
+    """Return the model's tensors in the order of the flat vector; one of N where the task does not say."""
+    return getattr(task, "shapes", None) or {"theta": (task.size,)}
 
 
 def require_memory(config: Config, task: Task, source: Dataset, scheme: Scheme[Any]) -> Estimate:
@@ -103,6 +107,13 @@ def _largest(fits: Callable[[int], bool], high: int) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
+
+
+def _carried(task: Task, scheme: Scheme[Any]) -> int:
+    """Return the bytes that one device carries, where floating numbers take on the precision of updates."""
+    rows = map(np.asarray, scheme.memory(shapes_of(task)).values())
+    wide = _number(task)
+    return sum(row.size * max(row.itemsize, wide if row.dtype.kind == "f" else 0) for row in rows)
 
 
 def _number(task: Task) -> int:

@@ -16,8 +16,8 @@ from airfeel.learning.fitting import ModelLike
 from airfeel.radio.link import Channel
 from airfeel.registry import Part, Registry
 from airfeel.registry.options import has_fields
-from airfeel.schemes.base import Scheme
 from airfeel.simulation.assembly import DataLike, Own, find_data
+from airfeel.uplink.scheme import Scheme
 
 
 def given(

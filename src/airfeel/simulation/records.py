@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from airfeel import _files
 from airfeel.learning.tasks import Score
 from airfeel.radio.units import RadioUnits
-from airfeel.schemes.round import Aggregate
 from airfeel.units import decibel
+from airfeel.uplink.result import Aggregate
 
 Array = NDArray[np.floating[Any]]
 

@@ -1,4 +1,4 @@
-"""Error memories in files beside the checkpoints: a new file for each round, never one written twice.
+"""What devices carry, in files beside the checkpoints: a new file for each round, never one written twice.
 
 A file belongs to one state. It has a name nobody can guess until a checkpoint is written, which names it; one
 that no checkpoint names loses even that when the next round has its own, and the system frees it when the
@@ -8,6 +8,7 @@ what the one before it names.
 
 import re
 import secrets
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,36 +23,35 @@ from airfeel.experiments.runs import files
 from airfeel.experiments.runs.checkpoint import Damaged
 from airfeel.simulation import RunState
 
-Array = NDArray[np.floating[Any]]
+Memory = Mapping[str, NDArray[Any]]
 
 _KEPT = 2  # as many as there are checkpoints
 _NAME = re.compile(r"memory-(\d{6,15})\.bin")
-_PRECISIONS = ("float32", "float64")
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """The error memories after one round: their file in the run's folder, and what it must hold."""
+    """The memories after one round: their file in the run's folder, their types by name, its checksum."""
 
     file: str
-    dtype: str
+    dtypes: dict[str, str]
     crc32: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Apart:
-    """A state whose error memories lie in a file; None after the last round, when nobody needs them."""
+    """A state whose memories lie in a file; None after the last round, when nobody needs them."""
 
     state: RunState
     memory: Generation | None
 
 
 class Generations(AbstractContextManager["Generations"]):
-    """The error memories of a run's rounds, as room for :func:`airfeel.schemes.round.carry`."""
+    """The memories of a run's rounds, as room for :class:`airfeel.uplink.round.Uplink`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._newest: tuple[Path, Array] | None = None
+        self._newest: tuple[Path, Memory] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -61,19 +61,20 @@ class Generations(AbstractContextManager["Generations"]):
     ) -> None:
         self._drop()
 
-    def __call__(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
+    def __call__(self, forms: _maps.Forms) -> dict[str, NDArray[Any]]:
         """Return room for the memories after one more round."""
         self._drop()
         path = self.folder / f"memory.{secrets.token_hex(8)}.tmp"
         with files.explained(self.folder):
-            self._newest = path, _maps.create(path, shape, dtype)
-        return self._newest[1]
+            arrays = _maps.create(path, forms)
+        self._newest = path, arrays
+        return arrays
 
     def apart(self, state: RunState, last: bool) -> RunState | Apart:
         """Return what a checkpoint shall hold, with the memories, if they are in a file, under their name."""
         if self._newest is None or self._newest[1] is not state.uplink.memory:
             return state
-        bare = replace(state, uplink=replace(state.uplink, memory=state.uplink.memory[:0].copy()))
+        bare = replace(state, uplink=replace(state.uplink, memory={}))
         if last:
             return Apart(bare, None)
         path, memory = self._newest
@@ -83,10 +84,11 @@ class Generations(AbstractContextManager["Generations"]):
             path.replace(named)
             files.sync_folder(self.folder)
         self._newest = None
-        return Apart(bare, Generation(named.name, str(memory.dtype), crc32))
+        dtypes = {name: part.dtype.str for name, part in memory.items()}
+        return Apart(bare, Generation(named.name, dtypes, crc32))
 
-    def together(self, saved: Apart, shape: tuple[int, ...]) -> RunState | None:
-        """Undo :meth:`apart`; None where that cannot be memories of this shape after that round.
+    def together(self, saved: Apart, like: Memory) -> RunState | None:
+        """Undo :meth:`apart`; None where that cannot be memories of these names and shapes after that round.
 
         Raises
         ------
@@ -96,11 +98,14 @@ class Generations(AbstractContextManager["Generations"]):
         state, kept = saved.state, saved.memory
         if kept is None:
             return state
-        if kept.dtype not in _PRECISIONS or kept.file != f"memory-{state.round:06d}.bin":
+        types = {name: _number(word) for name, word in kept.dtypes.items()}
+        fits = types.keys() == like.keys() and None not in types.values()
+        if not fits or kept.file != f"memory-{state.round:06d}.bin":
             return None
         path = self.folder / kept.file
+        forms = {name: (like[name].shape, dtype) for name, dtype in types.items() if dtype is not None}
         try:
-            memory = _maps.checked(path, shape, np.dtype(kept.dtype), kept.crc32)
+            memory = _maps.checked(path, forms, kept.crc32)
         except FileNotFoundError:
             raise Damaged(f"{path} is missing") from None
         except OSError as error:
@@ -120,3 +125,12 @@ class Generations(AbstractContextManager["Generations"]):
         if self._newest is not None:
             self._newest[0].unlink(missing_ok=True)
             self._newest = None
+
+
+def _number(word: Any) -> np.dtype[Any] | None:
+    """Return the type of numbers that a file names, None where it is none."""
+    try:
+        found = np.dtype(word)
+    except TypeError:
+        return None
+    return found if found.kind in "biufc" else None

@@ -19,7 +19,6 @@ from airfeel.experiments.runs.generations import Apart, Generations
 from airfeel.experiments.runs.reading import FinishedRun, examine, not_verified, read_records
 from airfeel.experiments.runs.rundir import RunFolder, open_run, run_path
 from airfeel.experiments.runs.sources import edited_since, refilled_since
-from airfeel.schemes.round import uses_radio
 from airfeel.simulation import Record, RunState, Step, start, steps
 from airfeel.simulation.assembly import Own, Parts, assemble
 from airfeel.simulation.progress import Progress, Silent
@@ -143,7 +142,7 @@ def _revived(fresh: RunState, memories: Generations, rounds: int, saved: Any, ro
         return state
     if saved.memory is None and round < rounds:
         return None
-    return memories.together(saved, fresh.uplink.memory.shape)
+    return memories.together(saved, fresh.uplink.memory)
 
 
 def _remarks(parts: Parts) -> list[str]:
@@ -151,7 +150,7 @@ def _remarks(parts: Parts) -> list[str]:
     ratio, size = parts.config.uplink.ratio, parts.task.size
     needs = "" if parts.needs is None else f"the run takes {parts.needs}"
     remarks = [*parts.about, *filter(None, ["; ".join(filter(None, [needs, parts.budget]))])]
-    if not uses_radio(parts.scheme) or ratio * size >= 0.5:
+    if not parts.scheme.uses_radio or ratio * size >= 0.5:
         return remarks
     return [
         *remarks,

@@ -17,6 +17,7 @@ from airfeel.learning.devices import Participation
 from airfeel.radio.link import Channel, Link, anything
 from airfeel.radio.power import EqualPower, Grant, Ledger, LongTermPower, Offer
 from airfeel.theory.planner import Air, LinkBudget, LinkDraws
+from airfeel.uplink import arrive
 
 Array = NDArray[np.floating[Any]]
 Policy = type[EqualPower] | type[LongTermPower]
@@ -96,11 +97,11 @@ class DrawnAir:
 
     def _followed(self, rounds: Sequence[Round], snr: float) -> tuple[list[Any], list[float], list[float]]:
         """Follow one draw through its rounds, with what the devices have spent; P is 1."""
-        policy, ledger = self.policy(1.0), Ledger.open(len(rounds[0].demand))
+        air, ledger = arrive.Air(policy=self.policy(1.0)), Ledger.open(len(rounds[0].demand))
         noise, sent, arriving = [], [], []
         for one in rounds:
-            grant = _granted(policy, one, ledger, snr)
-            ledger = ledger.charge(grant.alpha * one.demand * grant.share**2, policy.power)
+            grant = _granted(air, one, ledger, snr)
+            ledger = ledger.charge(grant.alpha * one.demand * grant.share**2, air.policy.power)
             heard = np.where(one.demand > 0, grant.share, 0.0)
             levels = 1.0 if one.active is None else _levels(one.active, heard)
             noise.append(levels / (grant.alpha * one.whole**2))
@@ -109,14 +110,13 @@ class DrawnAir:
         return noise, sent, arriving
 
 
-def _granted(policy: Any, one: Round, ledger: Ledger, snr: float) -> Grant:
-    """Ask power control, as :class:`~airfeel.radio.air.Air` does in a run."""
+def _granted(air: arrive.Air, one: Round, ledger: Ledger, snr: float) -> Grant:
+    """Ask power control, as a run does."""
     weights = np.full(len(one.demand), 1 / (len(one.demand) * one.whole))
-    if hasattr(policy, "choose"):
-        noise = 1 / (snr * one.whole**2)
-        grant: Grant = policy.choose(Offer(one.demand, weights, one.strength, noise), ledger)
-        return grant
-    return Grant(policy.alpha(one.demand, ledger), np.ones(len(weights)))
+    offer = Offer(one.demand, weights, one.strength, 1 / (snr * one.whole**2))
+    grant = air.grant(offer, ledger)
+    assert grant is not None  # a round in which nobody can send is left out
+    return grant
 
 
 def _levels(active: NDArray[np.bool_], share: Array) -> Array:

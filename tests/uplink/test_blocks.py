@@ -5,18 +5,19 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from airfeel.radio.air import Air
 from airfeel.radio.fading import FadingMAC
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.power import EqualPower
 from airfeel.registry import SCHEMES
-from airfeel.schemes import blocks
 from airfeel.schemes.a_dsgd import ADsgd
-from airfeel.schemes.base import Setting
 from airfeel.schemes.common_k import CommonK
 from airfeel.schemes.compressed import TurboDecoded
 from airfeel.schemes.error_free import ErrorFree
-from airfeel.schemes.round import begin, carry
+from airfeel.uplink import memory as blocks
+from airfeel.uplink.arrive import Air
+from airfeel.uplink.round import begin, carry
+from airfeel.uplink.scheme import Setting
+from rounds import handed_over
 
 DEVICES, SIZE, ROUNDS = 7, 300, 4
 WEIGHTS = np.array([3.0, 1.0, 2.0, 2.0, 1.0, 4.0, 1.0]) / 14
@@ -62,7 +63,7 @@ def test_blocks_change_no_memory_and_what_arrives_only_by_rounding(name, height,
         whole = course(scheme, air, rounds, DEVICES, monkeypatch, seed=seed)
         parts = course(scheme, air, rounds, height, monkeypatch, seed=seed)
         for (one, state), (other, again) in zip(whole, parts, strict=True):
-            assert state.memory.tobytes() == again.memory.tobytes()
+            assert state.memory["error"].tobytes() == again.memory["error"].tobytes()
             scale = np.abs(one.truth).max()
             np.testing.assert_allclose(other.truth, one.truth, rtol=0, atol=1e-14 * scale)
             assert other.active.tolist() == one.active.tolist()
@@ -79,32 +80,32 @@ def test_updates_may_come_from_a_function_a_few_devices_at_a_time(dtype, monkeyp
     (g, *_) = updates(dtype=dtype)
     asked = []
 
-    def produce(rows):
-        asked.append((rows.start, rows.stop))
-        return g[rows].copy()
+    def produce(devices):
+        asked.append(devices.tolist())
+        return g[devices]
 
     state = begin(ErrorFree(), {"theta": (SIZE,)}, Setting(DEVICES, 90))
-    one, after = carry(ErrorFree(), AIRS[0], state, g, WEIGHTS, seed=0, round=1)
-    two, again = carry(ErrorFree(), AIRS[0], state, produce, WEIGHTS, seed=0, round=1)
-    assert asked == [(0, 3), (3, 6), (6, 7)]
+    computing = np.arange(DEVICES) != 1
+    one, after = carry(ErrorFree(), AIRS[0], state, g, WEIGHTS, seed=0, round=1, computing=computing)
+    two, again = handed_over(
+        ErrorFree(), AIRS[0], state, produce, WEIGHTS, seed=0, round=1, computing=computing
+    )
+    assert asked == [[0, 2, 3], [4, 5, 6]]
     assert one.mean.tobytes() == two.mean.tobytes()
-    assert after.memory.tobytes() == again.memory.tobytes() and again.memory.dtype == dtype
+    first, second = after.memory["error"], again.memory["error"]
+    assert first.tobytes() == second.tobytes() and second.dtype == dtype
 
 
-def test_a_block_in_which_nobody_computes_does_not_narrow_the_memories(monkeypatch):
+def test_memories_take_on_the_precision_of_the_updates_whoever_computes(monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK", SIZE)
     (g, *_) = updates(dtype=np.float64)
     computing = np.arange(DEVICES) == 4
-
-    def produce(rows):  # as local training does: nobody has computed, so nobody knows the precision
-        return g[rows] if computing[rows].any() else np.zeros((1, SIZE), np.float32)
-
     state = begin(ErrorFree(0.1), {"theta": (SIZE,)}, Setting(DEVICES, 90))
-    _, after = carry(ErrorFree(0.1), AIRS[0], state, produce, WEIGHTS, seed=0, round=1, computing=computing)
-    assert after.memory.dtype == np.float64
-    kept = after.memory[4] != 0
-    assert kept.sum() == 270 and np.array_equal(after.memory[4, kept], g[4, kept])
-    assert not np.delete(after.memory, 4, axis=0).any()
+    _, after = carry(ErrorFree(0.1), AIRS[0], state, g, WEIGHTS, seed=0, round=1, computing=computing)
+    assert after.memory["error"].dtype == np.float64
+    kept = after.memory["error"][4] != 0
+    assert kept.sum() == 270 and np.array_equal(after.memory["error"][4, kept], g[4, kept])
+    assert not np.delete(after.memory["error"], 4, axis=0).any()
 
 
 @pytest.mark.parametrize("height", [2, DEVICES])
@@ -113,18 +114,29 @@ def test_signals_too_weak_to_be_sent_stay_with_the_devices(height, monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK", height * SIZE)
     g = 1e-120 * updates(dtype=np.float64)[0]
     state = begin(CommonK(), {"theta": (SIZE,)}, Setting(DEVICES, 90))
-    result, after = carry(CommonK(), AIRS[0], state, lambda rows: g[rows].copy(), WEIGHTS, seed=0, round=1)
+    result, after = carry(CommonK(), AIRS[0], state, g, WEIGHTS, seed=0, round=1)
     assert result.alpha is None and not result.active.any() and not result.mean.any()
-    assert after.memory.tobytes() == g.tobytes()
+    assert after.memory["error"].tobytes() == g.tobytes()
 
 
-def test_what_is_not_finite_is_named_by_its_device(monkeypatch):
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_named_by_its_device(value, monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK", 2 * SIZE)
     g = updates()[0]
-    g[5, 17] = np.inf
+    g[5, 17] = value
     state = begin(CommonK(), {"theta": (SIZE,)}, Setting(DEVICES, 90))
-    with pytest.raises(ValueError, match=r"^gradients\[5\] is not finite"):
+    with pytest.raises(ValueError, match=r"^gradients\[5\] is not finite.*learning rate"):
         carry(CommonK(), AIRS[0], state, g, WEIGHTS, seed=0, round=1)
+
+
+def test_huge_updates_pass_until_they_are_too_large_together():
+    g = np.zeros((DEVICES, SIZE), np.float32)
+    g[3] = 3e38
+    state = begin(ErrorFree(0.5), {"theta": (SIZE,)}, Setting(DEVICES, 90))
+    _, state = carry(ErrorFree(0.5), AIRS[0], state, g, WEIGHTS, seed=0, round=1)
+    assert np.count_nonzero(state.memory["error"][3]) == SIZE // 2
+    with pytest.raises(ValueError, match=r"^gradients\[3\] is not finite.*learning rate"):
+        carry(ErrorFree(0.5), AIRS[0], state, g, WEIGHTS, seed=0, round=2)
 
 
 @pytest.mark.parametrize("shape", [(DEVICES + 2, SIZE), (DEVICES - 1, SIZE), (DEVICES, SIZE + 1)])
@@ -142,16 +154,16 @@ def test_updates_of_another_shape_are_refused_as_a_whole(shape, monkeypatch):
 def test_memories_go_where_there_is_room_for_them(name, height, monkeypatch):
     given = []
 
-    def room(shape, dtype):
-        given.append(np.full(shape, np.nan, dtype))
+    def room(forms):
+        given.append({name: np.full(shape, np.nan, dtype) for name, (shape, dtype) in forms.items()})
         return given[-1]
 
     scheme = SCHEMES.get(name).build({})
     plain = course(scheme, AIRS[1], updates(), height, monkeypatch)
     placed = course(scheme, AIRS[1], updates(), height, monkeypatch, room=room)
     for (one, state), (two, again) in zip(plain, placed, strict=True):
-        assert any(again.memory is array for array in given)
-        assert state.memory.tobytes() == again.memory.tobytes()
+        assert any(again.memory is arrays for arrays in given)
+        assert state.memory["error"].tobytes() == again.memory["error"].tobytes()
         assert one.mean.tobytes() == two.mean.tobytes()
 
 
@@ -163,13 +175,13 @@ def test_a_round_takes_the_memories_and_a_few_rows(name, monkeypatch):
     weights = np.full(devices, 1 / devices)
     row = np.random.default_rng(1).standard_normal(size).astype(np.float32) ** 3
 
-    def produce(rows):
-        return np.outer(np.arange(rows.start + 1, rows.stop + 1, dtype=np.float32), row)
+    def produce(some):
+        return np.outer((some + 1).astype(np.float32), row)
 
     state = begin(scheme, {"theta": (size,)}, Setting(devices, size // 50))
-    _, state = carry(scheme, AIRS[0], state, produce, weights, seed=0, round=1)
+    _, state = handed_over(scheme, AIRS[0], state, produce, weights, seed=0, round=1)
     tracemalloc.start()
-    carry(scheme, AIRS[0], state, produce, weights, seed=0, round=2)
+    handed_over(scheme, AIRS[0], state, produce, weights, seed=0, round=2)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     memories = 4 * devices * size

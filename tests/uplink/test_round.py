@@ -6,20 +6,28 @@ from typing import Any
 import numpy as np
 import pytest
 
+import airfeel as af
+import small
 from airfeel import registry
 from airfeel.operators import GaussianMatrix, PartialDCT
-from airfeel.radio.air import Air
+from airfeel.radio.cell import Cell
+from airfeel.radio.choosing import LeastError
 from airfeel.radio.fading import FadingMAC
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.power import EnergyExceeded, EqualPower, LongTermPower
+from airfeel.radio.response import Response
 from airfeel.receivers.base import Estimate, Info
 from airfeel.receivers.tsaga import TSAGA
 from airfeel.receivers.turbo_cs import TurboCS
-from airfeel.schemes.base import Setting
 from airfeel.schemes.common_k import CommonK, coordinates
 from airfeel.schemes.compressed import Compressed, shared_seed
 from airfeel.schemes.error_free import ErrorFree
-from airfeel.schemes.round import begin, carry
+from airfeel.schemes.scheduled import Scheduled
+from airfeel.schemes.sign_vote import SignVote
+from airfeel.uplink.arrive import Air
+from airfeel.uplink.round import Uplink, begin, carry
+from airfeel.uplink.scheme import Setting
+from rounds import FirstOnes
 
 DEVICES, SIZE = 6, 200
 WEIGHTS = np.array([5.0, 1.0, 2.0, 4.0, 3.0, 1.0]) / 16
@@ -92,7 +100,7 @@ def test_the_sum_in_the_air_is_the_weighted_mean(scheme, dtype):
     limit = 1e-6 if dtype == np.float32 else 1e-12
     assert np.linalg.norm(result.mean - mean) < limit * np.linalg.norm(mean)
     np.testing.assert_allclose(result.truth, mean, rtol=1e-12, atol=1e-12)
-    assert not state.memory.any()
+    assert not state.memory["error"].any()
 
 
 @pytest.mark.parametrize(
@@ -152,7 +160,9 @@ def test_energy_holds_at_every_prefix_and_nothing_is_lost(scheme, channel, polic
         assert (result.energy[~result.active] == 0).all()
     # What reached the server plus what the memories hold is all that was ever computed.
     arrived = sum(r.truth for r in results)
-    np.testing.assert_allclose(arrived + WEIGHTS @ state.memory, WEIGHTS @ rounds.sum(axis=0), atol=1e-10)
+    np.testing.assert_allclose(
+        arrived + WEIGHTS @ state.memory["error"], WEIGHTS @ rounds.sum(axis=0), atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("scheme", ["over the air", "common k"])
@@ -173,7 +183,7 @@ def test_a_device_that_does_not_send_keeps_all_it_has(scheme):
     sending = np.ones((2, DEVICES), bool)
     sending[:, 1] = False
     results, state = run(schemes()[scheme], SILENT_AIR, rounds, sending)
-    np.testing.assert_array_equal(state.memory[1], rounds[0, 1] + rounds[1, 1])
+    np.testing.assert_array_equal(state.memory["error"][1], rounds[0, 1] + rounds[1, 1])
     assert not results[0].active[1]
 
 
@@ -203,7 +213,7 @@ def test_a_device_that_was_not_selected_does_not_count(scheme):
     weight = WEIGHTS[computing].sum()
     np.testing.assert_allclose(result.mean, WEIGHTS[computing] @ g[computing] / weight, atol=1e-10)
     np.testing.assert_array_equal(result.active, computing)
-    assert not state.memory.any()
+    assert not state.memory["error"].any()
 
 
 def test_fading_silences_the_weak_and_noise_follows_the_weight_of_all():
@@ -214,7 +224,7 @@ def test_fading_silences_the_weak_and_noise_follows_the_weight_of_all():
         active = channel.link(DEVICES, SIZE, 3, t).active
         partly += 0 < active.sum() < DEVICES
         result, state = carry(scheme, air, start(scheme, 1.0), g, WEIGHTS, seed=3, round=t)
-        np.testing.assert_array_equal(state.memory[~active], g[~active])
+        np.testing.assert_array_equal(state.memory["error"][~active], g[~active])
         if not active.any():
             assert result.alpha is None
             continue
@@ -281,8 +291,8 @@ def test_common_k_reads_only_its_coordinates(order):
         result.mean[chosen], WEIGHTS @ g[:, chosen].astype(float), rtol=1e-5, atol=1e-6
     )
     assert not result.mean[rest].any()
-    assert not state.memory[:, chosen].any()
-    np.testing.assert_array_equal(state.memory[:, rest], g[:, rest])
+    assert not state.memory["error"][:, chosen].any()
+    np.testing.assert_array_equal(state.memory["error"][:, rest], g[:, rest])
     assert result.channel_uses == 50
 
 
@@ -304,14 +314,14 @@ def test_a_round_is_pure(scheme):
     part, air = schemes()[scheme], Air(CHANNELS[1], LongTermPower(500.0))
     rounds = gradients(rounds=3)
     _, state = run(part, air, rounds[:2])
-    memory, spent, third = state.memory.copy(), state.ledger.spent.copy(), rounds[2].copy()
+    memory, spent, third = state.memory["error"].copy(), state.ledger.spent.copy(), rounds[2].copy()
     first, after = carry(part, air, state, rounds[2], WEIGHTS, seed=3, round=3)
-    np.testing.assert_array_equal(state.memory, memory)
+    np.testing.assert_array_equal(state.memory["error"], memory)
     np.testing.assert_array_equal(state.ledger.spent, spent)
     np.testing.assert_array_equal(rounds[2], third)
     again, later = carry(part, air, state, rounds[2], WEIGHTS, seed=3, round=3)
     assert first.mean.tobytes() == again.mean.tobytes()
-    assert after.memory.tobytes() == later.memory.tobytes()
+    assert after.memory["error"].tobytes() == later.memory["error"].tobytes()
 
 
 def test_schemes_of_one_seed_meet_the_same_rows_and_noise():
@@ -394,3 +404,111 @@ def test_what_the_server_announces_is_counted(name, numbers):
     for sending in (None, np.zeros(2, np.bool_)):
         result, _ = carry(scheme, Air(), state, *given, seed=1, round=1, sending=sending)
         assert result.downlink == numbers
+
+
+@dataclass(frozen=True)
+class Listening(CommonK):
+    """Common coordinates, and a note of everything that was heard."""
+
+    noted: list = field(default_factory=list)
+
+    def decode(self, state, plan, heard):
+        self.noted.append(heard)
+        return super().decode(state, plan, heard)
+
+
+def test_the_server_is_told_what_part_of_the_weight_computed_and_was_heard():
+    (g,) = gradients()
+    computing = np.array([True, True, True, True, False, False])
+    sending = np.array([True, False, True, True, False, False])
+    for channel in (GaussianMAC(1.0), GaussianMAC(0.0)):
+        scheme = Listening()
+        given = scheme, Air(channel), start(scheme), g, WEIGHTS
+        carry(*given, seed=1, round=1)
+        carry(*given, seed=1, round=1, computing=computing, sending=sending)
+        carry(*given, seed=1, round=1, computing=computing, sending=np.zeros(6, bool))
+        everybody, some, nobody = scheme.noted[0], scheme.noted[2], scheme.noted[4]
+        assert (everybody.share, everybody.computed, everybody.silent) == (1.0, 1.0, False)
+        assert some.share == pytest.approx(11 / 12) and some.computed == pytest.approx(12 / 16)
+        assert (nobody.share, nobody.silent) == (0.0, True) and nobody.computed == some.computed
+        assert not nobody.observation.any() and nobody.noise_var == np.inf and len(scheme.noted) == 5
+
+
+def test_a_share_counts_deliveries_in_part_and_symbol_by_symbol():
+    (g,) = gradients()
+    cell = Cell(losses_db=(80.0, 90.0, 95.0, 100.0, 110.0, 120.0), reference_db=90.0)
+    scheme = Listening()
+    uplink = Uplink(scheme, Air(cell, LeastError(500.0)), start(scheme), WEIGHTS, seed=1, round=1)
+    uplink.encode(np.arange(6), g)
+    uplink.arrive()
+    delivered = uplink.arrival.delivered
+    assert ((delivered > 0) & (delivered < 1)).any()
+    assert uplink.arrival.share == pytest.approx(WEIGHTS @ delivered)
+
+    taps = np.random.default_rng(0).standard_normal((2, 3, DEVICES, 30))
+    response = Response(taps[0] + 1j * taps[1], threshold=0.7)
+    carry(scheme, Air(response), start(scheme), g, WEIGHTS, seed=1, round=1)
+    active = response.link(DEVICES, 50, 1, 1).active
+    np.testing.assert_allclose(scheme.noted[-1].share, WEIGHTS @ active, atol=1e-12)
+    assert not active.all()
+
+
+def test_without_an_error_memory_the_truth_is_what_is_found_without_noise():
+    (g,) = gradients()
+    noisy, quiet = (
+        carry(scheme := FirstOnes(), air, start(scheme), g, WEIGHTS, seed=1, round=1)[0]
+        for air in (NOISY_AIR, SILENT_AIR)
+    )
+    np.testing.assert_allclose(noisy.truth, WEIGHTS @ np.where(np.arange(SIZE) < 50, g, 0), atol=1e-6)
+    np.testing.assert_array_equal(noisy.truth, quiet.truth)
+    error = np.sum((noisy.mean - noisy.truth) ** 2) / (50 * noisy.noise_var)
+    assert noisy.nmse > 1e3 * quiet.nmse and abs(error - 1) < 4.5 * np.sqrt(2 / 50)
+
+
+def test_a_vote_is_measured_against_the_vote_without_noise():
+    (g,) = gradients()
+    (result,), _ = run(SignVote(), NOISY_AIR, [g])
+    (quiet,), _ = run(SignVote(), SILENT_AIR, [g])
+    np.testing.assert_allclose(result.truth, quiet.mean, rtol=1e-6)
+    assert quiet.nmse < 1e-14 and set(np.abs(np.unique(result.truth))) <= {0.0, 0.1}
+
+
+def test_what_waits_grows_older_in_rounds_in_which_nobody_is_heard():
+    scheme = Scheduled()
+    _, state = run(scheme, NOISY_AIR, gradients(rounds=2), np.zeros((2, DEVICES), bool))
+    assert (state.scheme.age == 2).all() and (state.scheme.energy == -1).all()
+
+
+@dataclass(frozen=True)
+class Before:
+    """A scheme as airfeel 0.2 had them."""
+
+    def init(self, shapes, setting):
+        return None
+
+    def plan(self, state, seed, round):
+        return {}
+
+    def encode(self, plan, accumulated):
+        return accumulated
+
+    def decode(self, state, plan, heard):
+        return heard
+
+
+@dataclass(frozen=True)
+class Derived(CommonK):
+    """One that changed what a built-in scheme sends, in the old form."""
+
+    def encode(self, plan, accumulated):
+        return super().encode(plan, 2 * accumulated)
+
+
+@pytest.mark.parametrize("kind", [Before, Derived])
+def test_a_scheme_in_the_form_before_gets_a_sentence_that_names_the_new_one(kind):
+    sentence = r"^scheme = .*; derive it from af.ErrorFeedback, which calls compress\(plan, accumulated\)"
+    for scheme in (kind(), kind):
+        with pytest.raises(ValueError, match=sentence):
+            registry.SCHEMES.given(scheme)
+        with pytest.raises(ValueError, match=sentence):
+            af.train(af.load_config(None, small.SETTINGS), scheme=scheme, dataset=small.arrays())

@@ -1,0 +1,292 @@
+"""What arrives of the signals: power control and superposition (12), (6), (13)(14), or a digital mean.
+
+Both ways take the signals of those who computed, a few devices at a time, and say what was delivered.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.link import Channel, Link, anything, energy_of, mean_cost, superpose, weighted_sum
+from airfeel.radio.power import SLACK, EqualPower, Grant, Ledger, Offer, PowerPolicy
+from airfeel.uplink.scheme import Heard, Plan, Scheme
+from airfeel.uplink.senders import Senders, WeightedMean
+
+Array = NDArray[np.floating[Any]]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Air:
+    """A channel, and how the devices spend their energy on it.
+
+    ``limit`` is the most energy per symbol, where a transmit power bounds every round and not only their mean
+    as P does.
+    """
+
+    channel: Channel = field(default_factory=GaussianMAC)
+    policy: PowerPolicy = field(default_factory=EqualPower)
+    limit: float | None = None
+
+    @property
+    def chooses(self) -> bool:
+        """Whether power control may send a device's signal in part, or not at all."""
+        return hasattr(self.policy, "choose")
+
+    def grant(self, offer: Offer, ledger: Ledger, symbols: int = 1) -> Grant | None:
+        """Ask power control for alpha, and where it chooses for the share at which each device sends."""
+        if self.chooses:
+            chosen: Grant | None = self.policy.choose(offer, ledger)  # type: ignore[attr-defined]
+            return chosen
+        alpha = self.policy.alpha(offer.demand, ledger)
+        if alpha is not None and self.limit is not None:
+            alpha = min(alpha, self.limit * symbols / float(offer.demand.max()))
+        return None if alpha is None else Grant(alpha, np.ones(len(offer.demand)))
+
+    def afford(self, energy: float, link: Link, sending: Mask, ledger: Ledger) -> tuple[Mask, Array]:
+        """Return who can bring so much energy to the server, each in uses of its own, and what that costs.
+
+        Without superposition every device has an alpha of its own. Where it would be below 1, the link is too
+        weak for what the policy grants, and the device is silent. A device whose cost differs from symbol to
+        symbol spreads the energy evenly over those in which it can send.
+        """
+        able = sending & anything(link.active)
+        demand = np.where(able, energy * mean_cost(link), 0.0)
+        for m in np.flatnonzero(able):
+            alpha = self.policy.alpha(demand[m : m + 1], Ledger(ledger.spent[m : m + 1], ledger.rounds))
+            able[m] = alpha is not None and alpha >= 1 - SLACK
+        return able, np.where(able, demand, 0.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrival:
+    """What arrived: y = (1/W) sum of w_m signal_m + n, n ~ N(0, noise_var I).
+
+    ``noise_var`` is one number, or one per symbol; where nobody sent it is infinite and the observation zero.
+    ``delivered`` is which part of each device's signal arrived, (rows,), or of each symbol, (rows, s). Where
+    nobody was heard, ``alpha`` is None. ``clean`` is the mean of the same signals without noise.
+    """
+
+    observation: Array
+    noise_var: float | Array
+    alpha: float | None
+    energy: Array
+    delivered: Array
+    share: float | Array
+    clean: Array
+    channel_uses: int
+
+    def heard(self, computed: float) -> Heard:
+        """Return what the server is told."""
+        return Heard(self.observation, self.noise_var, self.share, computed)
+
+    @property
+    def typical_noise(self) -> float:
+        """One number for the noise of all symbols: the harmonic mean, as the unheard say nothing."""
+        if np.ndim(self.noise_var) == 0:
+            return float(self.noise_var)
+        with np.errstate(divide="ignore"):
+            return float(1 / np.mean(1 / np.asarray(self.noise_var)))
+
+    def without_noise(self, computed: float) -> Heard:
+        """Return the same signals as they would be without noise."""
+        noise_var = np.where(np.isinf(self.noise_var), np.inf, 0.0)
+        return replace(self.heard(computed), observation=self.clean, noise_var=noise_var[()])
+
+
+def way(
+    scheme: Scheme[Any], air: Air | None, plan: Plan, senders: Senders, ledger: Ledger, **place: int
+) -> "Superposed | Digital":
+    """Return the way on which signals arrive at a ``place``, seed and round; without air, a digital one."""
+    own = senders.accounts(ledger)
+    if air is not None and scheme.uses_radio and scheme.superposes:
+        return Superposed(air, senders, own, scheme.symbols_are_coordinates, **place)
+    if air is None or not scheme.uses_radio:
+        return Digital(senders, senders.sending, np.zeros(len(senders.weights)))
+    cost = scheme.spends(plan)
+    link = senders.link(air.channel, cost.channel_uses, **place)
+    able, energy = air.afford(cost.energy, link, senders.sending, own)
+    return Digital(senders, able, energy, cost.channel_uses)
+
+
+class Superposed:
+    """Signals that add up in the air.
+
+    With one alpha for all, an active device sends sqrt(alpha) M w_m signal_m / h^_m; the server divides what
+    it hears by M sqrt(alpha) W, which leaves noise of variance sigma_e^2 / (M sqrt(alpha) W)^2. W is the
+    weight of all devices that computed an update: what a silent one keeps arrives later, and dividing by the
+    weight of those heard would then count it 1/W times. The observation has the precision of the signals as
+    far as that can hold it, and a receiver follows it.
+
+    A device that leaves a symbol out keeps it where symbols are ``coordinates``. Where they are mixtures of
+    all coefficients, that symbol lacks the device, and takes those who sent it for all who sent any: it is
+    divided by M sqrt(alpha) W_f, see :func:`_divisor`.
+    """
+
+    def __init__(
+        self, air: Air, senders: Senders, ledger: Ledger, coordinates: bool, seed: int, round: int
+    ) -> None:
+        self.air, self.senders, self._ledger, self._coordinates = air, senders, ledger, coordinates
+        self._seed, self._round = seed, round
+        self._signals: Array | None = None
+        self.link: Link | None = None
+
+    def draw(self, symbols: int) -> Link:
+        """Return the state of the air in a round of so many symbols; who can send, sends."""
+        if self.link is None:
+            link = self.senders.link(self.air.channel, symbols, self._seed, self._round)
+            sending = self.senders.sending
+            active = link.active & (sending if link.active.ndim == 1 else sending[:, None])
+            self.link = replace(link, active=active)
+        return self.link
+
+    def put(self, rows: slice, signals: Array) -> None:
+        """Take the signals of some devices."""
+        self.draw(signals.shape[1])
+        if self._signals is None:
+            count = len(self.senders.weights)
+            whole = len(signals) == count
+            self._signals = signals if whole else np.empty((count, signals.shape[1]), signals.dtype)
+        if self._signals is not signals:
+            self._signals[rows] = signals
+
+    def delivered(self, rows: slice) -> Array | None:
+        """Return what part of the signals arrives; None as long as power control has to say."""
+        if self.air.chooses or self.link is None:
+            return None
+        active = self.link.active[rows]
+        return self._delivered(active, np.ones(len(active)))
+
+    def grant(self, energy: Array, symbols: int, norm: Array | None = None) -> Grant | None:
+        """Return what power control decides, given what each device spends on its signal at unit scale.
+
+        One that chooses also wants to know how long the signals are.
+        """
+        link, who = self.draw(symbols), self.senders
+        whole = who.whole or 1.0
+        noise = float(np.broadcast_to(link.noise_var, (symbols,)).sum()) / (who.known * whole) ** 2
+        norm = energy if norm is None else norm
+        offer = Offer(self._scale(link) ** 2 * energy, who.weights / whole, norm, noise)
+        return self.air.grant(offer, self._ledger, symbols)
+
+    def arrive(self) -> Arrival:
+        """Scale, send and rescale the signals."""
+        signals, link, who = self._signals, self.link, self.senders
+        assert signals is not None and link is not None
+        if link.active.ndim == 2:
+            signals = np.where(link.active, signals, 0)
+        energy = energy_of(signals, link.cost)
+        norm = np.sqrt(energy_of(signals, np.ones(len(signals)))) if self.air.chooses else None
+        grant = self.grant(energy, signals.shape[1], norm)
+        if grant is None:
+            return nothing(len(who.weights), signals.shape[1])
+        scale = self._scale(link)
+        strength = np.sqrt(grant.alpha) * scale * grant.share
+        heard = superpose(link, strength[:, None] * signals, self._seed, self._round)
+        weights = who.weights * grant.share
+        given = weights, who.whole, link.active, self._coordinates
+        amplitude = _divisor(who.known * np.sqrt(grant.alpha), *given)
+        observation, noise_var = _rescaled(heard, link, amplitude, strength)
+        if np.abs(observation).max() <= np.finfo(signals.dtype).max:
+            observation = observation.astype(signals.dtype, copy=False)
+        delivered = self._delivered(link.active, grant.share)
+        return Arrival(
+            observation,
+            noise_var,
+            grant.alpha,
+            energy=grant.alpha * (scale**2 * energy) * grant.share**2,
+            delivered=delivered,
+            share=_share(who, delivered),
+            clean=_clean(np.where(anything(link.active), weights, 0.0), _divisor(1.0, *given), signals),
+            channel_uses=signals.shape[1],
+        )
+
+    def _scale(self, link: Link) -> Array:
+        return self.senders.known * np.where(anything(link.active), self.senders.weights, 0.0)
+
+    def _delivered(self, active: Mask, share: Array) -> Array:
+        """Return which part of each device's signal arrives, where they send at such shares of strength.
+
+        Where symbols are mixtures, a device that sent any symbol has told all it had to tell.
+        """
+        heard = active if self._coordinates else anything(active)
+        return np.where(heard, share if heard.ndim == 1 else share[:, None], 0.0)
+
+
+class Digital:
+    """Signals that reach the server one by one and free of error: their weighted mean, in double precision.
+
+    ``able`` are those whose messages arrive, and ``energy`` what that costs each; without a radio there are
+    no ``channel_uses``.
+    """
+
+    def __init__(self, senders: Senders, able: Mask, energy: Array, channel_uses: int = 0) -> None:
+        self._senders, self._able, self._energy, self._uses = senders, able, energy, channel_uses
+        self._mean = WeightedMean(np.where(able, senders.weights, 0.0), senders.whole)
+
+    def put(self, rows: slice, signals: Array) -> None:
+        """Take the signals of some devices."""
+        self._mean.put(rows, signals)
+
+    def delivered(self, rows: slice) -> Array:
+        """Return what part of the signals arrives: all of it, or nothing."""
+        return self._able[rows].astype(float)
+
+    def arrive(self) -> Arrival:
+        """Return the mean."""
+        mean, who = self._mean.value, self._senders
+        assert mean is not None
+        if not self._able.any() or who.whole == 0:
+            return nothing(len(who.weights), len(mean))
+        delivered = self.delivered(slice(None))
+        share, alpha = _share(who, delivered), 1.0 if self._uses else None
+        return Arrival(mean, 0.0, alpha, self._energy, delivered, share, mean, self._uses)
+
+
+def nothing(devices: int, symbols: int) -> Arrival:
+    """Return what arrives where nobody is heard."""
+    zeros, silence = np.zeros(devices), np.zeros(symbols)
+    return Arrival(silence, np.inf, None, zeros, zeros, 0.0, silence, 0)
+
+
+def _share(who: Senders, delivered: Array) -> float | Array:
+    """Return the part of the weight that was heard: a number where it is the same in all symbols."""
+    if delivered.ndim == 1:
+        return float((who.weights * delivered).sum()) / who.whole
+    share = weighted_sum(who.weights, delivered) / who.whole
+    return float(share[0]) if (share == share[0]).all() else share
+
+
+def _divisor(unit: float, weights: Array, whole: float, active: Mask, coordinates: bool) -> float | Array:
+    """Return what the server divides by where it hears weights times ``unit``: W, or W_f for mixtures f.
+
+    W_f = (W / W_sent) (weight heard in f) with W_sent, the weight of all who sent any symbol; zero where
+    nobody sent. A share c_m counts as much less weight.
+    """
+    if active.ndim == 1 or coordinates:
+        return unit * whole
+    sent = float(weights[anything(active)].sum())
+    return unit * whole * weighted_sum(weights, active) / (sent or 1.0)
+
+
+def _rescaled(
+    heard: Array, link: Link, amplitude: float | Array, strength: Array
+) -> tuple[Array, float | Array]:
+    """Return the observation and its noise, a number where it is the same in all symbols."""
+    if link.active.ndim == 1:
+        return heard / amplitude, link.noise_var / amplitude**2
+    audible = link.active[strength > 0].any(axis=0)
+    divisor = np.where(audible, amplitude, 1.0)
+    variance = np.where(audible, link.noise_var / divisor**2, np.inf)
+    equal = bool((variance == variance[0]).all())
+    return np.where(audible, heard / divisor, 0.0), float(variance[0]) if equal else variance
+
+
+def _clean(weights: Array, divisor: float | Array, signals: Array) -> Array:
+    """Return the mean of the signals, which are zero where nobody sent them."""
+    if np.ndim(divisor) == 0:
+        return weighted_sum(weights / divisor, signals)
+    return np.asarray(weighted_sum(weights, signals) / np.where(np.asarray(divisor) > 0, divisor, 1.0))

@@ -1,0 +1,72 @@
+"""What a round begins with, and what comes of it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from airfeel.radio.power import Ledger
+from airfeel.receivers.base import Info
+from airfeel.uplink.scheme import Array, Mask, Memory
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UplinkState:
+    """What a run carries from round to round on the way from devices to server.
+
+    ``memory`` are the named rows of all devices, ``scheme`` what the server carries, ``size`` N.
+    """
+
+    memory: Memory
+    ledger: Ledger
+    scheme: Any = None
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aggregate:
+    """The result of one round.
+
+    Parameters
+    ----------
+    mean
+        x^, what the server believes the weighted mean to be.
+    truth
+        x, what it would have found in the same signals without noise; where symbols are mixtures that it
+        cannot undo even then, the mean (1/W) sum of w_m times what the signals stand for.
+    active
+        Devices that sent something, (M,).
+    energy
+        What each device spent in this round, (M,); zeros without a radio.
+    channel_uses
+        Real symbols sent in this round; 0 without a radio, or when nothing was sent.
+    alpha
+        Power scaling (12); None without a radio, or when nothing was sent.
+    noise_var
+        sigma^2 of y = A x + n (13), the harmonic mean where it differs from symbol to symbol; None as alpha.
+    info
+        The receiver's report; None where no receiver ran.
+    variance
+        The receiver's posterior variance of every coefficient; None where no receiver ran.
+    downlink
+        Numbers that the server told every device beside the model: the plan.
+    """
+
+    mean: Array
+    truth: Array
+    active: Mask
+    energy: Array
+    channel_uses: int = 0
+    alpha: float | None = None
+    noise_var: float | None = None
+    info: Info | None = None
+    variance: Array | None = None
+    downlink: int = 0
+
+    @property
+    def nmse(self) -> float | None:
+        """||x^ - x||^2 / ||x||^2; None when x = 0 or there was no radio to lose anything."""
+        scale = float(np.sum(self.truth**2))
+        if self.alpha is None or scale == 0:
+            return None
+        return float(np.sum((self.mean - self.truth) ** 2)) / scale

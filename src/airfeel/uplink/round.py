@@ -1,0 +1,181 @@
+"""One round of any scheme, from the updates to the estimate: plan, encode, arrive, settle, decode."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from airfeel import _checks
+from airfeel.radio.link import anything
+from airfeel.radio.power import Ledger
+from airfeel.receivers.base import Estimate
+from airfeel.uplink.arrive import Air, Arrival, way
+from airfeel.uplink.memory import Devices, Next, Room, blocks, everywhere, take
+from airfeel.uplink.result import Aggregate, UplinkState
+from airfeel.uplink.scheme import Array, Mask, Memory, Plan, Scheme, Sent, Setting, Shapes, announced, size_of
+from airfeel.uplink.senders import Senders, WeightedMean
+
+
+def begin(scheme: Scheme[Any], shapes: Shapes, setting: Setting) -> UplinkState:
+    """Return the state before round 1: memories as the scheme begins them, nothing spent."""
+    size = _checks.integer("size", size_of(shapes), at_least=1)
+    ledger, memory = Ledger.open(setting.devices), everywhere(scheme.memory(shapes), setting.devices)
+    return UplinkState(memory, ledger, scheme.init(shapes, setting), size)
+
+
+class Uplink:
+    """A round under way: whoever trains the devices goes along this line, and hands over their updates.
+
+    ``weights`` are the shares w_m (M,). Only those of ``computing`` (all) have an update; the others keep
+    what they have. Those of them that are not ``sending`` (all) are silent, as one whose link is down.
+    ``room`` gives arrays for the next memories, such as those in a file.
+    """
+
+    def __init__(
+        self,
+        scheme: Scheme[Any],
+        air: Air,
+        state: UplinkState,
+        weights: Array,
+        *,
+        seed: int,
+        round: int,
+        computing: Mask | None = None,
+        sending: Mask | None = None,
+        room: Room | None = None,
+    ) -> None:
+        """Announce the plan, and say which devices shall train, in :attr:`blocks` of a few at a time."""
+        weights = _checks.vector("weights", weights, len(state.ledger.spent))
+        self.scheme, self.air, self.state, self.room = scheme, air, state, room
+        self.senders = Senders.of(weights, computing, sending)
+        self.computed = self.senders.whole / (float(weights.sum()) or 1.0)
+        self.plan: Plan = _checks.returned(scheme, "plan", scheme.plan(state.scheme, seed, round), Mapping)
+        self.way = way(scheme, air, self.plan, self.senders, state.ledger, seed=seed, round=round)
+        self.blocks = blocks(self.senders.devices, state.size)
+        self._held: tuple[Devices, Array, Sent] | None = None
+        self._forget()
+
+    def encode(self, devices: Devices, updates: Array) -> None:
+        """Make signals of a block's updates; settle its memories if what will be delivered is known."""
+        sent = self._encoded(devices, updates)
+        self.way.put(self._rows(devices), sent.signal)
+        delivered = self.way.delivered(self._rows(devices))
+        if delivered is not None:
+            self._settle(devices, updates, sent, delivered)
+        elif len(self.blocks) == 1:
+            self._held = devices, updates, sent
+
+    def arrive(self) -> list[Devices]:
+        """Carry the signals to the server; return the blocks whose updates are needed once more, mostly none.
+
+        They are where power control has chosen what is delivered, and more than one block would not fit into
+        memory; or where all signals were too weak, and what was settled is not what happened.
+        """
+        if not self.blocks:
+            anybody = take(self.state.memory, np.arange(1))
+            symbols = width(self.scheme, self.plan, anybody, self.state.size)
+            self.way.put(slice(0, 0), np.zeros((0, symbols)))
+        self.arrival = self.way.arrive()
+        expected = self.way.delivered(slice(None))
+        if expected is not None and (self.arrival.delivered.any() or not expected.any()):
+            return []
+        self._forget()
+        if self._held is None:
+            return self.blocks
+        self._settle(*self._held, self.arrival.delivered)
+        return []
+
+    def settle(self, devices: Devices, updates: Array) -> None:
+        """Settle the memories of a block by what was delivered."""
+        delivered = self.arrival.delivered[self._rows(devices)]
+        self._settle(devices, updates, self._encoded(devices, updates), delivered)
+
+    def decode(self) -> tuple[Aggregate, UplinkState]:
+        """Recover the mean from what was heard; return the result of the round, and the state after it."""
+        arrival, who = self.arrival, self.senders
+        ledger = who.charge(self.state.ledger, arrival.energy, self.air.policy.power)
+        given = self.plan, arrival, self.computed, self._payload.value
+        estimate, after, truth = decode(self.scheme, self.state.scheme, *given)
+        aggregate = Aggregate(
+            mean=estimate.mean,
+            truth=truth,
+            active=who.everywhere(anything(arrival.delivered > 0)),
+            energy=who.everywhere(arrival.energy),
+            channel_uses=arrival.channel_uses,
+            alpha=arrival.alpha,
+            noise_var=None if arrival.alpha is None else arrival.typical_noise,
+            info=estimate.info,
+            variance=estimate.variance,
+            downlink=announced(self.plan),
+        )
+        return aggregate, UplinkState(self._next.value, ledger, after, self.state.size)
+
+    def _rows(self, devices: Devices) -> slice:
+        """Return where the devices of a block stand among those who compute."""
+        first = int(np.searchsorted(self.senders.devices, devices[0]))
+        return slice(first, first + len(devices))
+
+    def _encoded(self, devices: Devices, updates: Array) -> Sent:
+        if updates.shape != (shape := (len(devices), self.state.size)):
+            raise ValueError(f"gradients have shape {updates.shape}: must be {shape}, one row per device")
+        _require_finite(devices, updates)
+        with np.errstate(over="ignore", invalid="ignore"):  # together with what waited it may be too large
+            found = self.scheme.encode(self.plan, take(self.state.memory, devices), updates)
+        sent: Sent = _checks.returned(self.scheme, "encode", found, Sent)
+        _require_finite(devices, sent.signal)
+        return sent
+
+    def _settle(self, devices: Devices, updates: Array, sent: Sent, delivered: Array) -> None:
+        memory = take(self.state.memory, devices)
+        self._next.put(devices, self.scheme.settle(self.plan, memory, updates, sent, delivered))
+        if sent.payload is not None:
+            self._payload.put(self._rows(devices), sent.payload, delivered)
+
+    def _forget(self) -> None:
+        """Begin anew with what is settled."""
+        self._next = Next(self.state.memory, self.senders.devices, self.room)
+        self._payload = WeightedMean(self.senders.weights, self.senders.whole)
+
+
+def decode(
+    scheme: Scheme[Any], state: Any, plan: Plan, arrival: Arrival, computed: float, payload: Array | None
+) -> tuple[Estimate, Any, Array]:
+    """Run the server half; return its estimate, its next state, and the truth that it is measured by.
+
+    That is what it finds in the same signals without noise, unless a ``payload`` says what was to be found.
+    """
+    found = scheme.decode(state, plan, arrival.heard(computed))
+    estimate, after = _checks.returned(scheme, "decode", found, tuple)
+    if payload is not None:
+        return estimate, after, payload
+    if arrival.clean is arrival.observation:
+        return estimate, after, estimate.mean
+    return estimate, after, scheme.decode(state, plan, arrival.without_noise(computed))[0].mean
+
+
+def carry(
+    scheme: Scheme[Any], air: Air, state: UplinkState, updates: Array, weights: Array, **options: Any
+) -> tuple[Aggregate, UplinkState]:
+    """Bring the updates of all devices (M, N) to the server; see :class:`Uplink` for the options."""
+    if updates.shape != (shape := (len(state.ledger.spent), state.size)):
+        raise ValueError(f"gradients have shape {updates.shape}: must be {shape}, one row per device")
+    uplink = Uplink(scheme, air, state, weights, **options)
+    for devices in uplink.blocks:
+        uplink.encode(devices, updates[devices])
+    for devices in uplink.arrive():
+        uplink.settle(devices, updates[devices])
+    return uplink.decode()
+
+
+def width(scheme: Scheme[Any], plan: Plan, memory: Memory, size: int) -> int:
+    """Return s, the length of a signal under this plan, given the rows of any one device."""
+    return int(scheme.encode(plan, memory, np.zeros((1, size), np.float32)).signal.shape[1])
+
+
+def _require_finite(devices: Devices, rows: Array) -> None:
+    finite = np.isfinite(rows)
+    if not finite.all():
+        device = int(devices[np.flatnonzero(~finite.all(axis=1))[0]])
+        raise ValueError(
+            f"gradients[{device}] is not finite: the training has diverged; lower the learning rate"
+        )

@@ -1,0 +1,121 @@
+"""The line of a round: how deep it is, who goes along it, and a few of its numbers."""
+
+import importlib.util
+import json
+import sys
+import traceback
+from pathlib import Path
+
+import pytest
+
+import small
+from airfeel.receivers import turbo
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_from_the_loop_to_the_linear_step_there_are_few_frames(tmp_path, monkeypatch):
+    real, depths = turbo.linear_step, []
+
+    def traced(*given):
+        names = [Path(frame.filename).name for frame in traceback.extract_stack()]
+        depths.append(len(names) - 1 - names.index("loop.py"))
+        return real(*given)
+
+    monkeypatch.setattr(turbo, "linear_step", traced)
+    folder = small.write_folder(tmp_path / "data")
+    words = small.command(folder, tmp_path / "out", scheme="tsa_ga", rounds=2)
+    assert small.call(words).returncode == 0
+    assert 0 < max(depths) <= 14
+
+
+def visited(work):
+    """Return the functions of airfeel's uplink that something calls, as file and name."""
+    found = set()
+
+    def look(frame, event, argument):
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.parent.name == "uplink":
+            found.add((path.name, frame.f_code.co_name))
+
+    sys.setprofile(look)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+@pytest.mark.flower
+def test_a_round_of_flower_goes_along_the_same_line():
+    pytest.importorskip("flwr")
+    import flower_apps as apps
+    from airfeel.flower import AirAvg
+
+    for channel in (None, "fading"):
+        strategy = AirAvg("tsa_ga", 0.5, channel, min_available_nodes=3, fraction_evaluate=0.0)
+        grid = apps.LocalGrid(apps.app(apps.drift), 3)
+        seen = visited(lambda: strategy.start(grid, apps.record(apps.model()), 1))  # noqa: B023
+        assert {("scheme.py", "encode"), ("scheme.py", "settle"), ("arrive.py", "arrive")} <= seen
+        assert ("round.py", "decode") in seen
+
+
+# Losses after some rounds, and the scaling of power, as the script that compares two source trees has them.
+VALUES = {
+    "dense": {(2, "loss"): 1.19317019, (4, "loss"): 1.03315773},
+    "error_free": {(2, "loss"): 1.2732015, (4, "loss"): 1.12563177},
+    "common_k": {
+        (2, "loss"): 1.30256348,
+        (4, "loss"): 1.17649831,
+        (4, "alpha"): 32.5751767,
+        (4, "nmse_db"): -6.80979794,
+    },
+    "scheduled": {
+        (2, "loss"): 1.30267709,
+        (4, "loss"): 1.09245765,
+        (4, "alpha"): 22.5620916,
+        (4, "nmse_db"): -6.91877922,
+    },
+    "low_rank": {
+        (2, "loss"): 1.28641119,
+        (4, "loss"): 1.16100793,
+        (4, "alpha"): 34.5559154,
+        (4, "nmse_db"): -7.70178529,
+    },
+    "tsa_ga": {
+        (2, "loss"): 1.34865092,
+        (4, "loss"): 1.2897677,
+        (4, "alpha"): 104.859485,
+        (4, "nmse_db"): -0.914705835,
+    },
+    "d_dsgd": {(2, "loss"): 1.35704923, (4, "loss"): 1.30746132, (4, "alpha"): 1},
+    "participation": {
+        (2, "loss"): 1.36377136,
+        (4, "loss"): 1.33342782,
+        (4, "alpha"): 173.790639,
+        (4, "nmse_db"): -1.164234,
+    },
+    "fading scheduled": {
+        (2, "loss"): 1.37420341,
+        (4, "loss"): 1.31316038,
+        (4, "alpha"): 17.1781985,
+        (4, "nmse_db"): 3.40765458,
+    },
+    "response": {
+        (2, "loss"): 1.36611263,
+        (4, "loss"): 1.33535343,
+        (4, "alpha"): 35.1991924,
+        (4, "nmse_db"): -0.694532621,
+    },
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_few_numbers_are_what_they_were(name, tmp_path):
+    """The last bits differ between processors, and nothing else shall."""
+    spec = importlib.util.spec_from_file_location("compare_trees", ROOT / "benchmarks" / "compare_trees.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    rows = [json.loads(line) for line in script.train(name, tmp_path).splitlines()]
+    for (round, field), value in VALUES[name].items():
+        assert rows[round - 1][field] == pytest.approx(value, rel=1e-6)
