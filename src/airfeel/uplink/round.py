@@ -9,7 +9,7 @@ from airfeel.radio.link import anything
 from airfeel.radio.power import Ledger
 from airfeel.receivers.base import Estimate
 from airfeel.uplink.arrive import Air, Arrival, way
-from airfeel.uplink.memory import Devices, Next, Room, blocks, everywhere, take
+from airfeel.uplink.memory import Devices, Next, Room, blocks, everywhere, place, take
 from airfeel.uplink.result import Aggregate, UplinkState
 from airfeel.uplink.scheme import Array, Mask, Memory, Plan, Scheme, Sent, Setting, Shapes, announced, size_of
 from airfeel.uplink.senders import Senders, WeightedMean
@@ -126,7 +126,7 @@ class Uplink:
     def _settle(self, devices: Devices, updates: Array, sent: Sent, delivered: Array) -> None:
         memory = take(self.state.memory, devices)
         self._next.put(devices, self.scheme.settle(self.plan, memory, updates, sent, delivered))
-        if sent.payload is not None:
+        if sent.payload is not None and delivered.ndim == 1:
             self._payload.put(self._rows(devices), sent.payload, delivered)
 
     def _forget(self) -> None:
@@ -158,9 +158,9 @@ def carry(
         raise ValueError(f"gradients have shape {updates.shape}: must be {shape}, one row per device")
     uplink = Uplink(scheme, air, state, weights, **options)
     for devices in uplink.blocks:
-        uplink.encode(devices, updates[devices])
+        uplink.encode(devices, updates[place(devices)])
     for devices in uplink.arrive():
-        uplink.settle(devices, updates[devices])
+        uplink.settle(devices, updates[place(devices)])
     return uplink.decode()
 
 
