@@ -19,8 +19,8 @@ from airfeel.radio.link import Channel
 from airfeel.simulation.assembly import DataLike, Own, Parts, assemble
 from airfeel.simulation.records import Record, make_record
 from airfeel.uplink.memory import Devices
-from airfeel.uplink.result import Aggregate, UplinkState
-from airfeel.uplink.round import Uplink, begin
+from airfeel.uplink.result import Aggregate, UplinkState, begin
+from airfeel.uplink.round import Uplink
 from airfeel.uplink.scheme import Scheme
 from airfeel.workers import Workers
 

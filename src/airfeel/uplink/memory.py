@@ -46,6 +46,16 @@ def take(memory: Memory, devices: Devices) -> Memory:
     return {name: part[place(devices)] for name, part in memory.items()}
 
 
+def require_finite(devices: Devices, rows: Array) -> None:
+    """Refuse rows that are not finite, and name the device."""
+    finite = np.isfinite(rows)
+    if not finite.all():
+        device = int(devices[np.flatnonzero(~finite.all(axis=1))[0]])
+        raise ValueError(
+            f"gradients[{device}] is not finite: the training has diverged; lower the learning rate"
+        )
+
+
 class Next:
     """The rows of all devices after a round, in which those of ``computing`` may get new ones."""
 
