@@ -28,7 +28,8 @@ from airfeel.radio.power import EqualPower
 from airfeel.simulation.assembly import make_scheme
 from airfeel.units import count
 from airfeel.uplink.arrive import Air
-from airfeel.uplink.round import begin, carry
+from airfeel.uplink.result import begin
+from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Setting as SchemeSetting
 from airfeel.workers import Workers
 

@@ -17,7 +17,8 @@ from airfeel.learning.tasks import SoftmaxRegression, Task
 from airfeel.radio.power import EqualPower
 from airfeel.schemes.common_k import CommonK
 from airfeel.uplink.arrive import Air
-from airfeel.uplink.round import begin, carry
+from airfeel.uplink.result import begin
+from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Setting
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

@@ -17,6 +17,7 @@ from airfeel.flower import AirAvg, wire
 from airfeel.flower.memory import ClientMemory
 from airfeel.flower.replies import Question, sort
 from airfeel.flower.tensors import Layout
+from airfeel.learning.server import GradientDescent
 from airfeel.radio.fading import FadingMAC
 from airfeel.radio.power import LongTermPower
 
@@ -323,6 +324,20 @@ def test_fewer_than_the_minimum_skip_the_round(exchange, caplog):
     assert np.array_equal(course[1], course[3])
     assert [report.heard for report in strategy.rounds[1:3]] == [(), ()]
     conserved(grid, strategy, book)
+
+
+def test_a_round_in_which_nobody_is_heard_is_decoded_and_leaves_the_model():
+    """What waits at the clients grows older, and momentum does not carry the model on."""
+    lost = lambda round, node, reply: [] if round == 2 else [reply]  # noqa: E731
+    grid = apps.Faulty(apps.app(Book().step), NODES, lost)
+    strategy = AirAvg("scheduled", 0.5, optimizer=GradientDescent(momentum=0.9), **QUIET)
+    course = []
+    strategy.start(
+        grid, apps.record(MODEL), 2, evaluate_fn=lambda r, arrays: course.append(arrays["w"].numpy())
+    )
+    assert [len(report.heard) for report in strategy.rounds] == [4, 0]
+    assert sorted(set(strategy._state.scheme.age)) == [1, 2]
+    assert np.array_equal(course[1], course[2]) and not np.array_equal(course[0], course[1])
 
 
 def test_the_second_message_may_be_lost_too():

@@ -17,7 +17,8 @@ from airfeel.registry import SCHEMES
 from airfeel.streams import stream
 from airfeel.uplink import memory as blocks
 from airfeel.uplink.arrive import Air
-from airfeel.uplink.round import begin, carry
+from airfeel.uplink.result import begin
+from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Setting
 
 SEEDS = st.integers(0, 2**32 - 1)

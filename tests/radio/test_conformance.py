@@ -6,7 +6,8 @@ import pytest
 from airfeel.radio.power import EqualPower
 from airfeel.registry import CHANNELS, SCHEMES
 from airfeel.uplink.arrive import Air
-from airfeel.uplink.round import begin, carry
+from airfeel.uplink.result import begin
+from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Setting
 
 NAMES, DEVICES = CHANNELS.names(), 6

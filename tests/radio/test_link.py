@@ -12,7 +12,8 @@ from airfeel.radio.power import EqualPower, Ledger
 from airfeel.registry import SCHEMES
 from airfeel.schemes.compressed import heard_by_all, shared_seed
 from airfeel.uplink.arrive import Air, Superposed
-from airfeel.uplink.round import begin, carry
+from airfeel.uplink.result import begin
+from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Heard, Setting, size_of
 from airfeel.uplink.senders import Senders
 

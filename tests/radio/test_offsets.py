@@ -10,7 +10,8 @@ from airfeel.radio.offsets import Offsets
 from airfeel.radio.power import EqualPower
 from airfeel.registry import CHANNELS, SCHEMES
 from airfeel.uplink.arrive import Air
-from airfeel.uplink.round import begin, carry
+from airfeel.uplink.result import begin
+from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Setting
 
 MANY = 4000

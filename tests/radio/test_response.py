@@ -15,7 +15,8 @@ from airfeel.radio.power import EqualPower
 from airfeel.radio.response import Response
 from airfeel.registry import SCHEMES
 from airfeel.uplink.arrive import Air
-from airfeel.uplink.round import begin, carry
+from airfeel.uplink.result import begin
+from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Setting
 
 

@@ -9,7 +9,8 @@ from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.power import EqualPower
 from airfeel.schemes.low_rank import LowRank
 from airfeel.uplink.arrive import Air
-from airfeel.uplink.round import begin, carry
+from airfeel.uplink.result import begin
+from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Heard, Setting, size_of
 
 MATRIX = {"weights": (30, 12)}

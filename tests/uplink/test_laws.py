@@ -18,7 +18,8 @@ from airfeel.schemes.a_dsgd import ADsgd
 from airfeel.schemes.common_k import coordinates
 from airfeel.schemes.sign_vote import SignVote
 from airfeel.uplink.arrive import Air, way
-from airfeel.uplink.round import Uplink, begin, carry
+from airfeel.uplink.result import begin
+from airfeel.uplink.round import Uplink, carry
 from airfeel.uplink.scheme import ErrorFeedback, Heard, Setting, size_of
 from airfeel.uplink.senders import Senders
 from rounds import FirstOnes, Tracking

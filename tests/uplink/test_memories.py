@@ -3,6 +3,7 @@
 import os
 import shutil
 import tracemalloc
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,13 +12,15 @@ import pytest
 import airfeel as af
 import small
 from airfeel.experiments.runs import checkpoint
+from airfeel.experiments.runs.runner import execute
 from airfeel.radio.fading import FadingMAC
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.simulation.assembly import Own, assemble
 from airfeel.simulation.memory import estimate
+from airfeel.simulation.own import named
 from airfeel.uplink.arrive import Air
 from airfeel.uplink.memory import Next
-from airfeel.uplink.round import begin
+from airfeel.uplink.result import begin
 from airfeel.uplink.scheme import Setting
 from rounds import FirstOnes, Tracking, handed_over
 
@@ -50,6 +53,23 @@ def test_two_memories_lie_in_one_file_and_change_no_byte(tmp_path, monkeypatch):
         again = run(moment, 0)
         assert (again.folder / "rounds.jsonl").read_bytes() == expected
         assert not list(again.folder.glob("memory*"))
+
+
+@pytest.mark.parametrize("forged", [{}, {"mean": np.zeros((5, 260))}, 7, "wider"])
+def test_a_checkpoint_with_other_memories_is_not_used(forged, tmp_path):
+    config = af.load_config(None, SETTINGS)
+    own, seen = Own(scheme=Tracking(), dataset=small.arrays()), []
+    config = named(config, own)
+    folder = execute(config, tmp_path, own=own, stop=lambda: seen.append(1) or len(seen) == 3).folder
+    saved, facts = checkpoint.load(folder / "checkpoint.npz")
+    other = {key: np.append(part, part, axis=1) for key, part in saved.uplink.memory.items()}
+    memory = other if forged == "wider" else forged
+    changed = replace(saved, uplink=replace(saved.uplink, memory=memory))
+    checkpoint.save(folder / "checkpoint.npz", changed, facts)
+    (folder / "checkpoint.npz.previous").unlink()
+    expected = run(tmp_path / "plain", 10**9).folder / "rounds.jsonl"
+    again = execute(config, tmp_path, own=own).folder
+    assert (again / "rounds.jsonl").read_bytes() == expected.read_bytes()
 
 
 def test_the_estimate_counts_what_the_scheme_carries():

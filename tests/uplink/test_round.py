@@ -25,7 +25,8 @@ from airfeel.schemes.error_free import ErrorFree
 from airfeel.schemes.scheduled import Scheduled
 from airfeel.schemes.sign_vote import SignVote
 from airfeel.uplink.arrive import Air
-from airfeel.uplink.round import Uplink, begin, carry
+from airfeel.uplink.result import begin
+from airfeel.uplink.round import Uplink, carry
 from airfeel.uplink.scheme import Setting
 from rounds import FirstOnes
 

@@ -24,8 +24,7 @@ from airfeel.learning.server import GradientDescent, Optimizer
 from airfeel.radio.link import Channel
 from airfeel.radio.power import PowerPolicy
 from airfeel.uplink.memory import everywhere
-from airfeel.uplink.round import width
-from airfeel.uplink.scheme import Scheme
+from airfeel.uplink.scheme import Scheme, width
 
 Evaluate = Callable[[int, ArrayRecord], Any]
 

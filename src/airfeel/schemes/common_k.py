@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,25 +22,11 @@ class CommonKState:
     symbols: int
 
 
-@SCHEMES.register("common_k", place=40)
-@dataclass(frozen=True)
-class CommonK(ErrorFeedback[CommonKState]):
-    """All devices send the same coordinates, and the sum is read directly.
+class CommonCoordinates(ErrorFeedback[CommonKState]):
+    """All devices send the same coordinates, drawn anew in each round: what ``common_k`` and votes share."""
 
-    ``order = "random"`` draws s of N coordinates anew in each round. ``"turns"`` goes round one random
-    permutation, so that every coordinate has its turn once in N/s rounds; that resonates with the error
-    memory and oscillates at large learning rates, and is kept for comparison. What was not sent waits in the
-    error memory. There is nothing to recover: y is the weighted mean of the coordinates sent plus noise.
-    """
-
-    order: Literal["random", "turns"] = option("random", "random: chosen anew in each round; or turns")
-
-    exact = linear = common_support = symbols_are_coordinates = True
-    revision: ClassVar[int] = 2  # a random choice, where version 0.1 took turns
-
-    def __post_init__(self) -> None:
-        """Refuse another order."""
-        _checks.choice("order", self.order, ("random", "turns"))
+    order = "random"
+    common_support = symbols_are_coordinates = True
 
     def init(self, shapes: Shapes, setting: Setting) -> CommonKState:
         """Remember how many there are, and how many are sent."""
@@ -52,37 +38,54 @@ class CommonK(ErrorFeedback[CommonKState]):
         address = ("permutation", 0) if self.order == "turns" else ("coordinates", round)
         return {"seed": int(bits(seed, *address).random_raw() >> 1), "turn": turn, "symbols": state.symbols}
 
+    def remember(self, plan: Plan, accumulated: Array, sent: Sent, delivered: Array) -> Array:
+        """Keep what was not delivered of the coordinates, and the rest."""
+        chosen, memory = chosen_by(plan, accumulated.shape[1]), np.array(sent.remainder)
+        left, had = memory[:, chosen], accumulated[:, chosen]
+        missed = (1 - delivered).astype(had.dtype) * (had - left)
+        memory[:, chosen] = np.where(delivered == 0, had, left + missed)
+        return memory
+
+
+@SCHEMES.register("common_k", place=40)
+@dataclass(frozen=True)
+class CommonK(CommonCoordinates):
+    """All devices send the same coordinates, and the sum is read directly.
+
+    ``order = "random"`` draws s of N coordinates anew in each round. ``"turns"`` goes round one random
+    permutation; that resonates with the error memory and oscillates at large learning rates, and is kept for
+    comparison. There is nothing to recover: y is the weighted mean of the coordinates sent plus noise.
+    """
+
+    order: Literal["random", "turns"] = option("random", "random: chosen anew in each round; or turns")
+
+    exact = linear = True
+    revision: ClassVar[int] = 2  # a random choice, where version 0.1 took turns
+
+    def __post_init__(self) -> None:
+        """Refuse another order."""
+        _checks.choice("order", self.order, ("random", "turns"))
+
     def compress(self, plan: Plan, accumulated: Array) -> Sent:
         """Send the chosen coordinates of every row and keep the others."""
-        chosen = coordinates(accumulated.shape[1], plan["symbols"], plan["seed"], plan["turn"])
-        remainder = accumulated.copy()
+        chosen, remainder = chosen_by(plan, accumulated.shape[1]), accumulated.copy()
         remainder[:, chosen] = 0
         return Sent(accumulated[:, chosen], remainder)
-
-    def remember(self, plan: Plan, accumulated: Array, sent: Sent, delivered: Array) -> Array:
-        """Keep the coordinates that were not delivered."""
-        chosen = coordinates(accumulated.shape[1], plan["symbols"], plan["seed"], plan["turn"])
-        return undelivered(accumulated, sent, delivered, chosen)
 
     def decode(self, state: CommonKState, plan: Plan, heard: Heard) -> tuple[Estimate, CommonKState]:
         """Put what was heard where it belongs."""
         mean = np.zeros(state.size)
-        mean[coordinates(state.size, plan["symbols"], plan["seed"], plan["turn"])] = heard.observation
+        mean[chosen_by(plan, state.size)] = heard.observation
         return Estimate(mean), state
 
 
-def undelivered(accumulated: Array, sent: Sent, delivered: Array, chosen: NDArray[np.intp]) -> Array:
-    """Return the memories where symbols are coordinates: what was not delivered of these, and the rest."""
-    memory: Array = sent.remainder.copy()
-    left = memory[:, chosen]
-    missed = (1 - delivered).astype(accumulated.dtype) * (accumulated[:, chosen] - left)
-    memory[:, chosen] = np.where(delivered == 0, accumulated[:, chosen], left + missed)
-    return memory
+def chosen_by(plan: Plan, size: int) -> NDArray[np.intp]:
+    """Return the coordinates that a plan announces."""
+    return coordinates(size, plan["symbols"], plan["seed"], plan["turn"])
 
 
 @lru_cache(maxsize=1)
 def coordinates(size: int, symbols: int, seed: int, turn: int) -> NDArray[np.intp]:
     """Return the coordinates of one turn, going round the permutation that ``seed`` stands for."""
-    order: NDArray[Any] = stream(seed, "permutation").permutation(size)
-    start = turn * symbols
-    return order[np.arange(start, start + symbols) % size]
+    places = np.arange(turn * symbols, (turn + 1) * symbols) % size
+    return np.asarray(stream(seed, "permutation").permutation(size))[places]

@@ -112,10 +112,9 @@ class LowRank(ErrorFeedback[LowRankState]):
         if heard.silent:  # there are no new directions
             return Estimate(np.zeros(state.size)), state
         observation = heard.observation[None].astype(np.float64)
-        mean = _told(plan, observation, state.size)
         factors = [_orthonormal(product[0]) for product in _products(plan, observation, state.size)]
-        side = "left" if plan["side"] == "right" else "right"
-        return Estimate(mean[0]), replace(state, side=side, factors=_flat(factors))
+        after = replace(state, side={"right": "left"}.get(plan["side"], "right"), factors=_flat(factors))
+        return Estimate(_told(plan, observation, state.size)[0]), after
 
 
 def find_matrices(shapes: Shapes) -> Layout:

@@ -14,15 +14,15 @@ from airfeel import _checks
 from airfeel.ranges import Positive
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, option
-from airfeel.schemes.common_k import CommonK, CommonKState, coordinates, undelivered
-from airfeel.uplink.scheme import Array, ErrorFeedback, Heard, Plan, Sent, Setting, Shapes, size_of
+from airfeel.schemes.common_k import CommonCoordinates, CommonKState, chosen_by
+from airfeel.uplink.scheme import Array, Heard, Plan, Sent
 
 TIE = 1e-12  # what rounding may leave of a vote that was a tie
 
 
 @SCHEMES.register("sign_vote", place=45)
 @dataclass(frozen=True)
-class SignVote(ErrorFeedback[CommonKState]):
+class SignVote(CommonCoordinates):
     """All devices send the signs of the same coordinates, and the server takes the majority's side.
 
     In each round s coordinates are drawn, those of ``common_k``. A device sends +1 or -1 for each (+1 for
@@ -40,24 +40,15 @@ class SignVote(ErrorFeedback[CommonKState]):
     step: Positive = option(0.1, "what a vote is worth: the estimate is plus or minus this")
     feedback: bool = option(True, "keep what the signs do not say; false: forget it, as the paper does")
 
-    common_support = symbols_are_coordinates = True
     revision: ClassVar[int] = 2  # the error is that of the vote, against the same vote without noise
 
     def __post_init__(self) -> None:
         """Refuse a step that goes nowhere."""
         _checks.real("step", self.step, above=0)
 
-    def init(self, shapes: Shapes, setting: Setting) -> CommonKState:
-        """Remember how many there are, and how many are sent."""
-        return CommonKState(size_of(shapes), setting.symbols)
-
-    def plan(self, state: CommonKState, seed: int, round: int) -> Plan:
-        """Announce the seed of the coordinates, which are those of ``common_k``."""
-        return CommonK().plan(state, seed, round)
-
     def compress(self, plan: Plan, accumulated: Array) -> Sent:
         """Send the signs of the chosen coordinates, and keep what a step to their side leaves."""
-        chosen = coordinates(accumulated.shape[1], plan["symbols"], plan["seed"], plan["turn"])
+        chosen = chosen_by(plan, accumulated.shape[1])
         signs = np.where(accumulated[:, chosen] < 0, -1, 1).astype(accumulated.dtype)
         if not self.feedback:
             return Sent(signs, np.zeros_like(accumulated))
@@ -65,14 +56,9 @@ class SignVote(ErrorFeedback[CommonKState]):
         remainder[:, chosen] -= accumulated.dtype.type(self.step) * signs
         return Sent(signs, remainder)
 
-    def remember(self, plan: Plan, accumulated: Array, sent: Sent, delivered: Array) -> Array:
-        """Keep the coordinates whose vote was not delivered."""
-        chosen = coordinates(accumulated.shape[1], plan["symbols"], plan["seed"], plan["turn"])
-        return undelivered(accumulated, sent, delivered, chosen)
-
     def decode(self, state: CommonKState, plan: Plan, heard: Heard) -> tuple[Estimate, CommonKState]:
         """Go one step to the side of the majority in each coordinate, and nowhere where there is none."""
         mean = np.zeros(state.size)
-        chosen = coordinates(state.size, plan["symbols"], plan["seed"], plan["turn"])
+        chosen = chosen_by(plan, state.size)
         mean[chosen] = self.step * np.where(np.abs(heard.observation) < TIE, 0, np.sign(heard.observation))
         return Estimate(mean), state

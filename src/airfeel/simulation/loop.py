@@ -21,8 +21,8 @@ from airfeel.simulation.own import given
 from airfeel.simulation.progress import Lines, Progress, Silent
 from airfeel.simulation.records import Record, make_record
 from airfeel.uplink.memory import Devices
-from airfeel.uplink.result import Aggregate, UplinkState
-from airfeel.uplink.round import Uplink, begin
+from airfeel.uplink.result import Aggregate, UplinkState, begin
+from airfeel.uplink.round import Uplink
 from airfeel.uplink.scheme import Scheme
 from airfeel.workers import Workers
 

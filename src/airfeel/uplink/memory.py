@@ -43,7 +43,17 @@ def everywhere(row: Memory, devices: int) -> Memory:
 
 def take(memory: Memory, devices: Devices) -> Memory:
     """Return the rows of some devices."""
-    return {name: part[_place(devices)] for name, part in memory.items()}
+    return {name: part[place(devices)] for name, part in memory.items()}
+
+
+def require_finite(devices: Devices, rows: Array) -> None:
+    """Refuse rows that are not finite, and name the device."""
+    finite = np.isfinite(rows)
+    if not finite.all():
+        device = int(devices[np.flatnonzero(~finite.all(axis=1))[0]])
+        raise ValueError(
+            f"gradients[{device}] is not finite: the training has diverged; lower the learning rate"
+        )
 
 
 class Next:
@@ -63,7 +73,7 @@ class Next:
             return
         self._value = self._opened(rows) if self._value is None else self._value
         for name, part in rows.items():
-            self._value[name][_place(devices)] = part
+            self._value[name][place(devices)] = part
 
     @property
     def value(self) -> Memory:
@@ -86,7 +96,7 @@ class Next:
         others = np.setdiff1d(np.arange(self._count), self._computing, assume_unique=True)
         for name, part in self._before.items():
             for some in blocks(others, max(1, part[:1].size)):
-                found[name][_place(some)] = part[_place(some)]
+                found[name][place(some)] = part[place(some)]
         return found
 
 
@@ -94,7 +104,7 @@ def _widths(memory: Memory) -> dict[str, tuple[int, ...]]:
     return {name: np.shape(part)[1:] for name, part in memory.items()}
 
 
-def _place(devices: Devices) -> slice | Devices:
+def place(devices: Devices) -> slice | Devices:
     """Return devices as a slice where they are neighbours: a view takes no memory."""
     first, last = (int(devices[0]), int(devices[-1])) if len(devices) else (0, -1)
     return slice(first, last + 1) if last - first + 1 == len(devices) else devices

@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from airfeel import _checks
 from airfeel.radio.power import Ledger
 from airfeel.receivers.base import Info
-from airfeel.uplink.scheme import Array, Mask, Memory
+from airfeel.uplink.memory import everywhere
+from airfeel.uplink.scheme import Array, Mask, Memory, Scheme, Setting, Shapes, size_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,6 +23,13 @@ class UplinkState:
     ledger: Ledger
     scheme: Any = None
     size: int = 0
+
+
+def begin(scheme: Scheme[Any], shapes: Shapes, setting: Setting) -> UplinkState:
+    """Return the state before round 1: memories as the scheme begins them, nothing spent."""
+    size = _checks.integer("size", size_of(shapes), at_least=1)
+    ledger, memory = Ledger.open(setting.devices), everywhere(scheme.memory(shapes), setting.devices)
+    return UplinkState(memory, ledger, scheme.init(shapes, setting), size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

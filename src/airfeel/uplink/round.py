@@ -7,20 +7,12 @@ import numpy as np
 
 from airfeel import _checks
 from airfeel.radio.link import anything
-from airfeel.radio.power import Ledger
 from airfeel.receivers.base import Estimate
 from airfeel.uplink.arrive import Air, Arrival, way
-from airfeel.uplink.memory import Devices, Next, Room, blocks, everywhere, take
+from airfeel.uplink.memory import Devices, Next, Room, blocks, place, require_finite, take
 from airfeel.uplink.result import Aggregate, UplinkState
-from airfeel.uplink.scheme import Array, Mask, Memory, Plan, Scheme, Sent, Setting, Shapes, announced, size_of
+from airfeel.uplink.scheme import Array, Mask, Plan, Scheme, Sent, announced, width
 from airfeel.uplink.senders import Senders, WeightedMean
-
-
-def begin(scheme: Scheme[Any], shapes: Shapes, setting: Setting) -> UplinkState:
-    """Return the state before round 1: memories as the scheme begins them, nothing spent."""
-    size = _checks.integer("size", size_of(shapes), at_least=1)
-    ledger, memory = Ledger.open(setting.devices), everywhere(scheme.memory(shapes), setting.devices)
-    return UplinkState(memory, ledger, scheme.init(shapes, setting), size)
 
 
 class Uplink:
@@ -118,17 +110,17 @@ class Uplink:
     def _encoded(self, devices: Devices, updates: Array) -> Sent:
         if updates.shape != (shape := (len(devices), self.state.size)):
             raise ValueError(f"gradients have shape {updates.shape}: must be {shape}, one row per device")
-        _require_finite(devices, updates)
+        require_finite(devices, updates)
         with np.errstate(over="ignore", invalid="ignore"):  # together with what waited it may be too large
             found = self.scheme.encode(self.plan, take(self.state.memory, devices), updates)
         sent: Sent = _checks.returned(self.scheme, "encode", found, Sent)
-        _require_finite(devices, sent.signal)
+        require_finite(devices, sent.signal)
         return sent
 
     def _settle(self, devices: Devices, updates: Array, sent: Sent, delivered: Array) -> None:
         memory = take(self.state.memory, devices)
         self._next.put(devices, self.scheme.settle(self.plan, memory, updates, sent, delivered))
-        if sent.payload is not None:
+        if sent.payload is not None and delivered.ndim == 1:
             self._payload.put(self._rows(devices), sent.payload, delivered)
 
     def _forget(self) -> None:
@@ -161,21 +153,7 @@ def carry(
         raise ValueError(f"gradients have shape {updates.shape}: must be {shape}, one row per device")
     uplink = Uplink(scheme, air, state, weights, **options)
     for devices in uplink.blocks:
-        uplink.encode(devices, updates[devices])
+        uplink.encode(devices, updates[place(devices)])
     for devices in uplink.arrive():
-        uplink.settle(devices, updates[devices])
+        uplink.settle(devices, updates[place(devices)])
     return uplink.decode()
-
-
-def width(scheme: Scheme[Any], plan: Plan, memory: Memory, size: int) -> int:
-    """Return s, the length of a signal under this plan, given the rows of any one device."""
-    return int(scheme.encode(plan, memory, np.zeros((1, size), np.float32)).signal.shape[1])
-
-
-def _require_finite(devices: Devices, rows: Array) -> None:
-    finite = np.isfinite(rows)
-    if not finite.all():
-        device = int(devices[np.flatnonzero(~finite.all(axis=1))[0]])
-        raise ValueError(
-            f"gradients[{device}] is not finite: the training has diverged; lower the learning rate"
-        )

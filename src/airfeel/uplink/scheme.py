@@ -246,6 +246,11 @@ def announced(plan: Plan) -> int:
     return texts + sum(np.size(value) for value in plan.values() if not isinstance(value, str))
 
 
+def width(scheme: Scheme[Any], plan: Plan, memory: Memory, size: int) -> int:
+    """Return s, the length of a signal under this plan, given the rows of any one device."""
+    return int(scheme.encode(plan, memory, np.zeros((1, size), np.float32)).signal.shape[1])
+
+
 def size_of(shapes: Shapes) -> int:
     """Return N, the number of parameters in all tensors."""
     return sum(prod(shape) for shape in shapes.values())

@@ -139,10 +139,16 @@ def _revived(fresh: RunState, memories: Generations, rounds: int, saved: Any, ro
     if any(np.shape(a) != np.shape(b) for a, b in zip(*arrays, strict=True)):
         return None
     if not isinstance(saved, Apart):
-        return state
+        return state if _rows(state) == _rows(fresh) else None
     if saved.memory is None and round < rounds:
         return None
     return memories.together(saved, fresh.uplink.memory)
+
+
+def _rows(state: RunState) -> dict[str, tuple[int, ...]] | None:
+    """Return the shapes of what devices carry, None where a file holds something else."""
+    memory: Any = state.uplink.memory
+    return {name: np.shape(part) for name, part in memory.items()} if isinstance(memory, dict) else None
 
 
 def _remarks(parts: Parts) -> list[str]:
