@@ -281,6 +281,10 @@ def test_curves_win_over_variants_and_those_over_the_base(tmp_path):
         ("base = 3", "base = 3: must be a table of configuration keys"),
         ("grid.uplink.ratio = 0.1", "grid.uplink.ratio = 0.1: must be a list of values"),
         (
+            f"grid.seed = [0{', 0' * 100}]\ngrid.rounds = [1{', 1' * 99}]",
+            "characters): must make at most 10000 combinations",
+        ),
+        (
             "[grid]\nuplink.ratio = [0.1, 2]",
             "mine / uplink.ratio = 2: uplink.ratio = 2: must be a finite number",
         ),

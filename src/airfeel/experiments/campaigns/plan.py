@@ -5,6 +5,7 @@ Every combination of curve, variant and seed is one run; nothing else is needed 
 """
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
@@ -16,6 +17,8 @@ from airfeel.config.sections import Section
 from airfeel.experiments.campaigns.kinds import KINDS
 from airfeel.experiments.runs.work import Work
 from airfeel.ranges import Count
+
+MOST_VARIANTS = 10_000  # a report counts them all, also those of a file in somebody's folder
 
 QUICK_ROUNDS, QUICK_SEEDS = 50, 3
 COURSES = ("round", "symbols", "air_seconds", "joules")  # what a figure can follow a run along
@@ -106,6 +109,9 @@ class Experiment(Section):
         for key, values in mistakes.flatten(self.grid).items():
             if not isinstance(values, list) or not values:
                 raise mistakes.Contradiction(f"grid.{key}", values, "must be a list of values")
+        if math.prod(map(len, mistakes.flatten(self.grid).values())) > MOST_VARIANTS:
+            rule = f"must make at most {MOST_VARIANTS} combinations"
+            raise mistakes.Contradiction("grid", dict(self.grid), rule)
         if self.grid and self.variants:
             raise mistakes.Contradiction("grid", dict(self.grid), "must be empty where variants are listed")
         known = [label for label, _ in self._variants()]
