@@ -19,7 +19,6 @@ from airfeel.experiments.runs.work import Work
 from airfeel.ranges import Count
 
 MOST_VARIANTS = 10_000  # a report counts them all, also those of a file in somebody's folder
-
 QUICK_ROUNDS, QUICK_SEEDS = 50, 3
 COURSES = ("round", "symbols", "air_seconds", "joules")  # what a figure can follow a run along
 
