@@ -10,6 +10,7 @@ import pytest
 
 import small
 from airfeel.receivers import turbo
+from airfeel.receivers.tsaga import TSAGA
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,6 +59,22 @@ def test_a_round_of_flower_goes_along_the_same_line():
         seen = visited(lambda: strategy.start(grid, apps.record(apps.model()), 1))  # noqa: B023
         assert {("scheme.py", "encode"), ("scheme.py", "settle"), ("arrive.py", "arrive")} <= seen
         assert ("round.py", "decode") in seen
+
+
+@pytest.mark.flower
+@pytest.mark.parametrize("audit", [False, True])
+def test_a_receiver_runs_once_in_a_round_of_flower(audit, monkeypatch):
+    """What its estimate is measured by costs no second run: clients say what their signals stand for."""
+    pytest.importorskip("flwr")
+    import flower_apps as apps
+    from airfeel.flower import AirAvg
+
+    real, calls = TSAGA.receive, []
+    monkeypatch.setattr(TSAGA, "receive", lambda *given: calls.append(1) or real(*given))
+    options = {"min_available_nodes": 3, "fraction_evaluate": 0.0}
+    strategy = AirAvg("tsa_ga", 0.5, "gaussian", audit=audit, **options)
+    strategy.start(apps.LocalGrid(apps.app(apps.drift), 3), apps.record(apps.model()), 2)
+    assert len(calls) == 2 and [report.nmse_db is not None for report in strategy.rounds] == [audit] * 2
 
 
 # Losses after some rounds, and the scaling of power, as the script that compares two source trees has them.

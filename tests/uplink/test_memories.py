@@ -133,7 +133,7 @@ def test_clients_carry_the_memories_of_the_scheme():
         return [] if (round + node) % 3 == 0 else [reply]
 
     grid = apps.Faulty(apps.app(step, mod=AirMod(schemes=[Tracking])), 4, lossy)
-    strategy = AirAvg(Tracking(), 0.5, fraction_train=0.6, min_available_nodes=4, fraction_evaluate=0.0)
+    strategy = AirAvg(Tracking(), 0.5, min_available_nodes=4, fraction_evaluate=0.0)
     strategy.start(grid, apps.record({"w": np.zeros((6, 10), np.float32)}), 6)
     for node, context in grid.contexts.items():
         rows, own = apps.arrays(context.state["airfeel-memory"]), updates[node - 1001]

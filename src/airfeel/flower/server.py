@@ -18,7 +18,7 @@ from airfeel.learning.server import Optimizer
 from airfeel.radio.power import Ledger
 from airfeel.units import count, decibel
 from airfeel.uplink.arrive import Air, Arrival, Digital, Superposed, nothing, way
-from airfeel.uplink.round import decode
+from airfeel.uplink.round import decode, without_noise
 from airfeel.uplink.scheme import Plan, Scheme, Setting
 from airfeel.uplink.senders import Senders, WeightedMean
 
@@ -165,11 +165,14 @@ class Server:
         self, turn: Turn, state: State, report: Round, arrival: Arrival, heard: list[Reply], senders: Senders
     ) -> tuple[State, Round]:
         """Decode what arrived, if only silence, and update the model where that tells anything."""
-        everybody = sum(node.weight for node in state.nodes.values())
-        payload = _payload(heard, senders.whole)
-        computed = senders.whole / (everybody or 1.0)
-        estimate, after, truth = decode(self.scheme, state.scheme, turn.plan, arrival, computed, payload)
         theta, server = state.theta, state.server
+        everybody = sum(node.weight for node in state.nodes.values())
+        given = self.scheme, state.scheme, turn.plan, arrival, senders.whole / (everybody or 1.0)
+        estimate, after = decode(*given)
+        truth = None
+        if heard and turn.announced.audit:
+            told = [reply.truth for reply in heard if reply.truth is not None]
+            truth = _mean(heard, senders.whole, len(theta)) if told else without_noise(*given, estimate)
         if heard or estimate.mean.any():
             theta, server = self.optimizer.update(server, theta, estimate.mean, self.rate)
         if not np.isfinite(theta).all():
@@ -184,7 +187,7 @@ class Server:
         return state, replace(
             report,
             alpha=arrival.alpha if self.superposes else None,
-            nmse_db=_error(estimate.mean, truth) if turn.announced.audit and heard else None,
+            nmse_db=None if truth is None else _error(estimate.mean, truth),
             status=None if info is None else info.status,
             iterations=None if info is None else info.iterations,
         )
@@ -250,11 +253,11 @@ def _averaged(heard: list[Reply], before: dict[str, NDArray[Any]]) -> dict[str, 
     return {name: sum(w * reply.exact[name].astype(np.float64) for w, reply in pairs) for name in before}
 
 
-def _payload(heard: list[Reply], whole: float) -> NDArray[np.floating[Any]] | None:
+def _mean(heard: list[Reply], whole: float, size: int) -> NDArray[np.floating[Any]] | None:
     """Return the weighted mean of what the signals stand for, where all who were heard said it."""
     mean = WeightedMean(np.array([reply.weight for reply in heard]), whole)
     for row, reply in enumerate(heard):
-        if reply.truth is None:
+        if reply.truth is None or reply.truth.shape != (size,):
             return None
         mean.put(slice(row, row + 1), reply.truth[None])
     return mean.value

@@ -86,11 +86,12 @@ class Uplink:
         """Recover the mean from what was heard; return the result of the round, and the state after it."""
         arrival, who = self.arrival, self.senders
         ledger = who.charge(self.state.ledger, arrival.energy, self.air.policy.power)
-        given = self.plan, arrival, self.computed, self._payload.value
-        estimate, after, truth = decode(self.scheme, self.state.scheme, *given)
+        given = self.scheme, self.state.scheme, self.plan, arrival, self.computed
+        estimate, after = decode(*given)
+        truth = self._payload.value
         aggregate = Aggregate(
             mean=estimate.mean,
-            truth=truth,
+            truth=without_noise(*given, estimate) if truth is None else truth,
             active=who.everywhere(anything(arrival.delivered > 0)),
             energy=who.everywhere(arrival.energy),
             channel_uses=arrival.channel_uses,
@@ -130,19 +131,21 @@ class Uplink:
 
 
 def decode(
-    scheme: Scheme[Any], state: Any, plan: Plan, arrival: Arrival, computed: float, payload: Array | None
-) -> tuple[Estimate, Any, Array]:
-    """Run the server half; return its estimate, its next state, and the truth that it is measured by.
-
-    That is what it finds in the same signals without noise, unless a ``payload`` says what was to be found.
-    """
+    scheme: Scheme[Any], state: Any, plan: Plan, arrival: Arrival, computed: float
+) -> tuple[Estimate, Any]:
+    """Run the server half on what arrived, if only silence; return its estimate and its next state."""
     found = scheme.decode(state, plan, arrival.heard(computed))
     estimate, after = _checks.returned(scheme, "decode", found, tuple)
-    if payload is not None:
-        return estimate, after, payload
+    return estimate, after
+
+
+def without_noise(
+    scheme: Scheme[Any], state: Any, plan: Plan, arrival: Arrival, computed: float, estimate: Estimate
+) -> Array:
+    """Return what the server half finds in the same signals without noise: the truth for its estimate."""
     if arrival.clean is arrival.observation:
-        return estimate, after, estimate.mean
-    return estimate, after, scheme.decode(state, plan, arrival.without_noise(computed))[0].mean
+        return estimate.mean
+    return scheme.decode(state, plan, arrival.without_noise(computed))[0].mean
 
 
 def carry(

@@ -160,7 +160,7 @@ class Scheme(ABC, Generic[State]):
 
     def spends(self, plan: Plan) -> Spending:
         """Return what a round costs where signals do not superpose."""
-        raise NotImplementedError
+        raise ValueError(f"{type(self).__name__} must have spends(plan), as its signals do not superpose")
 
     def takes(self, size: int, symbols: int) -> float:
         """Return about how many bytes the server half needs, for the estimate of a run."""
@@ -201,7 +201,8 @@ class ErrorFeedback(Scheme[State]):
 
     def remember(self, plan: Plan, accumulated: Array, sent: Sent, delivered: Array) -> Array:
         """Return the error memories where symbols are coordinates, and deliveries (rows, s) differ."""
-        raise NotImplementedError
+        form = "remember(plan, accumulated, sent, delivered)"
+        raise ValueError(f"{type(self).__name__} must have {form}, as its symbols are coordinates")
 
     def memory(self, shapes: Shapes) -> Memory:
         """Start empty, in single precision: memories take on that of the updates in the first round."""
