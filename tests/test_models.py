@@ -210,7 +210,7 @@ def test_options_of_an_own_module_are_those_of_its_class():
         (lambda data: 3, "must have size, init, prepare, gradient, evaluate, but has no size"),
         (lambda data: {}["x"], r"cannot make a model .* \(KeyError: 'x', test_models.py line \d+\)"),
         (lambda data: [side for side, _ in data.shape], r"cannot make a model .* \(TypeError: cannot unpack"),
-        ("mlp", "model.kind = 'str': must be a task, or a class or a function that makes a module"),
+        (3, "model.kind = 'int': must be a task, or a class or a function that makes a module"),
         (lambda a, b: 3, r"cannot make a model for samples of shape \(8,\) \(TypeError"),
     ],
 )
