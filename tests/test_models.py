@@ -239,7 +239,7 @@ def test_own_modules_have_a_run_folder(tmp_path):
     assert run_in_folder(tmp_path, Reader, data).folder == run.folder
     other = run_in_folder(tmp_path, partial(Reader, width=3), data)
     assert other.folder != run.folder and "width = 3" in (other.folder / "config.toml").read_text()
-    for unnamed in (TorchTask(Attention), partial(Reader, SimpleNamespace(classes=2)), "mlp"):
+    for unnamed in (TorchTask(Attention), partial(Reader, SimpleNamespace(classes=2))):
         with pytest.raises(ValueError, match="must be a dataclass, .* or the function that makes it"):
             run_in_folder(tmp_path, unnamed, data)
 
