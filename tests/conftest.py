@@ -30,8 +30,13 @@ _ABSENT = {
 
 
 def pytest_collection_modifyitems(items):
-    """Skip what needs PyTorch, Flower or a browser where it is absent; pytest's summary gives the reason."""
+    """Skip what needs PyTorch, Flower or a browser where it is absent; pytest's summary gives the reason.
+
+    What needs a browser takes long.
+    """
     for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.long)
         for marker, reason in _ABSENT.items():
             if reason and item.get_closest_marker(marker):
                 item.add_marker(pytest.mark.skip(reason=reason))

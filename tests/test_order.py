@@ -19,6 +19,7 @@ def records_of(mnist, **settings):
     return list(train(load_config(None, settings), dataset=mnist))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_each_chain_lowers_the_recovery_error(mnist, seed):
     errors = {}

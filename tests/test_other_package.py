@@ -158,7 +158,13 @@ def test_lists_and_configurations_show_them_with_their_help(site):
     assert "# penalty = 0.01" in elsewhere
 
 
-@pytest.mark.parametrize("named", [BY_NAME, BY_PLACE], ids=["entry point", "module:Name"])
+@pytest.mark.parametrize(
+    "named",
+    [
+        pytest.param(BY_NAME, id="entry point"),
+        pytest.param(BY_PLACE, id="module:Name", marks=pytest.mark.long),
+    ],
+)
 def test_they_run_and_resume_in_a_folder(site, named, tmp_path):
     options = settings(uplink__first="even", channel__asleep=0.3, model__penalty=0.02)
     words = ["run", *SMALL, *named, *options, "--out", tmp_path]

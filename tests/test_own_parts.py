@@ -378,6 +378,7 @@ NAMED_WITH_TORCH = {
 EVERY = [*NAMED, *(pytest.param(kind, marks=pytest.mark.torch) for kind in NAMED_WITH_TORCH)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", EVERY)
 def test_every_example_runs_from_the_command_line_by_its_name(kind, tmp_path):
     """Modules in the working folder are found, as with python -m."""

@@ -76,6 +76,7 @@ def test_interval_is_students():
     assert interval(7, [0.3]).low == interval(7, [0.3]).high == 0.3
 
 
+@pytest.mark.long
 def test_the_band_of_two_seeds_goes_from_one_to_the_other(tmp_path):
     rows = [[{"round": 5, "accuracy": value}] for value in (0.2, 0.6)]
     (point,) = make_curve("tsa_ga", "", rows, "accuracy").points
@@ -159,6 +160,7 @@ def test_an_unreadable_configuration_is_named_and_left_out(results):
     ]
 
 
+@pytest.mark.long
 def test_runs_without_a_manifest_are_shown_as_not_verified_on_the_page(campaign):
     path = next(campaign.glob("runs/a_dsgd-*"))  # of an experiment
     fakes.age(path)
@@ -173,6 +175,7 @@ def test_runs_without_a_manifest_are_shown_as_not_verified_on_the_page(campaign)
     assert all(damaged.name not in line for line in report.page.read_text().split(named))
 
 
+@pytest.mark.long
 def test_a_report_reads_every_file_of_a_run_once(campaign, monkeypatch):
     opened, real = Counter(), os.open
 
@@ -187,6 +190,7 @@ def test_a_report_reads_every_file_of_a_run_once(campaign, monkeypatch):
         assert {opened[summary.with_name(name)] for summary in finished} == {1}
 
 
+@pytest.mark.long
 def test_an_experiment_without_its_list_of_runs_is_named_and_its_runs_stay(campaign):
     (campaign / "experiments" / "sweep.json").unlink()
     report = write_report(campaign)
@@ -405,6 +409,7 @@ def test_the_page_has_everything_about_the_experiments(campaign):
     assert report.page.stat().st_size < 2e6
 
 
+@pytest.mark.long
 def test_claims_are_judged_and_shown(tmp_path):
     for name in ("fig7", "fig8"):
         fakes.write_experiment(shipped(name), tmp_path)

@@ -83,6 +83,7 @@ def plant(path, victim):
     return victim
 
 
+@pytest.mark.long
 def test_links_in_the_places_of_all_files_are_replaced_and_not_followed(results, out, tmp_path):
     locks = [place_of(out, name) for name in LOCKS]
     files = [path for path in out.rglob("*") if path.is_file() and path not in locks]

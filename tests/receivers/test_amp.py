@@ -229,6 +229,7 @@ def test_a_fixed_threshold_solves_lasso(ratio, seed):
     assert np.linalg.norm(estimate.mean - solution) < 1e-3 * np.linalg.norm(solution)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("activity", "ratio"), [(0.05, 0.4), (0.1, 0.6), (0.1, 1.0), (0.3, 0.8), (0.3, 1.0)])
 def test_stein_s_risk_finds_the_error_of_the_best_lasso(activity, ratio):
     noise_var, found, path = 0.02 * activity, 0.0, 0.0
@@ -249,6 +250,7 @@ def test_stein_s_risk_finds_the_error_of_the_best_lasso(activity, ratio):
 TWO_CLASSES = {"partition.kind": "classes", "partition.classes": 2}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("seed", "setting"), [(0, {}), (1, {}), (2, TWO_CLASSES), (3, {"uplink.ratio": 0.04})]
 )
