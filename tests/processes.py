@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 # Python runs a module of this name when it starts. An audit hook hears of every import and every file that is
-# opened; at the chosen one the process says so on stderr and waits until the file GO is there.
+# opened, a profiler of every function that the main thread calls; at the chosen one the process says so
+# on stderr and waits until the file GO is there.
 HOLD = """
 import os, sys, time
 EVENT, WHAT, WHO = os.environ["HOLD"].split()
@@ -26,7 +27,10 @@ def hook(event, arguments):
             time.sleep(0.01)
         os._exit(3)
 
-sys.addaudithook(hook)
+if EVENT == "call":
+    sys.setprofile(lambda frame, event, _: hook(event, [frame.f_code.co_qualname]))
+else:
+    sys.addaudithook(hook)
 """
 
 
@@ -43,7 +47,10 @@ def begin(words, **options):
 
 
 def hold(folder, words, event, what, who="parent", count=1):
-    """Start a process and return it when it, or ``count`` workers of it, wait at an event: see HOLD above."""
+    """Start a process and return it when it, or ``count`` workers of it, wait at an event: see HOLD above.
+
+    With a ``count`` of 0 it is returned at once.
+    """
     (folder / "held").mkdir(exist_ok=True)
     (folder / "held/sitecustomize.py").write_text(HOLD)
     path = os.pathsep.join([str(folder / "held"), *filter(None, [os.environ.get("PYTHONPATH")])])

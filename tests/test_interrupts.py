@@ -1,6 +1,7 @@
 """Ctrl-C, termination and kills at awkward moments: no traceback, nothing half-written, and on it goes."""
 
 import os
+import re
 import signal
 
 import pytest
@@ -133,6 +134,22 @@ def test_a_second_control_c_waits_for_nobody(sweep_file, tmp_path):
     assert errors.endswith("airfeel: interrupted; the same command goes on from what is saved\n")
     assert len(workers) == 2
     until_gone(workers)
+
+
+@pytest.mark.long
+def test_a_second_control_c_while_a_generator_is_closed(results, tmp_path):
+    """Python cannot pass on an exception then, and would print it."""
+    words = small.command(results / "data", tmp_path / "out", rounds=10**6, run__threads=2)
+    process = hold(tmp_path, words, "call", "ThreadPoolExecutor.shutdown", count=0)
+    said = read_until(process, "round ")
+    press_control_c(process)
+    said += read_until(process, "held")
+    press_control_c(process)
+    go_on(tmp_path)
+    _, errors = process.communicate(timeout=600)
+    require_quiet(said + errors)
+    assert process.returncode == 130
+    assert re.match("airfeel: (stopped|interrupted)", errors.splitlines()[-1])
 
 
 @pytest.mark.long

@@ -16,6 +16,7 @@ _INTERRUPTED = 130
 def start() -> NoReturn:
     """Run ``airfeel`` with the arguments of the process, and end the process."""
     _fill_streams()
+    sys.unraisablehook = _pass_over
     signal.signal(signal.SIGINT, _leave)
     from airfeel.cli import main  # a second's work
 
@@ -25,7 +26,12 @@ def start() -> NoReturn:
         code = main()
     except KeyboardInterrupt:  # one more, while the answer to the first was printed
         pass
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to interrupt: threads are joined
+    while True:
+        try:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to interrupt: threads are joined
+            break
+        except KeyboardInterrupt:  # at this very moment
+            continue
     _empty_streams()
     sys.exit(code)
 
@@ -36,6 +42,12 @@ def _leave(number: int, frame: object) -> NoReturn:
         os.write(2, b"airfeel: interrupted\n")
     finally:
         os._exit(_INTERRUPTED)
+
+
+def _pass_over(lost: "sys.UnraisableHookArgs") -> None:
+    """Say nothing of an interrupt that Python loses, as it came while something was cleared away."""
+    if lost.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(lost)
 
 
 def _fill_streams() -> None:

@@ -2,7 +2,7 @@
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,7 +111,7 @@ def _told(rounds: int, steps: Iterator[Step], listener: Progress) -> Iterator[Re
             yield step.record
 
 
-def steps(parts: Parts, state: RunState, told: Told = lambda done, of: None) -> Iterator[Step]:
+def steps(parts: Parts, state: RunState, told: Told = lambda done, of: None) -> Generator[Step, None, None]:
     """Yield the rounds after ``state`` until the configured number is reached."""
     with Workers(parts.config.run.threads) as workers:
         while state.round < parts.config.rounds:

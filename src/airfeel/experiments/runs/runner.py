@@ -1,8 +1,8 @@
 """Carry out one run in its folder: from the start, or from wherever an earlier process left it."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from airfeel.experiments.runs.generations import Apart, Generations
 from airfeel.experiments.runs.reading import FinishedRun, examine, not_verified, read_records
 from airfeel.experiments.runs.rundir import RunFolder, open_run, run_path
 from airfeel.experiments.runs.sources import edited_since, refilled_since
-from airfeel.simulation import Record, RunState, Step, start, steps
+from airfeel.simulation import Record, RunState, start, steps
 from airfeel.simulation.assembly import Own, Parts, assemble
 from airfeel.simulation.progress import Progress, Silent
 from airfeel.units import decibel, from_decibel
@@ -113,11 +113,13 @@ def _continue(
     state = state if restored is None else restored
     round = state.round
     memories.tidy(round if round < rounds else 0)
-    with progress:
+    # Closed here, and not where Python drops it: an interrupt that comes then could only be printed.
+    with progress, closing(steps(parts, state, progress.within)) as computed:
         progress.begin(rounds, round, [*folder.notes, *_remarks(parts)])
-        for seconds, step in _timed(steps(parts, state, progress.within)):
+        began = time.perf_counter()
+        for step in computed:
             round = step.record.round
-            folder.append(step.record.to_json(), round, seconds)
+            folder.append(step.record.to_json(), round, _since(began))
             if options.record_aggregates:
                 folder.keep_aggregate(round, step.aggregate.truth)
             progress.update(step.record)
@@ -127,6 +129,7 @@ def _continue(
                 memories.tidy(0 if last else round)
             if stopping:
                 break
+            began = time.perf_counter()
     return int(round)
 
 
@@ -178,12 +181,8 @@ def _modules(parts: Parts) -> list[str]:
     return sorted({kind.partition(".")[0] for kind in kinds} - {"builtins"})
 
 
-def _timed(steps: Iterator[Step]) -> Iterator[tuple[float, Step]]:
-    """Add to every round how many seconds it took."""
-    began = time.perf_counter()
-    for step in steps:
-        yield round(time.perf_counter() - began, 6), step
-        began = time.perf_counter()
+def _since(began: float) -> float:
+    return round(time.perf_counter() - began, 6)
 
 
 def summarise(config: Config, records: list[Record]) -> dict[str, Any]:
