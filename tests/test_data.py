@@ -257,6 +257,7 @@ def test_a_killed_fetch_leaves_no_half_file_and_the_next_one_cleans_up(mirror, t
     assert names_in(cache / "tiny") == sorted(CONTENT)
 
 
+@pytest.mark.long
 def test_a_file_that_may_not_grow_is_one_sentence(mirror, tmp_path):
     """The process may write no file beyond 20,000 bytes: the images fail half-way."""
     limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (20_000, 20_000))

@@ -161,6 +161,7 @@ def test_headers_that_promise_something_else_are_refused(header, body):
         _files.read_arrays(forged(header, body), name="file.npz")
 
 
+@pytest.mark.long
 def test_an_archive_cannot_grow_beyond_its_bound(tmp_path):
     path = tmp_path / "file.npz"
     path.write_bytes(packed(np.savez_compressed, x=np.zeros(2**24)))  # 128 MiB in 130 kB
@@ -170,6 +171,7 @@ def test_an_archive_cannot_grow_beyond_its_bound(tmp_path):
     assert _files.read_arrays(path, 2**27 + 2**10)["x"].size == 2**24
 
 
+@pytest.mark.long
 def test_any_damage_to_an_archive_is_noticed_or_harmless():
     whole = packed()
     noticed = 0

@@ -111,6 +111,7 @@ def ended(*words):
     return done
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("state", ["finished", "begun"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_is_read_and_nothing_that_it_names(place, tmp_path, canary, opened, name, state):

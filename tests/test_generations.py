@@ -84,6 +84,7 @@ def test_files_change_no_byte_and_none_is_left(data, tmp_path, whole):
     assert any("on disk for the devices' memories" in note for note in listener.notes)
 
 
+@pytest.mark.long
 def test_from_any_moment_on_a_run_ends_in_the_same_bytes(data, tmp_path, whole, monkeypatch):
     """The folder as a kill would leave it: in mid-round, and before, during and after every checkpoint."""
     run, moments = tmp_path / "run", []

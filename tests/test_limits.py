@@ -151,6 +151,7 @@ def test_the_estimate_is_near_what_a_run_takes(scheme):
     assert 0.7 * peak < parts.needs.memory < 1.5 * peak and parts.needs.disk == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["tsa_ga", "common_k", "dense"])
 def test_the_estimate_of_blocks_and_files_is_near_what_a_run_takes(scheme, monkeypatch):
     rng = np.random.default_rng(0)

@@ -523,6 +523,7 @@ def named(tmp_path, *settings):
     return small.call([*words, *(word for setting in settings for word in ("--set", setting))])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "settings",
     [

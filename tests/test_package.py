@@ -116,6 +116,7 @@ def archive(tmp_path_factory):
     return next(folder.glob("*.tar.gz"))
 
 
+@pytest.mark.long
 def test_the_archive_has_what_building_and_testing_take(archive):
     with tarfile.open(archive) as opened:
         names = {name.partition("/")[2] for name in opened.getnames()}
@@ -124,6 +125,7 @@ def test_the_archive_has_what_building_and_testing_take(archive):
     assert not [name for name in names if re.search(r"(^|/)(\.venv|dist|_build|\.mypy_cache)/", name)]
 
 
+@pytest.mark.long
 def test_the_archive_gives_the_same_package_as_the_clone(archive, wheel, tmp_path):
     options = ["--no-deps", "--quiet", "--disable-pip-version-check", "--no-build-isolation"]
     command = [sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(tmp_path), str(archive)]

@@ -129,6 +129,7 @@ def test_unfinished_and_damaged_runs_are_named_and_left_out(results):
     assert all(note in html for note in report.left_out)
 
 
+@pytest.mark.long
 def test_a_run_of_another_version_or_of_somebody_s_own_scheme_is_shown(results):
     """Whatever its configuration names: it is neither checked nor imported."""
 
@@ -356,6 +357,7 @@ def test_many_variants_become_rows(tmp_path):
     assert len(table) == 7
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("curves", "ratios", "split", "dashed"),
     [
@@ -423,6 +425,7 @@ def test_claims_are_judged_and_shown(tmp_path):
     assert report.data == [tmp_path / name for name in ("results.csv", "runs.csv", "claims.json")]
 
 
+@pytest.mark.long
 def test_figures_of_the_same_name_get_files_of_their_own(tmp_path):
     for name in ("one", "two"):
         fakes.write_experiment(sweep().model_copy(update={"name": name}), tmp_path)

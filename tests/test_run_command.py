@@ -215,6 +215,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(tmp_path, monkeypatch, capsys
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 def test_a_disk_that_fills_up_keeps_the_last_good_checkpoint(data, tmp_path):
     words = small.command(data, tmp_path, rounds=300, scheme="common_k", run__checkpoint_every=5)
 

@@ -60,6 +60,7 @@ def whole(config, tmp_path_factory):
     return execute(config, tmp_path_factory.mktemp("whole"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_every_damage_is_noticed_and_mended(config, whole, tmp_path, kind):
     stopped = execute(config, tmp_path, stop=stop_after(7))
@@ -106,6 +107,7 @@ execute(pickle.loads(sys.stdin.buffer.read()), Path(sys.argv[2]))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["manifest.json", "summary.json"])
 def test_a_run_killed_in_its_last_moments_leaves_one_checkpoint(config, whole, tmp_path, name):
     words = [sys.executable, "-c", KILLED, name, str(tmp_path)]

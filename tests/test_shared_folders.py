@@ -123,6 +123,7 @@ def test_a_lock_that_is_a_link_is_one_sentence(results, out, tmp_path, name):
     assert victim.read_bytes() == b"precious\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("checkpoint", ["kept", "lost"])
 def test_a_run_does_not_go_on_in_a_file_of_somebody_else_s(results, out, tmp_path, checkpoint):
     """The records of a run in progress are cut and appended to: through a link, that would be the victim."""
@@ -189,6 +190,7 @@ def test_nothing_is_written_through_a_linked_folder(results, out, tmp_path, monk
     assert ended.returncode == 2 or name not in REFUSED[command]
 
 
+@pytest.mark.long
 def test_a_run_of_a_sweep_is_not_computed_through_a_link(results, out, tmp_path):
     (path,) = out.glob("runs/tsa_ga-*")
     foreign = path.rename(tmp_path / "foreign")

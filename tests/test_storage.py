@@ -303,6 +303,7 @@ def test_arrays_that_claim_a_length_they_do_not_have_are_refused(tmp_path, conte
     assert "is no state of airfeel" in refused(path)
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_any_damage_is_a_state_or_one_sentence(tmp_path_factory, data):

@@ -22,6 +22,7 @@ def noisy(seed, size, activity, tau):
     return x, x + np.sqrt(tau) * rng.standard_normal(size)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("size", [1, 2, 7, 300])
 def test_no_threshold_has_a_clearly_smaller_estimated_risk(seed, size):

@@ -30,6 +30,7 @@ def settings(name):
     return {(run.curve, run.variant): run.config for run in shipped(name).runs() if run.seed == 0}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_shipped_file_is_read_and_written(name):
     experiment = shipped(name)

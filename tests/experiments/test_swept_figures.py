@@ -63,6 +63,7 @@ def test_final_accuracy_by_value_in_a_plot_for_every_other_setting(tmp_path):
             assert half == pytest.approx(expected.high - expected.value, rel=1e-2)
 
 
+@pytest.mark.long
 def test_the_image_has_a_plot_each_and_the_values_below(tmp_path):
     drawing, _ = drawn(tmp_path)
     _, svg, _ = drawing.save(tmp_path / "swept")
@@ -72,6 +73,7 @@ def test_the_image_has_a_plot_each_and_the_values_below(tmp_path):
         assert texts.count(f"{rate:g}") == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("metric", "end"),
     [

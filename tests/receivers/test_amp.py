@@ -195,6 +195,7 @@ def nmse_db(estimate, x):
     return 10 * np.log10(np.sum((estimate.mean - x) ** 2) / np.sum(x**2))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("activity", [0.05, 0.2, 0.5])
 def test_the_error_falls_with_every_measurement_as_state_evolution_says(activity):
     noise_var, ratios, seeds = 0.02 * activity, [0.2, 0.5, 0.8, 1.0], 16

@@ -75,6 +75,7 @@ def check_learning(starts, seeds):
     return losses, ratios
 
 
+@pytest.mark.long
 def test_learning_forgets_a_wrong_start():
     losses, ratios = check_learning([(0.5, 3.0), (3.0, 0.3)], [12, 13])
     assert losses.max() < 0.1

@@ -190,7 +190,7 @@ def receive_all(operator, observations, noise_var, lam, **options):
 ENUMERATED = [
     pytest.param(12, 8, 0.2, 1e-2, False, marks=pytest.mark.long),
     pytest.param(11, 6, 0.15, 1e-3, True, marks=pytest.mark.long),
-    (10, 7, 0.4, 0.1, True),
+    pytest.param(10, 7, 0.4, 0.1, True, marks=pytest.mark.long),
     (8, 3, 0.1, 1e-2, False),
 ]
 

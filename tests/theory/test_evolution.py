@@ -183,6 +183,7 @@ def amp_error(activity, ratio, noise_var, denoiser, size, seeds):
 AMP_SETTINGS = [(0.05, 0.4, 1e-3), (0.02, 0.2, 1e-3), (0.1, 0.6, 1e-2), (0.1, 1.0, 1e-2)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("denoiser", ["soft", "mmse"])
 @pytest.mark.parametrize("setting", AMP_SETTINGS, ids=str)
 def test_amp_meets_its_state_evolution(denoiser, setting):

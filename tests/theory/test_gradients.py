@@ -21,6 +21,7 @@ def recorded(tmp_path):
     return tmp_path / "grads.npy"
 
 
+@pytest.mark.long
 def test_gradients_of_a_file_are_fitted_predicted_and_recovered(recorded, tmp_path):
     told = ask(recorded, "--ratio", "0.3", "--snr-db", "20", "--json", "--out", tmp_path / "found")
     assert told.returncode == 0, told.stderr

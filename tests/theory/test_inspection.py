@@ -79,6 +79,7 @@ def test_fit_of_a_support_that_is_always_full_is_a_chain():
     assert fit(1.0, 1.0, 2.0).p10 <= 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("p01", "beta", "gain"), [(0.02, 0.02, (3, 20)), (0.9, 1.0, (-1, 1))])
 def test_gain_is_measured_and_predicted(p01, beta, gain):
     """Slow chains reward memory; independent rounds leave nothing to remember."""
@@ -123,7 +124,7 @@ def runs(tmp_path_factory):
     return {name: d.stdout.strip() for name, d in done.items()}
 
 
-@pytest.mark.parametrize("name", ["kept", "dry"])
+@pytest.mark.parametrize("name", [pytest.param("kept", marks=pytest.mark.long), "dry"])
 def test_command_prints_numbers_draws_figures_and_repeats_itself(runs, name, tmp_path, capsys):
     pytest.importorskip("altair")
     outputs = []

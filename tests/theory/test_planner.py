@@ -56,6 +56,7 @@ def test_bandwidth_keeps_energy_or_snr():
     assert LinkBudget(excess=2.0).snr == pytest.approx(LinkBudget().snr / 2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hold", ["energy", "snr"])
 def test_fewest_rows_reach_the_target_and_fewer_do_not(hold):
     found = solve_rows(QUICK, LINK, -14.0, hold)
@@ -164,6 +165,7 @@ def simulated_db(chain, link, rounds, seeds):
     return 10 * math.log10(error / power)
 
 
+@pytest.mark.long
 def test_simulation_confirms_the_answer():
     found = solve_rows(LinkPlan(CHAIN, rounds=24, samples=40_000), LINK, -15.0)
     assert simulated_db(CHAIN, found, rounds=24, seeds=3) < -15.0 + 0.5

@@ -127,6 +127,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, words, capsys):
     assert all(word.strip("'") in err for word in words)
 
 
+@pytest.mark.long
 def test_map_is_drawn_and_does_not_depend_on_the_processes(tmp_path):
     charts = pytest.importorskip("airfeel.experiments.report.theory_charts")
     plan = LinkPlan(af.ChainParams(0.1, 0.02, 0.05), Method(), rounds=4, samples=1600)

@@ -50,7 +50,9 @@ def keep_promise(capsys, out, settings, *question):
     return answer["steady_nmse_db"], steady_db(train(capsys, out, **settings | link)), answer["link"]
 
 
-@pytest.mark.parametrize("seed", [4, 5, 6])
+@pytest.mark.parametrize(
+    "seed", [4, pytest.param(5, marks=pytest.mark.long), pytest.param(6, marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("kind", ["gaussian", "fading"])
 def test_a_short_training_at_the_planned_link_keeps_the_promise(kind, seed, tmp_path, capsys):
     settings = SMALL | {"channel.kind": kind, "uplink.ratio": 0.15, "seed": seed}
@@ -148,6 +150,7 @@ def test_a_run_tells_of_its_own_air_only(short_run, key, value):
     assert from_run(short_run, {"channel.kind": "gaussian", "devices.dropout": 0.0}).alike is False
 
 
+@pytest.mark.long
 def test_without_aggregates_the_limits_say_what_is_not_known(tmp_path, capsys):
     run = train(capsys, tmp_path, **SMALL)
     own = ask(capsys, run, "--samples", "8000")
