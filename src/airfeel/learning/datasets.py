@@ -1,7 +1,6 @@
 """Samples with labels: the named data sets, files, functions, and a user's own arrays."""
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from airfeel import _checks, _foreign
-from airfeel.learning.fetch import ensure, is_present
+from airfeel.learning.fetch import DatasetFiles, ensure_files
 from airfeel.learning.readers import read_folder, read_npz
 from airfeel.learning.samples import checked_inputs, checked_labels, gathered
-from airfeel.learning.sources import CATALOGUE, DatasetFiles
 from airfeel.learning.tasks import DataShape
 from airfeel.registry import DATASETS
 
@@ -166,60 +164,57 @@ def load_dataset(source: Any) -> Dataset:
     """
     if not isinstance(source, str | Path):
         return _assembled(source, "arrays")
-    if str(source) in (*DATASETS.names(), *CATALOGUE):
-        return _loaded(str(source))
-    path = Path(source).expanduser()
+    name, path = str(source), Path(source).expanduser()
+    if name in DATASETS.names():
+        return _loaded(name)
     if path.is_dir():
         return Dataset.from_arrays(*read_folder(path), name=path.name)
     if path.suffix == ".npz":
         return Dataset.from_arrays(*read_npz(path), name=path.stem)
-    if ":" in str(source):
-        return _loaded(str(source))
-    names = ", ".join(repr(name) for name in DATASETS.names())
+    if ":" in name:
+        return _loaded(name)
+    names = ", ".join(map(repr, DATASETS.names()))
     rule = f"must be one of {names}, or a folder of idx or npy files, or an npz file, or package.module:load"
-    raise _checks.reject("dataset", str(source), rule)
+    raise _checks.reject("dataset", name, rule)
 
 
 def check_dataset(source: str) -> None:
     """Refuse a data set that does not exist, without fetching or computing one that does."""
-    if source in (*DATASETS.names(), *CATALOGUE):
-        return
     path = Path(source).expanduser()
     if ":" in source and not path.is_dir() and path.suffix != ".npz":
         DATASETS.get(source)  # finds the function, and does not call it
-    else:
+    elif source not in DATASETS.names():
         load_dataset(source)
+
+
+def fetchable(source: str) -> DatasetFiles | None:
+    """Return the files of a data set that can be fetched, None of any other."""
+    found = DATASETS.get(source).target if DATASETS.is_built_in(source) else None
+    return found if isinstance(found, DatasetFiles) else None
 
 
 def fetch_dataset(source: str) -> None:
     """Bring a data set that can be fetched into the cache, and say how far it is; leave others alone."""
-    if source in CATALOGUE:
-        ensure(source)
+    if files := fetchable(source):
+        ensure_files(files, files.folder)
 
 
 def is_here(source: str) -> bool:
     """Whether a data set can be read without fetching or computing anything."""
-    known = source in DATASETS.names() or ":" in source
-    return is_present(source) if source in CATALOGUE else not known
+    if files := fetchable(source):
+        return not files.missing()
+    return ":" not in source and source not in DATASETS.names()
 
 
 def shape_of(source: str) -> DataShape:
     """Return the shape of the samples and the number of classes, without fetching where they are known."""
-    DATASETS.names()  # imports the catalogue
-    return CATALOGUE[source] if source in CATALOGUE else load_dataset(source)
-
-
-def fetchable(files: DatasetFiles, place: int) -> None:
-    """Register a data set whose files can be fetched, at its place in lists."""
-    CATALOGUE[files.name] = files
-    DATASETS.register(files.name, files.description, place=place)(partial(_loaded, files.name))
+    return fetchable(source) or load_dataset(source)
 
 
 def _loaded(name: str) -> Dataset:
     """Call the function that a name stands for."""
-    if name in CATALOGUE:
-        files, folder = CATALOGUE[name], ensure(name)
-        return Dataset.from_arrays(*files.read(folder), name=name, classes=files.classes, pool=files.pool)
+    if files := fetchable(name):
+        return Dataset.from_arrays(*files(), name=name, classes=files.classes, pool=files.pool)
     rule = "must be a function without arguments that returns data"
     with _foreign.explained(_checks.reject("dataset", name, rule)):
         found = DATASETS.get(name).target()

@@ -1,6 +1,5 @@
 """What a data set may hold: the rules for inputs and labels, and map-style data sets as arrays."""
 
-import math
 from collections.abc import Sized
 from typing import Any
 
@@ -10,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from airfeel import _checks, _files, _foreign
 
 LARGEST_LABEL = 2**31 - 1
-_PIECE = 2**22  # values that are looked at together
 
 
 def checked_inputs(argument: str, value: ArrayLike) -> NDArray[Any]:
@@ -22,7 +20,7 @@ def checked_inputs(argument: str, value: ArrayLike) -> NDArray[Any]:
     if inputs.ndim < 2 or inputs.size == 0:
         rule = "must be (count, ...) with at least one axis for a sample, none of them 0"
         raise _checks.reject(f"{argument}.shape", inputs.shape, rule)
-    if not isinstance(value, np.memmap):
+    if inputs.dtype.kind == "f" and not isinstance(value, np.memmap):
         _require_finite(argument, inputs)
     return _frozen(inputs)
 
@@ -88,14 +86,9 @@ def _numbers(argument: str, value: ArrayLike) -> NDArray[Any]:
 
 
 def _require_finite(argument: str, array: NDArray[Any]) -> None:
-    if array.dtype.kind != "f":
-        return
-    step = max(1, _PIECE // math.prod(array.shape[1:]))
-    for start in range(0, len(array), step):
-        finite = np.isfinite(array[start : start + step])
-        if not finite.all():
-            index = start + int(np.argwhere(~finite)[0, 0])
-            raise ValueError(f"{argument}[{index}] holds nan or infinity: every value must be finite")
+    finite = np.isfinite(array).reshape(len(array), -1).all(axis=1)
+    if not finite.all():
+        raise ValueError(f"{argument}[{finite.argmin()}] holds nan or infinity: every value must be finite")
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

