@@ -5,6 +5,7 @@ import errno
 import functools
 import gzip
 import hashlib
+import logging
 import os
 import resource
 import threading
@@ -13,6 +14,7 @@ import time
 import numpy as np
 import pytest
 
+from airfeel import _pace
 from airfeel.learning import sources
 from airfeel.learning.datasets import load_dataset
 from airfeel.learning.fetch import DataError, DatasetFiles, File, cache_folder, ensure_files
@@ -197,6 +199,23 @@ def test_a_download_that_is_too_large_is_refused(mirror, tmp_path):
     assert (tmp_path / "whole").read_bytes() == (mirror.folder / name).read_bytes()
     with pytest.raises(OSError, match=f"is larger than {size - 1} bytes"):
         sources.download(address, tmp_path / "more", most=size - 1)
+
+
+def test_a_long_download_says_how_far_it_is(mirror, tmp_path, monkeypatch, caplog):
+    class Slow(QuietHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Length", str(4 * 10**5))
+            self.end_headers()
+            for _ in range(2):
+                self.wfile.write(bytes(2 * 10**5))
+                time.sleep(0.4)  # longer than it takes to look
+
+    mirror.RequestHandlerClass = Slow
+    monkeypatch.setattr(_pace, "_FIRST", 0.0)
+    with caplog.at_level(logging.INFO, "airfeel"):
+        sources.download(mirror.address, tmp_path / "file", most=10**6)
+    assert len(caplog.messages) == 1 and " of 0.4 MB" in caplog.messages[0]
 
 
 def test_next_source_is_asked_for_what_the_first_did_not_have(mirror, tmp_path, monkeypatch):

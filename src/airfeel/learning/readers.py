@@ -22,7 +22,7 @@ Arrays = Sequence[NDArray[Any]]
 
 NAMES = ("train_inputs", "train_labels", "test_inputs", "test_labels")
 _OTHER_NAMES = ("x_train", "y_train", "x_test", "y_test")  # as many .npz files elsewhere have them
-_IDX_NAMES = (
+IDX_NAMES = (
     "train-images-idx3-ubyte",
     "train-labels-idx1-ubyte",
     "t10k-images-idx3-ubyte",
@@ -33,12 +33,10 @@ _IDX_NAMES = (
 def read_folder(folder: Path) -> Arrays:
     """Return the arrays of a folder: memory maps of four .npy files, or the content of four idx files."""
     paths = [folder / f"{name}.npy" for name in NAMES]
-    return [_mapped(path) for path in paths] if any(path.exists() for path in paths) else idx_folder(folder)
-
-
-def _mapped(path: Path) -> NDArray[Any]:
-    with _explained(path):
-        return _files.map_array(path)
+    if not any(path.exists() for path in paths):
+        return idx_folder(folder)
+    with _explained(folder):
+        return [_files.map_array(path) for path in paths]
 
 
 def read_npz(path: Path) -> Arrays:
@@ -53,7 +51,7 @@ def read_npz(path: Path) -> Arrays:
 
 def idx_folder(folder: Path) -> Arrays:
     """Read ``{train,t10k}-{images-idx3,labels-idx1}-ubyte``, each plain or with ``.gz``."""
-    return [read_idx(_found(folder, name)) for name in _IDX_NAMES]
+    return [read_idx(_found(folder, name)) for name in IDX_NAMES]
 
 
 def _found(folder: Path, name: str) -> Path:
@@ -98,8 +96,8 @@ def _explained(path: Path) -> Iterator[None]:
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise _refused(path, f"is damaged: {error}") from None
     except OSError as error:
-        raise _refused(path, str(error.strerror)) from None
+        raise _refused(error.filename or path, str(error.strerror)) from None
 
 
-def _refused(path: Path, rule: str) -> ValueError:
+def _refused(path: str | Path, rule: str) -> ValueError:
     return _checks.reject("dataset", str(path), rule)

@@ -11,16 +11,15 @@ from airfeel.learning.readers import Arrays
 from airfeel.registry import DATASETS
 
 SHAPE = (3, 32, 32)  # red, green, blue
-_TRAIN = tuple(f"data_batch_{part}.bin" for part in range(1, 6))
-_TEST = "test_batch.bin"
-_SHA256 = (
-    "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
-    "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
-    "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
-    "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
-    "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
-    "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
-)
+_SHA256 = {
+    "data_batch_1.bin": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+    "data_batch_2.bin": "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+    "data_batch_3.bin": "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+    "data_batch_4.bin": "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+    "data_batch_5.bin": "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+    "test_batch.bin": "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
+}
+*_TRAIN, _TEST = _SHA256
 
 
 def read_batches(folder: Path) -> Arrays:
@@ -36,13 +35,11 @@ def _records(folder: Path, *names: str) -> Arrays:
 
 
 DATASETS.register(
-    "cifar-10",
-    "ten kinds of things, 50,000 + 10,000 colour images of 32 x 32 (Krizhevsky)",
-    place=20,
+    "cifar-10", "ten kinds of things, 50,000 + 10,000 colour images of 32 x 32 (Krizhevsky)", place=20
 )(
     DatasetFiles(
         "cifar-10",
-        tuple(File(n, 30_730_000, h) for n, h in zip((*_TRAIN, _TEST), _SHA256, strict=True)),
+        tuple(File(name, 30_730_000, sha256) for name, sha256 in _SHA256.items()),
         (
             "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
             "#sha256=c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",

@@ -5,9 +5,7 @@ from airfeel.learning.fetch import DatasetFiles
 from airfeel.registry import DATASETS
 
 DATASETS.register(
-    "fashion-mnist",
-    "articles of clothing, 60,000 + 10,000 images of 28 x 28 (Zalando; MIT)",
-    place=10,
+    "fashion-mnist", "articles of clothing, 60,000 + 10,000 images of 28 x 28 (Zalando; MIT)", place=10
 )(
     DatasetFiles(
         "fashion-mnist",

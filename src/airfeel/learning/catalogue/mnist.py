@@ -1,25 +1,20 @@
 """MNIST (LeCun, Cortes)."""
 
 from airfeel.learning.fetch import DatasetFiles, File
+from airfeel.learning.readers import IDX_NAMES
 from airfeel.registry import DATASETS
 
 PAPER_POOL = 50_000  # Section VII draws the devices' data from the first 50,000 training samples
 
 
-def mnist_files(train_images: str, train_labels: str, test_images: str, test_labels: str) -> tuple[File, ...]:
-    """Return the four files that MNIST and its look-alikes have, by the sha256 of each."""
-    return (
-        File("train-images-idx3-ubyte", 47_040_016, train_images),
-        File("train-labels-idx1-ubyte", 60_008, train_labels),
-        File("t10k-images-idx3-ubyte", 7_840_016, test_images),
-        File("t10k-labels-idx1-ubyte", 10_008, test_labels),
-    )
+def mnist_files(*sha256: str) -> tuple[File, ...]:
+    """Return the four files that MNIST and its look-alikes have: images and labels to train, then to test."""
+    sizes = (47_040_016, 60_008, 7_840_016, 10_008)
+    return tuple(File(*facts) for facts in zip(IDX_NAMES, sizes, sha256, strict=True))
 
 
 DATASETS.register(
-    "mnist",
-    "handwritten digits, 60,000 + 10,000 images of 28 x 28 (LeCun, Cortes; CC BY-SA 3.0)",
-    place=0,
+    "mnist", "handwritten digits, 60,000 + 10,000 images of 28 x 28 (LeCun, Cortes; CC BY-SA 3.0)", place=0
 )(
     DatasetFiles(
         "mnist",
