@@ -124,9 +124,9 @@ def _fetch(dataset: DatasetFiles, folder: Path) -> tuple[dict[str, File], list[s
     with _files.lock_file(folder / ".lock") as lock:
         with suppress(OSError):  # some network file systems know no locks
             fcntl.flock(lock, fcntl.LOCK_EX)
-            _files.remove_abandoned(folder)
-            for left_by_a_killed_process in folder.glob(".incoming-*"):
-                shutil.rmtree(left_by_a_killed_process, ignore_errors=True)
+            _files.remove_abandoned(folder)  # by a process that was killed
+            for leftover in folder.glob(".incoming-*"):
+                shutil.rmtree(leftover, ignore_errors=True)
         missing = dataset.missing(folder)
         return missing, _try_sources(dataset, missing, folder) if missing else []
 
