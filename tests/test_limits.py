@@ -23,8 +23,9 @@ from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.runner import execute
 from airfeel.learning import partitions
 from airfeel.radio.power import EqualPower
-from airfeel.simulation import memory, progress, train
+from airfeel.simulation import memory, progress
 from airfeel.simulation.assembly import Own, assemble
+from airfeel.simulation.loop import train
 from airfeel.uplink import memory as blocks
 
 DEEP = "[" * 3000 + "]" * 3000

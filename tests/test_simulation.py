@@ -15,9 +15,9 @@ from airfeel.learning.tasks import Samples, Score
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.registry import SCHEMES
 from airfeel.schemes.compressed import Compressed
-from airfeel.simulation import Record, start, steps, train
 from airfeel.simulation.assembly import Own, assemble, make_scheme
-from airfeel.simulation.records import make_record
+from airfeel.simulation.loop import start, steps, train
+from airfeel.simulation.records import Record, make_record
 from airfeel.uplink.result import Aggregate
 
 DATA = small.arrays()

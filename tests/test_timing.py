@@ -19,8 +19,9 @@ from airfeel.config import load_config
 from airfeel.experiments.campaigns.overview import CampaignLines
 from airfeel.experiments.report import report
 from airfeel.experiments.runs.progress import Live
-from airfeel.simulation import progress, start, steps
+from airfeel.simulation import progress
 from airfeel.simulation.assembly import Own, assemble
+from airfeel.simulation.loop import start, steps
 
 
 class Clock:

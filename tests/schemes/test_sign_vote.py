@@ -84,5 +84,5 @@ def test_noise_turns_votes_but_does_not_change_their_worth(noise_var):
 
 @pytest.mark.parametrize("step", [0.0, -1.0, np.nan])
 def test_a_step_that_goes_nowhere_is_refused(step):
-    with pytest.raises(ValueError, match="step = .*: must be a finite number > 0"):
+    with pytest.raises(ValueError, match="step = .*: must be a finite number >= 1e-30"):
         SignVote(step=step)

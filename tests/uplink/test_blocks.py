@@ -48,7 +48,7 @@ def course(scheme, air, rounds, height, monkeypatch, allocate=None, seed=0):
     found = []
     for t, (given, computing, sending) in enumerate(zip(rounds, *masks(seed), strict=True), start=1):
         g = np.where(computing[:, None], given, 0).astype(given.dtype)
-        options = {"seed": 5, "round": t, "computing": computing, "sending": sending, "room": room}
+        options = {"seed": 5, "round": t, "computing": computing, "sending": sending, "allocate": allocate}
         result, state = carry(scheme, air, state, g, WEIGHTS, **options)
         found.append((result, state))
     return found
@@ -155,13 +155,13 @@ def test_updates_of_another_shape_are_refused_as_a_whole(shape, monkeypatch):
 def test_memories_go_where_there_is_room_for_them(name, height, monkeypatch):
     given = []
 
-    def room(forms):
+    def allocate(forms):
         given.append({name: np.full(shape, np.nan, dtype) for name, (shape, dtype) in forms.items()})
         return given[-1]
 
     scheme = SCHEMES.get(name).build({})
     plain = course(scheme, AIRS[1], updates(), height, monkeypatch)
-    placed = course(scheme, AIRS[1], updates(), height, monkeypatch, allocate=room)
+    placed = course(scheme, AIRS[1], updates(), height, monkeypatch, allocate=allocate)
     for (one, state), (two, again) in zip(plain, placed, strict=True):
         assert any(again.memory is arrays for arrays in given)
         assert state.memory["error"].tobytes() == again.memory["error"].tobytes()

@@ -82,25 +82,21 @@ class RoundReport:
 
     def metrics(self) -> dict[str, int | float]:
         """Return the numbers, which Flower keeps with those of the app."""
+        nodes = ("asked", "heard", "silent", "missing", "failed", "refused")
         found = {
-            "air-bytes-up": self.traffic.up,
-            "air-bytes-up-message": self.traffic.up_message,
-            "air-bytes-down": self.traffic.down,
-            "air-bytes-down-message": self.traffic.down_message,
-            "air-asked": len(self.asked),
-            "air-heard": len(self.heard),
-            "air-silent": len(self.silent),
-            "air-missing": len(self.missing),
-            "air-failed": len(self.failed),
-            "air-refused": len(self.refused),
-            "air-channel-uses": self.channel_uses,
-            "air-energy": self.energy,
-            "air-alpha": self.alpha,
-            "air-nmse-db": self.nmse_db,
-            "air-iterations": self.iterations,
-            "air-diverged": None if self.status is None else int(self.status == "diverged"),
+            "bytes-up": self.traffic.up,
+            "bytes-up-message": self.traffic.up_message,
+            "bytes-down": self.traffic.down,
+            "bytes-down-message": self.traffic.down_message,
+            **{name: len(getattr(self, name)) for name in nodes},
+            "channel-uses": self.channel_uses,
+            "energy": self.energy,
+            "alpha": self.alpha,
+            "nmse-db": self.nmse_db,
+            "iterations": self.iterations,
+            "diverged": None if self.status is None else int(self.status == "diverged"),
         }
-        return {name: value for name, value in found.items() if value is not None}
+        return {f"air-{name}": value for name, value in found.items() if value is not None}
 
     def log(self) -> None:
         """Write one line on the round, and one for each node that is not in the sum."""

@@ -122,10 +122,9 @@ class Server:
         ids = [n for n, part in zip(_in_order(state, first), arrival.delivered, strict=True) if part]
         gone = {*report.missing, *report.refused, *report.failed}
         silent = tuple(r.node for r in first.usable if r.node not in ids and r.node not in gone)
-        report = replace(report, heard=tuple(ids), silent=silent, skipped=reason)
-        report = replace(
-            report, channel_uses=arrival.channel_uses, energy=float(arrival.energy.max(initial=0.0))
-        )
+        energy = float(arrival.energy.max(initial=0.0))
+        report = replace(report, heard=tuple(ids), silent=silent, skipped=reason, energy=energy)
+        report = replace(report, channel_uses=arrival.channel_uses)
         replies = {reply.node: reply for reply in found.usable}
         heard = [replies[node] for node in ids]
         return self._apply(current, replace(state, ledger=ledger), report, arrival, heard, senders)

@@ -18,7 +18,7 @@ from airfeel.learning.tasks import Score
 from airfeel.radio.link import Channel
 from airfeel.simulation.assembly import DataLike, Parts, assemble
 from airfeel.simulation.own import given
-from airfeel.simulation.progress import Lines, Progress, Silent
+from airfeel.simulation.progress import Lines, Progress
 from airfeel.simulation.records import Record, make_record
 from airfeel.uplink.memory import Devices
 from airfeel.uplink.result import Aggregate, UplinkState, begin
@@ -98,7 +98,7 @@ def train(
     """
     config, own = given(config, scheme, task, dataset, channel, keys)
     parts = assemble(config, own)
-    listener: Progress = Lines() if progress else Silent()
+    listener = Lines() if progress else Progress()
     return _records(config.rounds, steps(parts, start(parts), listener.within), listener)
 
 

@@ -2,7 +2,7 @@
 
 import logging
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from airfeel._checks import visible
 from airfeel._timing import Timer
@@ -11,54 +11,29 @@ from airfeel.simulation.records import Record
 _LINES = 10  # how many plain lines a short run prints
 
 
-class Progress(Protocol):
-    """Somebody who wants to hear about a run while it goes on."""
+class Progress:
+    """Somebody who hears about a run while it goes on; this one shows nothing."""
 
     def __enter__(self) -> Self:
         """Begin to show."""
-        ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Leave the terminal as it was."""
-        ...
-
-    def begin(self, rounds: int, done: int, notes: list[str]) -> None:
-        """Hear how many rounds there will be, how many exist, and what happened on the way here."""
-        ...
-
-    def within(self, done: int, of: int) -> None:
-        """Hear how many devices have trained in the round under way."""
-        ...
-
-    def update(self, record: Record) -> None:
-        """Hear about one more round."""
-        ...
-
-
-class Silent:
-    """Show nothing."""
-
-    def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        pass
+        """Leave the terminal as it was."""
 
     def begin(self, rounds: int, done: int, notes: list[str]) -> None:
-        """Show nothing."""
+        """Hear how many rounds there will be, how many exist, and what happened on the way here."""
 
     def within(self, done: int, of: int) -> None:
-        """Show nothing."""
+        """Hear how many devices have trained in the round under way."""
 
     def update(self, record: Record) -> None:
-        """Show nothing."""
+        """Hear about one more round."""
 
 
-class Lines(Silent):
+class Lines(Progress):
     """Plain lines on stderr, for files, pipes and notebooks: about ten over a whole run, more if it is long.
 
     They are no log: that is seen only where somebody has arranged for it, and these were asked for.

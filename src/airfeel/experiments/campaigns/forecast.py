@@ -14,8 +14,8 @@ from airfeel.config import Config
 from airfeel.experiments.runs.reading import finished
 from airfeel.experiments.runs.work import Work
 from airfeel.learning.datasets import is_here
-from airfeel.simulation import train
 from airfeel.simulation.assembly import assemble
+from airfeel.simulation.loop import train
 
 _log = logging.getLogger("airfeel")
 

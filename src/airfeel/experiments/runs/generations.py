@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from airfeel import _maps
 from airfeel.experiments.runs import files
 from airfeel.experiments.runs.checkpoint import Damaged
-from airfeel.simulation import RunState
+from airfeel.simulation.loop import RunState
 
 Memory = Mapping[str, NDArray[Any]]
 

@@ -10,8 +10,8 @@ from rich.progress import Progress as Bar
 
 from airfeel._checks import visible
 from airfeel._timing import Timer
-from airfeel.simulation import Record
-from airfeel.simulation.progress import Lines, Progress, Silent, describe, timing, trained
+from airfeel.simulation.progress import Lines, Progress, describe, timing, trained
+from airfeel.simulation.records import Record
 
 _log = logging.getLogger("airfeel")
 
@@ -41,7 +41,7 @@ class Display:
             self._shown.console.out(visible(sentence, keep="\n"), highlight=False)
 
 
-class Live(Display):
+class Live(Display, Progress):
     """One line that is rewritten in place: round, rounds per second, time left, accuracy, NMSE.
 
     A narrow terminal cuts its end, so what is missed least stands there.
@@ -78,6 +78,6 @@ class Live(Display):
 def choose(shown: bool) -> Progress:
     """Return what suits stderr, or nobody where nothing is to be shown."""
     if not shown:
-        return Silent()
+        return Progress()
     console = Console(stderr=True)
     return Live(console) if console.is_terminal else Lines()

@@ -18,8 +18,8 @@ from airfeel.experiments.studies.promise import ByRecords, ByTheory, Promising
 from airfeel.experiments.studies.recorded import FEWEST, stack_aggregates
 from airfeel.radio.units import RadioUnits
 from airfeel.schemes.compressed import Compressed
-from airfeel.simulation import Record
 from airfeel.simulation.assembly import make_scheme
+from airfeel.simulation.records import Record
 from airfeel.theory.planner import LinkBudget, LinkPlan
 from airfeel.units import decibel
 
