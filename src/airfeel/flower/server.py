@@ -16,7 +16,7 @@ from airfeel.flower.state import State, extend_ledger, mark_heard, welcome
 from airfeel.flower.tensors import Layout
 from airfeel.learning.server import Optimizer
 from airfeel.radio.power import Ledger
-from airfeel.units import count, decibel
+from airfeel.units import count, decibel, relative_error
 from airfeel.uplink.arrive import Arrival, Digital, Radio, Superposed, nothing, transmission
 from airfeel.uplink.round import decode, without_noise
 from airfeel.uplink.scheme import Plan, Scheme, Setting
@@ -192,11 +192,11 @@ class Server:
         known = mark_heard(state.nodes, report.heard, report.round)
         exact = _averaged(heard, state.exact)
         state = replace(state, theta=theta, exact=exact, scheme=after, server=server, nodes=known)
-        info = estimate.info
+        info, error = estimate.info, None if truth is None else relative_error(estimate.mean, truth)
         return state, replace(
             report,
             alpha=arrival.alpha if self.superposes else None,
-            nmse_db=None if truth is None else _error(estimate.mean, truth),
+            nmse_db=None if error is None else decibel(error),
             status=None if info is None else info.status,
             iterations=None if info is None else info.iterations,
         )
@@ -270,9 +270,3 @@ def _mean(heard: list[Reply], whole: float, size: int) -> NDArray[np.floating[An
             return None
         mean.put(slice(row, row + 1), reply.truth[None])
     return mean.value
-
-
-def _error(mean: NDArray[np.floating[Any]], truth: NDArray[np.floating[Any]]) -> float | None:
-    """Return the error of the estimate in decibel."""
-    scale = float(np.sum(truth**2))
-    return decibel(float(np.sum((mean - truth) ** 2)) / scale) if scale else None

@@ -199,7 +199,7 @@ def advance(
         round,
         aggregate,
         _score(parts, theta, round, workers),
-        sums=(after.true_sum, after.found_sum),
+        sums=(after.found_sum, after.true_sum),
         energy=float(carried.ledger.spent.max()),
         symbols=after.symbols,
         units=parts.units,

@@ -237,9 +237,7 @@ def _factors(name: str, values: Array, rounds: int, least: float) -> Array:
 def _assemble(given: Assumptions, fixed: list[_FixedPoint], left: Array) -> Prediction:
     """Average over batches; short courses are continued by their fixed points."""
     longest = max(len(done.course) for done in fixed)
-    courses = [
-        np.vstack([d.course, np.repeat(d.course[-1:], longest - len(d.course), axis=0)]) for d in fixed
-    ]
+    courses = [np.pad(d.course, ((0, longest - len(d.course)), (0, 0)), mode="edge") for d in fixed]
     tau, v, actual_tau, actual_v = np.moveaxis(np.array(courses), 2, 0)
     errors = np.array([done.mse[:, 0] for done in fixed])
     return Prediction(

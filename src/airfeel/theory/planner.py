@@ -7,6 +7,7 @@ sparse gradients, so that alpha = P / ||A g||^2.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from airfeel import _checks
@@ -162,39 +163,25 @@ class LinkPlan:
             return amp_evolution(
                 self.chain, link.ratio, noise_var, self.rounds, denoiser=self.method.denoiser
             )
-        if self.air is None:
-            return self._follow(link, signal / link.snr, self.samples)
-        air = self.air.at(link)
-        samples = max(FEWEST, self.samples // len(air.noise))
-        noise = air.noise[:, : self.rounds]
-        noise = signal / link.snr * noise.reshape(*noise.shape[:2], -1)
-        draws = zip(noise, air.sent[:, : self.rounds], air.arriving[:, : self.rounds], strict=True)
-        return averaged(
-            [self._follow(link, draw[0], samples, *draw[1:], place) for place, draw in enumerate(draws)]
-        )
-
-    def _follow(
-        self,
-        link: LinkBudget,
-        noise_var: float | Array,
-        samples: int,
-        sent: Array | None = None,
-        arriving: Array | None = None,
-        place: int = 0,
-    ) -> Prediction:
-        """Return the course over one draw of the air, each with chains of its own."""
-        return state_evolution(
+        follow = partial(
+            state_evolution,
             self.chain,
             link.ratio,
-            noise_var,
-            self.rounds,
-            sent=sent,
-            arriving=arriving,
+            rounds=self.rounds,
             amplitude_message=self.method.amplitude_message,
             support_chain=self.method.support_chain,
             amplitude_chain=self.method.amplitude_chain,
-            samples=samples,
-            seed=self.seed + place,
+        )
+        if self.air is None:
+            return follow(signal / link.snr, samples=self.samples, seed=self.seed)
+        air = self.air.at(link)
+        samples = max(FEWEST, self.samples // len(air.noise))
+        noise, sent, arriving = (one[:, : self.rounds] for one in (air.noise, air.sent, air.arriving))
+        noise = signal / link.snr * noise.reshape(*noise.shape[:2], -1)
+        # Each draw of the air has chains of its own.
+        courses = enumerate(zip(noise, sent, arriving, strict=True), start=self.seed)
+        return averaged(
+            [follow(n, sent=s, arriving=a, samples=samples, seed=seed) for seed, (n, s, a) in courses]
         )
 
     def steady_db(self, link: LinkBudget) -> float:
