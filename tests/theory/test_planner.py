@@ -66,7 +66,7 @@ def test_fewest_rows_reach_the_target_and_fewer_do_not(hold):
 
 def test_least_power_reaches_the_target_and_less_does_not():
     told = []
-    found = solve_power(QUICK, LINK, -14.0, told=told.append)
+    found = solve_power(QUICK, LINK, -14.0, say=told.append)
     assert QUICK.steady_db(found) <= -14.0 < QUICK.steady_db(found.with_snr(found.snr / 1.02))
     assert told and "dB" in told[0]
 
