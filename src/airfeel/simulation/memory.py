@@ -1,19 +1,23 @@
 """How much memory a run takes, and how much disk what devices carry does, told before it is computed."""
 
+from __future__ import annotations  # imports for type checkers alone
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from airfeel import _files
-from airfeel.config import Config
 from airfeel.learning.datasets import Dataset
 from airfeel.learning.tasks import Task
 from airfeel.units import count
 from airfeel.uplink.memory import height
 from airfeel.uplink.scheme import Scheme, Shapes
+
+if TYPE_CHECKING:
+    from airfeel.config import Config
 
 MEMORIES = 2  # of all devices in memory, where they are not in files: those before a round, and after it
 FILES = 4  # the same in files: two of checkpoints, those before a round, and after it
