@@ -41,6 +41,7 @@ check: $(VENV)/.stamp-check
 	$(PY) -m ruff format --check
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
+	$(PY) tools/count.py --check
 	$(PY) -m codespell_lib $(SPELLED)
 	cd examples && ../$(PY) -m mypy --strict --config-file= --cache-dir=../.mypy_cache/outside receive.py
 	$(MAKE) --no-print-directory docs

@@ -26,8 +26,8 @@ import numpy as np
 import airfeel as af
 from airfeel.learning.datasets import Dataset
 from airfeel.learning.tasks import Samples, Score
-from airfeel.simulation import start, steps
 from airfeel.simulation.assembly import Own, assemble, make_scheme
+from airfeel.simulation.loop import start, steps
 from airfeel.simulation.memory import estimate
 
 SCHEMES = ("dense", "common_k", "tsa_ga")

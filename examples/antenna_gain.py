@@ -11,8 +11,7 @@ import sys
 
 import numpy as np
 
-from airfeel.radio.antennas import Antennas
-from airfeel.radio.combining import fair, principal
+from airfeel.radio.antennas import Antennas, fair, principal
 from airfeel.units import decibel
 
 DEVICES, ANTENNAS, SEEDS = (1, 5, 25), (1, 2, 4, 8, 16, 32, 64), range(20)

@@ -14,7 +14,7 @@ import time
 import numpy as np
 import pytest
 
-from airfeel import _pace
+from airfeel import _timing
 from airfeel.learning import sources
 from airfeel.learning.datasets import load_dataset
 from airfeel.learning.fetch import DataError, DatasetFiles, File, cache_folder, ensure_files
@@ -212,7 +212,7 @@ def test_a_long_download_says_how_far_it_is(mirror, tmp_path, monkeypatch, caplo
                 time.sleep(0.4)  # longer than it takes to look
 
     mirror.RequestHandlerClass = Slow
-    monkeypatch.setattr(_pace, "_FIRST", 0.0)
+    monkeypatch.setattr(_timing, "_FIRST", 0.0)
     with caplog.at_level(logging.INFO, "airfeel"):
         sources.download(mirror.address, tmp_path / "file", most=10**6)
     assert len(caplog.messages) == 1 and " of 0.4 MB" in caplog.messages[0]

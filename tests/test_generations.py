@@ -15,7 +15,7 @@ from airfeel.experiments.runs import checkpoint, progress
 from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.generations import Apart
 from airfeel.experiments.runs.runner import execute
-from airfeel.simulation import train
+from airfeel.simulation.loop import train
 
 ROUNDS = 9
 SETTINGS = {"rounds": ROUNDS, "run.checkpoint_every": 3, "devices.dropout": 0.3, "receiver.learn_from": 4}
@@ -40,7 +40,7 @@ def whole(data, tmp_path_factory):
 
 
 @dataclass
-class Listener(progress.Silent):
+class Listener(progress.Progress):
     """Hears the notes of a run, and does something after every round."""
 
     then: object = lambda round: None

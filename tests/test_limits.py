@@ -15,7 +15,7 @@ import pytest
 
 import fakes
 import small
-from airfeel._pace import Pace
+from airfeel._timing import Timer
 from airfeel.config import load_config, parse_override
 from airfeel.experiments.report.report import write_report
 from airfeel.experiments.runs import runner
@@ -23,8 +23,9 @@ from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.runner import execute
 from airfeel.learning import partitions
 from airfeel.radio.power import EqualPower
-from airfeel.simulation import memory, progress, train
+from airfeel.simulation import memory, progress
 from airfeel.simulation.assembly import Own, assemble
+from airfeel.simulation.loop import train
 from airfeel.uplink import memory as blocks
 
 DEEP = "[" * 3000 + "]" * 3000
@@ -196,7 +197,7 @@ def test_memory_that_runs_out_is_a_sentence_and_the_run_goes_on_later(folder, tm
 
 def test_a_long_run_says_something_every_half_minute(monkeypatch, capsys):
     clock = [0.0]
-    monkeypatch.setattr(progress, "Pace", partial(Pace, clock=lambda: clock[0]))
+    monkeypatch.setattr(progress, "Timer", partial(Timer, clock=lambda: clock[0]))
     lines = progress.Lines()
     record = next(iter(train(load_config(None, small.SETTINGS | {"rounds": 1}), dataset=small.arrays())))
     said = {}

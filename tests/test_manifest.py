@@ -22,8 +22,8 @@ from airfeel.experiments.runs.manifest import Damage
 from airfeel.experiments.runs.reading import FinishedRun, examine
 from airfeel.experiments.runs.rundir import open_run
 from airfeel.experiments.runs.runner import execute
-from airfeel.simulation import start
 from airfeel.simulation.assembly import assemble
+from airfeel.simulation.loop import start
 
 ROUNDS = 4
 WRONG = "is not what the run wrote, by its hash in manifest.json"

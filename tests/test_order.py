@@ -5,7 +5,7 @@ import pytest
 
 from airfeel.config import load_config
 from airfeel.learning.datasets import load_dataset
-from airfeel.simulation import train
+from airfeel.simulation.loop import train
 
 CHAINS = ("tsa_ga", "tsa_ga_no_support", "tsa_ga_no_amplitude")
 

@@ -24,7 +24,7 @@ from airfeel.experiments.runs import checkpoint, files
 from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.reading import finished, read_aggregate, read_records
 from airfeel.experiments.runs.rundir import open_run
-from airfeel.simulation import Record
+from airfeel.simulation.records import Record
 from guards import limited
 
 CONFIG = load_config(None, {"rounds": 6})

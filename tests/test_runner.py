@@ -13,9 +13,9 @@ import pytest
 import small
 from airfeel.config import load_config
 from airfeel.experiments.runs import runner
-from airfeel.experiments.runs.progress import Silent
 from airfeel.experiments.runs.rundir import open_run
 from airfeel.experiments.runs.runner import execute
+from airfeel.simulation.progress import Progress
 
 DAMAGE = {
     "half a line": lambda run: append(run / "rounds.jsonl", b'{"round":99,"accu'),
@@ -153,7 +153,7 @@ class Counting:
         return theta - (rate / (1 + state.steps)) * mean, Taken(state.steps + 1)
 
 
-class Heard(Silent):
+class Heard(Progress):
     """Remembers after which round a run began, and why."""
 
     def begin(self, rounds, done, notes):

@@ -15,9 +15,9 @@ from airfeel.learning.tasks import Samples, Score
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.registry import SCHEMES
 from airfeel.schemes.compressed import Compressed
-from airfeel.simulation import Record, start, steps, train
 from airfeel.simulation.assembly import Own, assemble, make_scheme
-from airfeel.simulation.records import make_record
+from airfeel.simulation.loop import start, steps, train
+from airfeel.simulation.records import Record, make_record
 from airfeel.uplink.result import Aggregate
 
 DATA = small.arrays()
@@ -241,7 +241,7 @@ def test_the_found_support_counts_means_beyond_their_deviation():
         noise_var=0.0,
         variance=np.array([0.1, 0.3, 1.0, 0.0]),
     )
-    record = make_record(1, aggregate, None, (aggregate.truth, aggregate.mean), 0.0, 2)
+    record = make_record(1, aggregate, None, (aggregate.mean, aggregate.truth), 0.0, 2)
     assert (record.support, record.support_found, record.support_overlap) == (2, 2, 1)
     assert record.accuracy is None
     assert json.loads(record.to_json())["loss"] is None

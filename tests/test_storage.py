@@ -238,8 +238,7 @@ def chain(**fields):
         ({"class": 3, "fields": {}}, "is no state of airfeel"),
         (chain(), "does not have the fields of ChainParams (activity, beta, p01, variance)"),
         (chain(**CHAIN, self=1), "does not have the fields of ChainParams (self)"),
-        (chain(**(CHAIN | {"p01": "x"})), "ChainParams.p01 is a str: must be"),
-        (chain(**(CHAIN | {"p01": {"list": [1, 2]}})), "ChainParams.p01 is a list: must be"),
+        (chain(**(CHAIN | {"p01": "x"})), "ChainParams refuses what the file holds (p01 = 'x': must be"),
         (chain(**(CHAIN | {"p01": 7.0})), "ChainParams refuses what the file holds (p01 = 7.0: must be"),
         (
             {"class": "subprocess:Popen", "fields": {}},
@@ -264,10 +263,8 @@ def test_brackets_without_end_are_refused(tmp_path, depth):
     assert "is no state of airfeel" in refused(tmp_path / "deep.npz")
 
 
-def test_a_state_of_the_first_version_and_of_a_later_one_are_told_apart(tmp_path):
-    old, new = tmp_path / "old.npz", tmp_path / "new.npz"
-    np.savez(old, **{"kind": np.array("Size"), "state.size": np.array(3)})
-    assert refused(old) == f"{old}: is a state of airfeel 0.1, which this version cannot read"
+def test_a_state_of_a_later_version_is_told(tmp_path):
+    new = tmp_path / "new.npz"
     np.savez(new, header=np.frombuffer(b'{"format": 3, "state": null}', dtype=np.uint8))
     assert refused(new) == f"{new}: has format 3: this version of airfeel reads 2"
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from airfeel.receivers.turbo_cs import TurboCS as TurboCS
     from airfeel.registry import option as option
     from airfeel.schemes.compressed import Compressed as Compressed
-    from airfeel.simulation import Record as Record
-    from airfeel.simulation import train as train
+    from airfeel.simulation.loop import train as train
+    from airfeel.simulation.records import Record as Record
     from airfeel.storage import load_state as load_state
     from airfeel.storage import save_state as save_state
     from airfeel.streams import stream as stream
@@ -39,41 +39,30 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-# Public name: the module it comes from, imported when the name is first asked for. Otherwise whoever needs
-# one part would wait for all of them: a second, most of it SciPy's.
-_HOMES = {
-    "AMP": "receivers.amp",
-    "TSAGA": "receivers.tsaga",
-    "ChainParams": "beliefs.chains",
-    "Channel": "radio.link",
-    "Compressed": "schemes.compressed",
-    "Config": "config",
-    "Dataset": "learning.datasets",
-    "ErrorFeedback": "uplink.scheme",
-    "Estimate": "receivers.base",
-    "GaussianMatrix": "operators",
-    "Heard": "uplink.scheme",
-    "Link": "radio.link",
-    "PartialDCT": "operators",
-    "Receiver": "receivers.base",
-    "Reception": "receivers.base",
-    "Record": "simulation",
-    "Scheme": "uplink.scheme",
-    "Sent": "uplink.scheme",
-    "Setting": "uplink.scheme",
-    "TurboCS": "receivers.turbo_cs",
-    "dot_test": "operators",
-    "load_config": "config",
-    "option": "registry",
-    "size_of": "uplink.scheme",
-    "load_state": "storage",
-    "read_results": "experiments.campaigns.results",
-    "run": "experiments.api",
-    "save_state": "storage",
-    "state_evolution": "theory.evolution",
-    "stream": "streams",
-    "train": "simulation",
+# Public names by the module they come from, which is imported when one is first asked for. Otherwise whoever
+# needs one part would wait for all of them: a second, most of it SciPy's.
+_PUBLIC = {
+    "beliefs.chains": "ChainParams",
+    "config": "Config load_config",
+    "experiments.api": "run",
+    "experiments.campaigns.results": "read_results",
+    "learning.datasets": "Dataset",
+    "operators": "GaussianMatrix PartialDCT dot_test",
+    "radio.link": "Channel Link",
+    "receivers.amp": "AMP",
+    "receivers.base": "Estimate Receiver Reception",
+    "receivers.tsaga": "TSAGA",
+    "receivers.turbo_cs": "TurboCS",
+    "registry": "option",
+    "schemes.compressed": "Compressed",
+    "simulation.loop": "train",
+    "simulation.records": "Record",
+    "storage": "load_state save_state",
+    "streams": "stream",
+    "theory.evolution": "state_evolution",
+    "uplink.scheme": "ErrorFeedback Heard Scheme Sent Setting size_of",
 }
+_HOMES = {name: module for module, names in _PUBLIC.items() for name in names.split()}
 
 __all__ = list(_HOMES)
 

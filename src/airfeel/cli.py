@@ -40,16 +40,9 @@ app = App(
     help="Over-the-air federated edge learning: train, predict, reproduce, report.",
     version=__version__,
 )
-app.command(demo, name="demo")
-app.command(run, name="run")
-app.command(config, name="config")
-app.command(data, name="data")
+for _command in (demo, run, config, data, reproduce, sweep, report, predict, inspect):
+    app.command(_command)
 app.command(listing, name="list")
-app.command(reproduce, name="reproduce")
-app.command(sweep, name="sweep")
-app.command(report, name="report")
-app.command(predict, name="predict")
-app.command(inspect, name="inspect")
 
 
 @app.command(name="--install-completion")

@@ -3,9 +3,13 @@
 Quantities with a unit keep inside sixty orders of magnitude: products of a few of them stay finite.
 """
 
-from typing import Annotated, Any
+import dataclasses
+from functools import cache
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BeforeValidator, Field
+
+from airfeel import _checks, _foreign
 
 SMALLEST, LARGEST = 1e-30, 1e30
 LEAST, GREATEST = 1e-150, 1e150  # of what a few of them make together
@@ -14,6 +18,7 @@ MOST = 10**15
 Positive = Annotated[float, Field(ge=SMALLEST, le=LARGEST)]
 NonNegative = Annotated[float, Field(ge=0, le=LARGEST)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
+Decibels = Annotated[float, Field(ge=-300, le=300)]
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1, le=MOST)]
 Several = Annotated[int, Field(ge=2, le=MOST)]
@@ -32,3 +37,36 @@ Sizes = Annotated[
     BeforeValidator(_sizes),
     Field(json_schema_extra={"rule": "must be a list of whole numbers >= 1, such as [100, 50]"}),
 ]
+
+
+def require(part: Any) -> None:
+    """Refuse a dataclass one of whose fields leaves the range, or the words, that its type declares."""
+    for name, kind, limits, optional in _declared(part.__class__):
+        value = getattr(part, name)
+        if optional and value is None:
+            continue
+        if kind is Literal:
+            _checks.choice(name, value, **limits)
+        else:
+            (_checks.integer if kind is int else _checks.real)(name, value, **limits)
+
+
+@cache
+def _declared(kind: type) -> list[tuple[str, Any, dict[str, Any], bool]]:
+    """Return the fields of a dataclass with a range: name, type, limits, and whether it may be None."""
+    hints, found = _foreign.hints(kind), []
+    for field in dataclasses.fields(kind):
+        hint = hints[field.name]
+        options = (hint,) if get_origin(hint) in (None, Annotated, Literal) else get_args(hint)
+        for option in options:
+            if get_origin(option) is Literal:
+                found.append((field.name, Literal, {"allowed": get_args(option)}, type(None) in options))
+            elif get_origin(option) is Annotated and get_args(option)[0] in (int, float):
+                found.append((field.name, get_args(option)[0], _limits(option), type(None) in options))
+    return found
+
+
+def _limits(hint: Any) -> dict[str, Any]:
+    words = {"gt": "above", "ge": "at_least", "lt": "below", "le": "at_most"}
+    rules = (rule for field in get_args(hint)[1:] for rule in getattr(field, "metadata", ()))
+    return {words[key]: getattr(rule, key) for rule in rules for key in words if hasattr(rule, key)}

@@ -1,4 +1,4 @@
-"""Conversions, each written once: power ratios and decibel, shares and counts."""
+"""Conversions, each written once: power ratios and decibel, shares and counts, errors."""
 
 import math
 from typing import Any, TypeVar, overload
@@ -42,3 +42,13 @@ def count(share: float, size: int) -> int:
     (785, 1)
     """
     return max(1, round(share * size))
+
+
+def relative_error(estimate: NDArray[Any], truth: NDArray[Any]) -> float | None:
+    """Return the NMSE ||estimate - truth||^2 / ||truth||^2; None for a truth of zero.
+
+    >>> relative_error(np.array([1.0, 1.0]), np.array([1.0, 2.0]))
+    0.2
+    """
+    scale = float(np.sum(truth**2))
+    return float(np.sum((estimate - truth) ** 2)) / scale if scale else None

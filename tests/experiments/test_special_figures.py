@@ -15,7 +15,7 @@ from airfeel.experiments.campaigns.plan import Experiment, FigureSpec
 from airfeel.experiments.report.special_figures import FACTS, SPECIAL
 from airfeel.experiments.runs.rundir import open_run
 from airfeel.experiments.studies.aggregates import observations
-from airfeel.simulation import Record
+from airfeel.simulation.records import Record
 from airfeel.theory.scalar import sample_paths
 
 RECOVERY = """

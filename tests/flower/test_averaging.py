@@ -18,8 +18,8 @@ from airfeel.learning.server import Adam, GradientDescent
 from airfeel.radio.fading import FadingMAC
 from airfeel.registry import SCHEMES
 from airfeel.schemes.common_k import CommonK
-from airfeel.simulation import start, steps
 from airfeel.simulation.assembly import Own, assemble
+from airfeel.simulation.loop import start, steps
 
 QUIET = {"fraction_evaluate": 0.0}
 

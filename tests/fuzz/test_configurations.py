@@ -7,7 +7,7 @@ import pytest
 
 import small
 from airfeel.config import build_config
-from airfeel.simulation import train
+from airfeel.simulation.loop import train
 from fuzzing import cases, magnitude, share
 
 DATA = small.arrays(train=60, test=20)

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from airfeel.radio import combining
-from airfeel.radio.antennas import Antennas
-from airfeel.radio.combining import fair, principal
+from airfeel.radio import antennas as antennas_module
+from airfeel.radio.antennas import Antennas, fair, principal
 from airfeel.radio.fading import FadingMAC
-from airfeel.radio.scattering import complex_normal
+from airfeel.radio.gains import complex_normal
 
 SIGNIFICANCE = 1e-4
 
@@ -53,8 +52,8 @@ def test_the_weakest_of_25_is_near_the_best_of_many_restarts_and_below_the_bound
         gains.append(least(h, fair(h)))
         # No combiner can do better than the largest mean gain of all.
         assert gains[-1] <= np.linalg.eigvalsh(h.T @ h.conj())[-1] / 25
-        monkeypatch.setattr(combining, "STARTS", 150)
-        monkeypatch.setattr(combining, "STEPS", 200)
+        monkeypatch.setattr(antennas_module, "STARTS", 150)
+        monkeypatch.setattr(antennas_module, "STEPS", 200)
         bests.append(least(h, fair(h, seed=1)))
         monkeypatch.undo()
     assert (10 * np.log10(np.array(bests) / gains) < 1).all()

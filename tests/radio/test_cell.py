@@ -10,7 +10,7 @@ from scipy.special import j0
 import airfeel as af
 from airfeel.radio.cell import Cell
 from airfeel.radio.fading import FadingMAC
-from airfeel.radio.scattering import drifting
+from airfeel.radio.gains import drifting
 
 MANY = 4000
 SIGNIFICANCE = 1e-4

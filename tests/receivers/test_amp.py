@@ -7,7 +7,7 @@ from scipy.special import expit
 
 import airfeel as af
 from airfeel.config import load_config
-from airfeel.simulation import train
+from airfeel.simulation.loop import train
 from airfeel.streams import stream
 from airfeel.theory import amp_evolution
 from oracles import lasso

@@ -3,6 +3,7 @@
 import logging
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -32,6 +33,35 @@ _log = logging.getLogger("airfeel")
 Flag = Annotated[bool, Parameter(negative=())]
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Computing:
+    """How and where many runs are computed.
+
+    Parameters
+    ----------
+    engine
+        Address of a Dask scheduler, such as tcp://host:8786; unset: processes on this machine.
+    workers
+        Number of processes; unset: one for each core.
+    out
+        Folder for runs and tables; workers on other machines must see it too.
+    force
+        Compute finished runs again.
+    dry_run
+        Check everything, say how many runs there are and about how long they take, and compute nothing.
+    """
+
+    engine: str | None = None
+    workers: int | None = None
+    out: Path = Path("results")
+    force: Flag = False
+    dry_run: Flag = False
+
+
+HERE = Computing()
+
+
 def reproduce(
     names: Annotated[list[str], Parameter(negative=())],
     /,
@@ -39,11 +69,7 @@ def reproduce(
     quick: Flag = False,
     rounds: int | None = None,
     seeds: int | None = None,
-    engine: str | None = None,
-    workers: int | None = None,
-    out: Path = Path("results"),
-    force: Flag = False,
-    dry_run: Flag = False,
+    computing: Computing = HERE,
 ) -> None:
     """Compute figures of the paper, and some beyond it, and print the table with the results.
 
@@ -63,34 +89,14 @@ def reproduce(
         Rounds of every run.
     seeds
         Number of seeds.
-    engine
-        Address of a Dask scheduler, such as tcp://host:8786; unset: processes on this machine.
-    workers
-        Number of processes; unset: one for each core.
-    out
-        Folder for runs and tables.
-    force
-        Compute finished runs again.
-    dry_run
-        Check everything, say how many runs there are and about how long they take, and compute nothing.
     """
-    check_counts(rounds=rounds, seeds=seeds, workers=workers)
+    check_counts(rounds=rounds, seeds=seeds, workers=computing.workers)
     if quick:
         rounds, seeds = rounds or QUICK_ROUNDS, seeds or QUICK_SEEDS
-    experiments = [experiment.shortened(rounds, seeds) for experiment in select(names)]
-    _compute(experiments, out, engine, workers, force, dry_run)
+    _compute([experiment.shortened(rounds, seeds) for experiment in select(names)], computing)
 
 
-def sweep(
-    file: Path,
-    /,
-    *,
-    engine: str | None = None,
-    workers: int | None = None,
-    out: Path = Path("results"),
-    force: Flag = False,
-    dry_run: Flag = False,
-) -> None:
+def sweep(file: Path, /, *, computing: Computing = HERE) -> None:
     """Compute every combination of configuration keys and seeds in an experiment file.
 
     Killed or interrupted, the same command computes only what is missing. A failing run does not stop the
@@ -102,37 +108,20 @@ def sweep(
     ----------
     file
         A TOML file with base, grid and seeds; the guide explains it.
-    engine
-        Address of a Dask scheduler, such as tcp://host:8786; unset: processes on this machine.
-    workers
-        Number of processes; unset: one for each core.
-    out
-        Folder for runs and tables; workers on other machines must see it too.
-    force
-        Compute finished runs again.
-    dry_run
-        Check everything, say how many runs there are and about how long they take, and compute nothing.
     """
-    check_counts(workers=workers)
-    _compute([read_experiment(file)], out, engine, workers, force, dry_run)
+    check_counts(workers=computing.workers)
+    _compute([read_experiment(file)], computing)
 
 
-def _compute(
-    experiments: Sequence[Experiment],
-    out: Path,
-    engine: str | None,
-    workers: int | None,
-    force: bool,
-    dry_run: bool,
-) -> None:
+def _compute(experiments: Sequence[Experiment], how: Computing) -> None:
     """Carry out the experiments and say what came of them; or only what they would take."""
-    if dry_run:
-        check_engine(engine)
-        show(forecast(_planned(experiments, out)[1], out, workers))
+    if how.dry_run:
+        check_engine(how.engine)
+        show(forecast(_planned(experiments, how.out)[1], how.out, how.workers))
         return
-    compute(experiments, out, engine, workers, force, told=_tell)
-    _log.info(f"as a page: {shlex.join(['airfeel', 'report', str(out)])}")
-    show(out / "results.csv")
+    compute(experiments, how.out, how.engine, how.workers, how.force, told=_tell)
+    _log.info(f"as a page: {shlex.join(['airfeel', 'report', str(how.out)])}")
+    show(how.out / "results.csv")
 
 
 def compute(

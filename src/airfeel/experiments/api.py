@@ -15,9 +15,9 @@ from airfeel.experiments.runs.reading import read_records
 from airfeel.experiments.runs.runner import execute
 from airfeel.learning.fitting import ModelLike
 from airfeel.radio.link import Channel
-from airfeel.simulation import Record
 from airfeel.simulation.assembly import DataLike, find_data
 from airfeel.simulation.own import given, named
+from airfeel.simulation.records import Record
 from airfeel.uplink.scheme import Scheme
 
 _log = logging.getLogger("airfeel")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from airfeel import _files
-from airfeel._pace import Pace
+from airfeel._timing import Timer
 
 Member = tuple[str, IO[bytes]]
 
@@ -92,15 +92,15 @@ def download(address: str, path: Path, most: int) -> None:
         except Exception as error:  # raised where it is waited for
             trouble.append(error)
 
-    thread, pace, begun = threading.Thread(target=copy, daemon=True), None, time.monotonic()
+    thread, timer, begun = threading.Thread(target=copy, daemon=True), None, time.monotonic()
     thread.start()
     while thread.is_alive():
         if (seconds := time.monotonic() - begun) > _SECONDS + came / _SLOWEST:
             raise TimeoutError(f"timed out: not there after {seconds:.3g} s")
         thread.join(0.1)
         if expected:
-            pace = pace or Pace(expected)
-            pace.tell(came, _log.info, f"{came / 1e6:.1f} of {expected / 1e6:.1f} MB")
+            timer = timer or Timer(expected)
+            timer.tell(came, _log.info, f"{came / 1e6:.1f} of {expected / 1e6:.1f} MB")
     if trouble:
         raise trouble[0]
 

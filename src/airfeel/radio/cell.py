@@ -6,21 +6,19 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 
 from airfeel import _checks
-from airfeel.radio.inversion import inverted
-from airfeel.radio.link import Link, elements_of
+from airfeel.radio.gains import Complex, complex_normal, drifting, inverted, jakes, with_line_of_sight
+from airfeel.radio.link import Link
 from airfeel.radio.offsets import Offsets
-from airfeel.radio.scattering import Complex, complex_normal, drifting, jakes, with_line_of_sight
-from airfeel.ranges import NonNegative, Positive
+from airfeel.ranges import Decibels, NonNegative, Positive
 from airfeel.registry import CHANNELS, option
 from airfeel.streams import stream
 from airfeel.units import from_decibel
 
 Array = NDArray[np.floating[Any]]
-Level = Annotated[float, Field(ge=-300, le=300)]  # decibel
-Levels = Annotated[tuple[Level, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)]
+Losses = Annotated[tuple[Decibels, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)]
 
 
 @CHANNELS.register("cell", place=20)
@@ -61,11 +59,11 @@ class Cell(Offsets):
     noise_var: NonNegative = option(1.0, "sigma_e^2")
     radius: Positive = option(200.0, "of the disc in which devices lie, in metres")
     nearest: Positive = option(10.0, "least distance of a device, in metres")
-    loss_db: Level = option(34.0, "path loss at 1 m")
+    loss_db: Decibels = option(34.0, "path loss at 1 m")
     exponent: NonNegative = option(3.53, "of the path loss")
     shadowing_db: NonNegative = option(7.82, "standard deviation of the shadows")
-    losses_db: Levels | None = option(None, "path losses of all devices, in place of positions and shadows")
-    reference_db: Level | None = option(None, "path loss from which P arrives; unset: that of the edge")
+    losses_db: Losses | None = option(None, "path losses of all devices, in place of positions and shadows")
+    reference_db: Decibels | None = option(None, "path loss from which P arrives; unset: that of the edge")
     threshold: Positive = option(0.3, "h_min, weaker devices stay silent")
     rician: NonNegative = option(0.0, "line of sight over scattered power; 0: Rayleigh")
     doppler: NonNegative | None = option(None, "largest Doppler shift times a round; unset: rounds differ")
@@ -73,18 +71,9 @@ class Cell(Offsets):
 
     def __post_init__(self) -> None:
         """Refuse what is no cell."""
-        self.check_offsets()
-        for name in ("noise_var", "exponent", "shadowing_db", "rician", "csi_error"):
-            _checks.real(name, getattr(self, name), at_least=0)
-        for name in ("radius", "threshold", "nearest"):
-            _checks.real(name, getattr(self, name), above=0)
+        Offsets.__post_init__(self)
         if self.nearest > self.radius:
             raise _checks.reject("nearest", self.nearest, f"must be <= radius = {self.radius:g}")
-        for name, value in (("loss_db", self.loss_db), ("reference_db", self.reference_db)):
-            if value is not None:
-                _checks.real(name, value, at_least=-300, at_most=300)
-        if self.doppler is not None:
-            _checks.real("doppler", self.doppler, at_least=0)
         if self.losses_db is not None:
             _checks.vector("losses_db", self.losses_db)
 
@@ -126,9 +115,7 @@ class Cell(Offsets):
         gain = known = self.gains(num_devices, seed, round)
         if self.csi_error:
             known = gain + math.sqrt(self.csi_error) * complex_normal(gain.shape, seed, "csi", round)
-        turned = None
-        if not self.synchronised:
-            turned = self.rotation(num_devices, elements_of(symbols), seed, round)
+        turned = self.turned(num_devices, symbols, seed, round)
         path = self.path_gains(num_devices, seed) / self.reference_gain
         return inverted(gain, known, np.abs(known) >= self.threshold, turned, self.noise_var, symbols, path)
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel import _checks
-from airfeel.ranges import Count, NonNegative
+from airfeel.radio.link import elements_of
+from airfeel.ranges import Count, NonNegative, require
 from airfeel.registry import option
 from airfeel.streams import stream
 
@@ -45,17 +45,15 @@ class Offsets:
     carrier_error: NonNegative = option(0.0, "standard deviation of the frequency, in subcarrier spacings")
     subcarriers: Count = option(64, "of an OFDM symbol, over which a delay turns the phase")
 
-    def check_offsets(self) -> None:
-        """Refuse negative deviations."""
-        _checks.real("phase_error", self.phase_error, at_least=0)
-        _checks.real("timing_error", self.timing_error, at_least=0)
-        _checks.real("carrier_error", self.carrier_error, at_least=0)
-        _checks.integer("subcarriers", self.subcarriers, at_least=1)
+    def __post_init__(self) -> None:
+        """Refuse options outside their ranges, those of the channel too."""
+        require(self)
 
-    @property
-    def synchronised(self) -> bool:
-        """Whether there is no offset at all."""
-        return self.phase_error == self.timing_error == self.carrier_error == 0
+    def turned(self, num_devices: int, symbols: int, seed: int, round: int) -> Complex | None:
+        """Return the rotation of the elements that so many symbols take; None where there is no offset."""
+        if self.phase_error == self.timing_error == self.carrier_error == 0:
+            return None
+        return self.rotation(num_devices, elements_of(symbols), seed, round)
 
     def rotation(self, num_devices: int, elements: int, seed: int, round: int) -> Complex:
         """Return e^{j angle}, (M,), or (M, elements) where it differs from element to element."""

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks, _files
-from airfeel.radio.inversion import inverted
+from airfeel.radio.gains import Complex, complex_normal, inverted
 from airfeel.radio.link import Link, elements_of
 from airfeel.radio.offsets import Offsets
-from airfeel.radio.scattering import Complex, complex_normal
-from airfeel.ranges import NonNegative, Positive
+from airfeel.ranges import Decibels, NonNegative, Positive
 from airfeel.registry import CHANNELS, option
 from airfeel.units import decibel, from_decibel
 
@@ -56,19 +55,14 @@ class Response(Offsets):
 
     source: Any = option(None, "npz file of responses: rounds x devices x elements")
     noise_var: NonNegative = option(1.0, "sigma_e^2")
-    reference_db: float | None = option(None, "path loss from which P arrives; unset: the devices' mean")
+    reference_db: Decibels | None = option(None, "path loss from which P arrives; unset: the devices' mean")
     equalise: bool = option(False, "divide by each device's mean gain")
     threshold: Positive = option(0.3, "h_min over a device's mean; weaker elements stay silent")
     csi_error: NonNegative = option(0.0, "variance of what devices misjudge of their gain, over its mean")
 
     def __post_init__(self) -> None:
         """Refuse what are no responses."""
-        self.check_offsets()
-        _checks.real("noise_var", self.noise_var, at_least=0)
-        _checks.real("threshold", self.threshold, above=0)
-        _checks.real("csi_error", self.csi_error, at_least=0)
-        if self.reference_db is not None:
-            _checks.real("reference_db", self.reference_db, at_least=-300, at_most=300)
+        Offsets.__post_init__(self)
         if not isinstance(self.source, str | np.ndarray) and not callable(self.source):
             rule = "must be the path of an npz file, an array (rounds, devices, elements), or a function"
             raise _checks.reject("source", self.source, rule)
@@ -90,7 +84,7 @@ class Response(Offsets):
         """Return the mean power gain of every recorded device, over rounds and elements."""
         if callable(self.source):
             raise _checks.reject("source", self.source, "has no mean gains: a function draws round by round")
-        gains = _gains_in(self.source) if isinstance(self.source, str) else _mean_gains(self.source)
+        gains = _read(self.source)[1] if isinstance(self.source, str) else _mean_gains(self.source)
         return gains[:num_devices]
 
     def responses(self, num_devices: int, elements: int, seed: int, round: int) -> Complex:
@@ -101,10 +95,10 @@ class Response(Offsets):
                 rule = f"must return finite responses of shape {(num_devices, elements)}, not {found.shape}"
                 raise _checks.reject("source", self.source, rule)
             return found.astype(np.complex128)
-        recorded = self._recorded()
+        recorded = _read(self.source)[0] if isinstance(self.source, str) else np.asarray(self.source)
         if recorded.shape[1] < num_devices:
             rule = f"has responses of {recorded.shape[1]} devices, and there are {num_devices}"
-            raise _checks.reject("source", self._called, rule)
+            raise _checks.reject("source", self.source if isinstance(self.source, str) else "array", rule)
         part = recorded[(round - 1) % len(recorded), :num_devices].astype(np.complex128)
         part = part[:, np.arange(elements) % part.shape[1]]
         return part / np.sqrt(self.path_gains(num_devices))[:, None] if self.equalise else part
@@ -118,53 +112,31 @@ class Response(Offsets):
             error = math.sqrt(self.csi_error) * complex_normal(gain.shape, seed, "csi", round)
             known = gain + strength * error
         active = (np.abs(known) >= self.threshold * strength) & (strength > 0)
-        turned = None if self.synchronised else self.rotation(num_devices, elements, seed, round)
+        turned = self.turned(num_devices, symbols, seed, round)
         path = 1 / from_decibel(-self.reference_loss_db)
         return inverted(gain, known, active, turned, self.noise_var, symbols, path)
-
-    @property
-    def _called(self) -> str:
-        return self.source if isinstance(self.source, str) else "array"
-
-    def _recorded(self) -> NDArray[Any]:
-        return _read(self.source) if isinstance(self.source, str) else np.asarray(self.source)
 
 
 def _mean_gains(responses: NDArray[Any]) -> Array:
     return np.asarray(np.mean(np.abs(responses) ** 2, axis=(0, 2), dtype=np.float64))
 
 
-def _gains_in(path: str) -> Array:
-    return _gains_read(path, _version(path))
-
-
-def _read(path: str) -> NDArray[Any]:
-    return _responses_read(path, _version(path))
-
-
-def _version(path: str) -> tuple[int, int, int]:
+def _read(path: str) -> tuple[NDArray[Any], Array]:
+    """Return the responses in a file and their mean gains, read once for each version of it."""
     try:
-        return _files.version(path)
+        return _read_version(path, _files.version(path))
     except OSError as error:
         raise _checks.reject("source", path, str(error.strerror).lower()) from None
 
 
 @lru_cache(maxsize=2)
-def _gains_read(path: str, version: tuple[int, int, int]) -> Array:
-    return _mean_gains(_responses_read(path, version))
-
-
-@lru_cache(maxsize=2)
-def _responses_read(path: str, version: tuple[int, int, int]) -> NDArray[Any]:
-    """Return the responses in a file, read once for each version of it."""
-    try:
-        found = _files.read_arrays(path, most=_files.memory())
-    except OSError as error:
-        raise _checks.reject("source", path, str(error.strerror).lower()) from None
+def _read_version(path: str, version: tuple[int, int, int]) -> tuple[NDArray[Any], Array]:
+    found = _files.read_arrays(path, most=_files.memory())
     if NAME not in found and len(found) != 1:
         rule = f"must hold one array, or one named {NAME}, not {', '.join(found) or 'nothing'}"
         raise _checks.reject("source", path, rule)
-    return _checked(found.get(NAME, next(iter(found.values()))), path)
+    responses = _checked(found.get(NAME, next(iter(found.values()))), path)
+    return responses, _mean_gains(responses)
 
 
 def _checked(responses: NDArray[Any], name: str) -> NDArray[Any]:

@@ -4,7 +4,7 @@ A complex baseband of bandwidth B carries B complex channel uses a second, and e
 (in phase and quadrature). A real symbol has the noise energy N0/2, which is sigma_e^2 = 1 here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airfeel import _checks
 from airfeel.units import decibel, from_decibel
@@ -116,11 +116,4 @@ class RadioUnits:
 
     def with_snr_db(self, snr_db: float) -> "RadioUnits":
         """Return the radio with the transmit power that gives this SNR."""
-        more = snr_db - self.snr_db
-        return RadioUnits(
-            self.bandwidth_hz,
-            self.tx_power_dbm + more,
-            self.path_loss_db,
-            self.noise_figure_db,
-            self.overhead,
-        )
+        return replace(self, tx_power_dbm=self.tx_power_dbm + (snr_db - self.snr_db))

@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel import _checks
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, option
 from airfeel.streams import bits, stream
@@ -61,10 +60,6 @@ class CommonK(CommonCoordinates):
 
     exact = linear = True
     revision: ClassVar[int] = 2  # a random choice, where version 0.1 took turns
-
-    def __post_init__(self) -> None:
-        """Refuse another order."""
-        _checks.choice("order", self.order, ("random", "turns"))
 
     def compress(self, plan: Plan, accumulated: Array) -> Sent:
         """Send the chosen coordinates of every row and keep the others."""

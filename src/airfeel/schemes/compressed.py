@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from airfeel import _checks
 from airfeel.operators import GaussianMatrix, PartialDCT
 from airfeel.ranges import Count, Fraction, NonNegative, Probability, Several
 from airfeel.receivers.base import Estimate, Receiver, Reception
@@ -37,10 +36,6 @@ class Compressed(ErrorFeedback[CompressedState]):
     """
 
     sparsity: Fraction = option(0.2, "k/N, what a device keeps")
-
-    def __post_init__(self) -> None:
-        """Refuse a share outside (0, 1]."""
-        _checks.real("sparsity", self.sparsity, above=0, at_most=1)
 
     def operator(self, size: int, symbols: int, seed: int) -> LinearOperator:
         """Return A of a round: s rows of the DCT."""

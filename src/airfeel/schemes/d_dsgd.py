@@ -47,10 +47,6 @@ class DDsgd(ErrorFeedback[DDsgdState]):
 
     superposes, exact = False, True
 
-    def __post_init__(self) -> None:
-        """Refuse a share outside (0, 1]."""
-        _checks.real("margin", self.margin, above=0, at_most=1)
-
     def init(self, shapes: Shapes, setting: Setting) -> DDsgdState:
         """Find out how many entries fit in the bits of a round."""
         for name, value in (("power", setting.power), ("noise_var", setting.noise_var)):

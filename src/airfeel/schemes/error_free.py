@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from airfeel import _checks
 from airfeel.ranges import Fraction
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, fixed, option
@@ -27,10 +26,6 @@ class ErrorFree(ErrorFeedback[None]):
     sparsity: Fraction = option(0.2, "k/N, what a device keeps")
 
     uses_radio, exact = False, True
-
-    def __post_init__(self) -> None:
-        """Refuse a share outside (0, 1]."""
-        _checks.real("sparsity", self.sparsity, above=0, at_most=1)
 
     def init(self, shapes: Shapes, setting: Setting) -> None:
         """Carry nothing."""

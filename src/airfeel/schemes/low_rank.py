@@ -64,11 +64,6 @@ class LowRank(ErrorFeedback[LowRankState]):
 
     exact = linear = common_support = symbols_are_coordinates = True
 
-    def __post_init__(self) -> None:
-        """Refuse a rank that is no whole number."""
-        if self.rank is not None:
-            _checks.integer("rank", self.rank, at_least=1)
-
     def init(self, shapes: Shapes, setting: Setting) -> LowRankState:
         """Find the matrices, and the rank that fits."""
         matrices, size = find_matrices(shapes), size_of(shapes)

@@ -1,13 +1,13 @@
 """Our own scheme: all devices send the coefficients in which most is expected to have gathered."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from airfeel import _checks
-from airfeel.ranges import Positive
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, option
 from airfeel.schemes import basis
@@ -54,16 +54,11 @@ class Scheduled(ErrorFeedback[ScheduledState]):
     basis: Literal["auto", "dct", "identity"] = option(
         "auto", "auto: cosines for kernels and for the layer that sees the samples; dct; or identity"
     )
-    age_exponent: Positive = option(2.0, "how fast what waits is expected to grow")
+    age_exponent: Annotated[float, Field(gt=0, le=8)] = option(2.0, "how fast what waits is expected to grow")
     warmup: bool = option(False, "send more in the first fifth of the rounds, and less later")
 
     exact = linear = common_support = symbols_are_coordinates = True
     revision: ClassVar[int] = 4  # what waits grows older in rounds in which nobody is heard, too
-
-    def __post_init__(self) -> None:
-        """Refuse what makes no schedule."""
-        _checks.choice("basis", self.basis, basis.BASES)
-        _checks.real("age_exponent", self.age_exponent, above=0, at_most=8)
 
     def init(self, shapes: Shapes, setting: Setting) -> ScheduledState:
         """Start with nothing heard."""

@@ -10,7 +10,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from airfeel import _checks
 from airfeel.ranges import Positive
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, option
@@ -41,10 +40,6 @@ class SignVote(CommonCoordinates):
     feedback: bool = option(True, "keep what the signs do not say; false: forget it, as the paper does")
 
     revision: ClassVar[int] = 2  # the error is that of the vote, against the same vote without noise
-
-    def __post_init__(self) -> None:
-        """Refuse a step that goes nowhere."""
-        _checks.real("step", self.step, above=0)
 
     def compress(self, plan: Plan, accumulated: Array) -> Sent:
         """Send the signs of the chosen coordinates, and keep what a step to their side leaves."""

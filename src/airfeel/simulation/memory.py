@@ -1,19 +1,23 @@
 """How much memory a run takes, and how much disk what devices carry does, told before it is computed."""
 
+from __future__ import annotations  # imports for type checkers alone
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from airfeel import _files
-from airfeel.config import Config
 from airfeel.learning.datasets import Dataset
 from airfeel.learning.tasks import Task
 from airfeel.units import count
 from airfeel.uplink.memory import height
 from airfeel.uplink.scheme import Scheme, Shapes
+
+if TYPE_CHECKING:
+    from airfeel.config import Config
 
 MEMORIES = 2  # of all devices in memory, where they are not in files: those before a round, and after it
 FILES = 4  # the same in files: two of checkpoints, those before a round, and after it
@@ -23,7 +27,7 @@ PER_VALUE = 4.5  # bytes of one value of a sample on a device: single precision,
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class RunMemory:
     """Bytes of memory, beside the interpreter and its libraries, and of files of what devices carry."""
 
     memory: float
@@ -36,7 +40,7 @@ class Estimate:
 
 def estimate(
     config: Config, task: Task, source: Dataset, scheme: Scheme[Any], devices: int | None = None
-) -> Estimate:
+) -> RunMemory:
     """Return about how much a run takes, with its own number of devices or another one."""
     number, size = _number(task), float(task.size)
     devices = config.devices.count if devices is None else devices
@@ -52,7 +56,7 @@ def estimate(
         + scheme.takes(task.size, symbols)
         + PER_VALUE * values * devices
     )
-    return Estimate(memory, FILES * carried if in_files else 0.0)
+    return RunMemory(memory, FILES * carried if in_files else 0.0)
 
 
 def mapped(config: Config, task: Task, scheme: Scheme[Any], devices: int | None = None) -> bool:
@@ -66,7 +70,7 @@ def shapes_of(task: Task) -> Shapes:
     return getattr(task, "shapes", None) or {"theta": (task.size,)}
 
 
-def require_memory(config: Config, task: Task, source: Dataset, scheme: Scheme[Any]) -> Estimate:
+def require_memory(config: Config, task: Task, source: Dataset, scheme: Scheme[Any]) -> RunMemory:
     """Return the estimate; refuse a run that needs more than this machine has, with what would fit.
 
     Raises

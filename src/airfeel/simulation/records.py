@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from airfeel import _files
 from airfeel.learning.tasks import Score
 from airfeel.radio.units import RadioUnits
-from airfeel.units import decibel
+from airfeel.units import decibel, relative_error
 from airfeel.uplink.result import Aggregate
 
 Array = NDArray[np.floating[Any]]
@@ -103,7 +103,7 @@ def make_record(
 ) -> Record:
     """Put one round on record.
 
-    ``sums`` are x and x^ summed over all rounds up to this one; ``energy`` and ``symbols`` are totals too.
+    ``sums`` are x^ and x summed over all rounds up to this one; ``energy`` and ``symbols`` are totals too.
     """
     nmse = _decibel(aggregate.nmse)
     found, overlap = _found_support(aggregate)
@@ -115,7 +115,7 @@ def make_record(
         loss=None if score is None else _finite(score.loss),
         nmse_db=nmse,
         above_zero_db=None if nmse is None else nmse > 0,
-        cumulative_nmse_db=_decibel(_relative_error(*sums)) if symbols else None,
+        cumulative_nmse_db=_decibel(relative_error(*sums)) if symbols else None,
         support=int(np.count_nonzero(aggregate.truth)),
         support_found=found,
         support_overlap=overlap,
@@ -150,12 +150,6 @@ def _found_support(aggregate: Aggregate) -> tuple[int | None, int | None]:
     with np.errstate(over="ignore"):
         found = aggregate.mean**2 > aggregate.variance
     return int(np.count_nonzero(found)), int(np.count_nonzero(found & (aggregate.truth != 0)))
-
-
-def _relative_error(truth: Array, estimate: Array) -> float | None:
-    """Return ||estimate - truth||^2 / ||truth||^2, None for a truth of zero."""
-    scale = float(np.sum(truth**2))
-    return float(np.sum((estimate - truth) ** 2)) / scale if scale else None
 
 
 def _finite(value: float) -> float | None:

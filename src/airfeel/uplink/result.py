@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from airfeel import _checks
 from airfeel.radio.power import Ledger
 from airfeel.receivers.base import Info
+from airfeel.units import relative_error
 from airfeel.uplink.memory import everywhere
 from airfeel.uplink.scheme import Array, Mask, Memory, Scheme, Setting, Shapes, size_of
 
@@ -75,7 +74,4 @@ class Aggregate:
     @property
     def nmse(self) -> float | None:
         """||x^ - x||^2 / ||x||^2; None when x = 0 or there was no radio to lose anything."""
-        scale = float(np.sum(self.truth**2))
-        if self.alpha is None or scale == 0:
-            return None
-        return float(np.sum((self.mean - self.truth) ** 2)) / scale
+        return None if self.alpha is None else relative_error(self.mean, self.truth)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from airfeel.ranges import require
 from airfeel.receivers.base import Estimate
 
 Array = NDArray[np.floating[Any]]
@@ -126,6 +127,10 @@ class Scheme(ABC, Generic[State]):
     symbols are mixtures, and who sent any has delivered everything."""
     stateless: ClassVar[bool] = True
     """A device carries nothing from round to round."""
+
+    def __post_init__(self) -> None:
+        """Refuse options outside the ranges that their types declare."""
+        require(self)
 
     @abstractmethod
     def init(self, shapes: Shapes, setting: Setting) -> State:

@@ -1,11 +1,16 @@
 """What a results folder knows of an experiment: curves with the finished run of every seed."""
 
+from __future__ import annotations  # imports for type checkers alone
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from airfeel.experiments.campaigns.folder import Begun, Member, ResultsFolder
-from airfeel.experiments.campaigns.plan import Experiment
 from airfeel.experiments.runs.reading import FinishedRun, Row
+
+if TYPE_CHECKING:
+    from airfeel.experiments.campaigns.folder import Begun, Member, ResultsFolder
+    from airfeel.experiments.campaigns.plan import Experiment
 
 
 @dataclass(frozen=True, slots=True, eq=False)

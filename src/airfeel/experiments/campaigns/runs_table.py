@@ -1,15 +1,19 @@
 """One row for each run: what it was, whether it is finished, what came out, what it cost."""
 
+from __future__ import annotations  # imports for type checkers alone
+
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airfeel.experiments.campaigns.csv_table import csv_table
-from airfeel.experiments.campaigns.folder import ResultsFolder
 from airfeel.experiments.runs import files
 from airfeel.experiments.runs.manifest import ROUNDS
 from airfeel.experiments.runs.reading import FinishedRun
+
+if TYPE_CHECKING:
+    from airfeel.experiments.campaigns.folder import ResultsFolder
 
 Row = dict[str, Any]
 

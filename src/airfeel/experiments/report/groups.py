@@ -1,16 +1,20 @@
 """Runs that belong to no experiment: those that differ only in their seed become one curve."""
 
+from __future__ import annotations  # imports for type checkers alone
+
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airfeel._checks import visible
-from airfeel.experiments.campaigns.folder import ResultsFolder
 from airfeel.experiments.report.link_level import TITLE, level
 from airfeel.experiments.runs.reading import FinishedRun, left_out, not_verified
 from airfeel.registry import SCHEMES
+
+if TYPE_CHECKING:
+    from airfeel.experiments.campaigns.folder import ResultsFolder
 
 # What never tells two curves apart: the seed, and what cannot change a result.
 _INCIDENTAL = ("seed", "name", "run.checkpoint_every", "run.threads")

@@ -1,5 +1,7 @@
 """The report's HTML: one file, no network, light and dark, from phone to wide screen and paper."""
 
+from __future__ import annotations  # imports for type checkers alone
+
 import json
 import re
 from base64 import b64encode
@@ -8,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airfeel._checks import visible
 from airfeel._files import read_shipped
@@ -16,9 +18,11 @@ from airfeel.experiments.report.charts import Drawing, drawable, javascript
 from airfeel.experiments.report.claims import Verdict
 from airfeel.experiments.report.claims_html import claims_section
 from airfeel.experiments.report.curves import CurveDrawing
-from airfeel.experiments.report.exhibits import Exhibit, Table
 from airfeel.experiments.report.glossary import used
 from airfeel.experiments.report.tables import html_table
+
+if TYPE_CHECKING:
+    from airfeel.experiments.report.exhibits import Exhibit, Table
 
 # What JSON may hold and a page must not show as it is: the signs of HTML.
 _ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"}

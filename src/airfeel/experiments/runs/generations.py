@@ -6,6 +6,8 @@ state is gone. So a process can be killed at any moment: what the newest checkpo
 what the one before it names.
 """
 
+from __future__ import annotations  # imports for type checkers alone
+
 import re
 import secrets
 from collections.abc import Mapping
@@ -13,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +23,9 @@ from numpy.typing import NDArray
 from airfeel import _maps
 from airfeel.experiments.runs import files
 from airfeel.experiments.runs.checkpoint import Damaged
-from airfeel.simulation import RunState
+
+if TYPE_CHECKING:
+    from airfeel.simulation.loop import RunState
 
 Memory = Mapping[str, NDArray[Any]]
 

@@ -20,8 +20,7 @@ from airfeel.config import mistakes
 from airfeel.config.identity import recorded_digest
 from airfeel.experiments.runs import files, manifest
 from airfeel.experiments.runs.manifest import CONFIG, MOST_COEFFICIENTS, ROUNDS, SUMMARY, TIMINGS, Damage
-from airfeel.simulation import Record
-from airfeel.simulation.records import UNITS
+from airfeel.simulation.records import UNITS, Record
 
 Array = NDArray[np.floating[Any]]
 Row = dict[str, Any]

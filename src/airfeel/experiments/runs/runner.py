@@ -19,9 +19,10 @@ from airfeel.experiments.runs.generations import Apart, Generations
 from airfeel.experiments.runs.reading import FinishedRun, examine, not_verified, read_records
 from airfeel.experiments.runs.rundir import RunFolder, open_run, run_path
 from airfeel.experiments.runs.sources import edited_since, refilled_since
-from airfeel.simulation import Record, RunState, start, steps
 from airfeel.simulation.assembly import Own, Parts, assemble
-from airfeel.simulation.progress import Progress, Silent
+from airfeel.simulation.loop import RunState, start, steps
+from airfeel.simulation.progress import Progress
+from airfeel.simulation.records import Record
 from airfeel.units import decibel, from_decibel
 
 
@@ -77,7 +78,7 @@ def execute(
             return _before(config, found)
         folder.reopen(forget=force, damage=found)
         try:
-            round = _compute(folder, parts, progress or Silent(), stop)
+            round = _compute(folder, parts, progress or Progress(), stop)
         except MemoryError as error:
             raise RunError(_out_of_memory(path, error)) from error
         if round < config.rounds:
@@ -100,7 +101,7 @@ def _before(config: Config, run: FinishedRun) -> Outcome:
 def _compute(folder: RunFolder, parts: Parts, progress: Progress, stop: Callable[[], bool]) -> int:
     """Go on from the newest checkpoint until the run is complete or stopped; return the last round."""
     with Generations(folder.path) as memories:
-        parts = parts if parts.room is None else replace(parts, room=memories)
+        parts = parts if parts.allocate is None else replace(parts, allocate=memories)
         return _continue(folder, parts, memories, progress, stop)
 
 

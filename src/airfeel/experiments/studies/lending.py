@@ -18,8 +18,8 @@ from airfeel.experiments.studies.promise import ByRecords, ByTheory, Promising
 from airfeel.experiments.studies.recorded import FEWEST, stack_aggregates
 from airfeel.radio.units import RadioUnits
 from airfeel.schemes.compressed import Compressed
-from airfeel.simulation import Record
 from airfeel.simulation.assembly import make_scheme
+from airfeel.simulation.records import Record
 from airfeel.theory.planner import LinkBudget, LinkPlan
 from airfeel.units import decibel
 
@@ -62,7 +62,7 @@ class Lent:
         rounds = [record.round for record in last]
         noise_var = np.array([record.noise_var for record in last])
         aggregates = stack_aggregates(self.folder, rounds)
-        sent = replay.Sent(rounds, aggregates, noise_var, self.own, self.config.seed)
+        sent = replay.RecordedUplink(rounds, aggregates, noise_var, self.own, self.config.seed)
         scheme = make_scheme(self.config)
         assert isinstance(scheme, Compressed)  # as are all that the planner knows a method for
         return replay.learn(sent, scheme, measured)

@@ -14,8 +14,8 @@ from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.reading import FinishedRun, aggregate_file, checked_records, read_aggregate
 from airfeel.experiments.studies.methods import is_dense
 from airfeel.schemes.tsa_ga import TsaGa
-from airfeel.simulation import Record
 from airfeel.simulation.assembly import energy
+from airfeel.simulation.records import Record
 from airfeel.units import count
 
 Array = NDArray[np.floating[Any]]
