@@ -14,7 +14,7 @@ from airfeel.flower.replies import Question, Reply, Sorted
 from airfeel.flower.report import Round, Traffic
 from airfeel.flower.state import State
 from airfeel.flower.tensors import Layout
-from airfeel.learning.server import Optimizer
+from airfeel.learning.optimizers import Optimizer
 from airfeel.radio.power import Ledger
 from airfeel.units import count, decibel
 from airfeel.uplink.arrive import Air, Arrival, Digital, Superposed, nothing, way

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from airfeel import storage
 from airfeel.flower.nodes import Node
 from airfeel.flower.tensors import Layout
-from airfeel.learning.server import ServerState
+from airfeel.learning.optimizers import ServerState
 from airfeel.radio.power import Ledger
 
 Array = NDArray[np.floating[Any]]

@@ -10,7 +10,6 @@ from airfeel.experiments.studies.promise import Promise
 from airfeel.learning.datasets import shape_of
 from airfeel.radio.units import RadioUnits
 from airfeel.simulation.assembly import (
-    POLICIES,
     energy,
     make_channel,
     make_participation,
@@ -35,7 +34,7 @@ def with_air(plan: LinkPlan, link: LinkBudget, config: Config) -> LinkPlan:
     if config.channel.kind == "gaussian" and participation == EVERYBODY:
         return plan
     given = make_channel(config), link.devices, link.rows, plan.rounds, plan.seed
-    policy = POLICIES[config.uplink.policy]
+    policy = config.part("policy", power=1.0)
     return replace(plan, air=draw_air(*given, policy=policy, participation=participation))
 
 
