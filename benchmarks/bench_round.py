@@ -26,7 +26,6 @@ from airfeel.learning.tasks import SoftmaxRegression
 from airfeel.learning.training.sgd import LocalSGD
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.power import EqualPower
-from airfeel.simulation.assembly import make_scheme
 from airfeel.units import count
 from airfeel.uplink.arrive import Air
 from airfeel.uplink.result import begin
@@ -72,7 +71,7 @@ def header(title, ours, other):
 def tsa_ga(fast):
     """Return the scheme as ``airfeel run`` makes it."""
     uplink = {"uplink.ratio": RATIO, "uplink.sparsity": SPARSITY, "uplink.power": POWER, "uplink.fast": fast}
-    return make_scheme(af.load_config(None, uplink))
+    return af.load_config(None, uplink).part("scheme")
 
 
 class Setting:

@@ -112,7 +112,7 @@ def sentences(
             if entry["type"] == "string_unicode" and of_key:
                 path, unknown = ".".join(filter(None, [path, entry["input"]])), True
             key = _first_leaf(path, tree) if unknown else _owner(path, known)
-            value = _lookup(tree, key, [step for step in place if isinstance(step, int)])
+            value = lookup(tree, key, entries=[step for step in place if isinstance(step, int)])
             rule = unknown_rule(key, known) if unknown else field_rule(known[key], value)
             if entry["type"] == "missing":
                 rule = _extra(known[key], "missing") or rule
@@ -212,7 +212,7 @@ def _owner(path: str, known: Mapping[str, FieldInfo]) -> str:
 
 def _first_leaf(path: str, tree: Mapping[str, Any]) -> str:
     """Return the first key inside an unknown section, or ``path`` itself where it is no section."""
-    value = _lookup(tree, path)
+    value = lookup(tree, path)
     return next(iter(flatten(value, f"{path}.")), path) if isinstance(value, Mapping) else path
 
 
@@ -221,14 +221,14 @@ def _related(key: str, other: str) -> bool:
     return key == other or key.startswith(other + ".") or other.startswith(key + ".")
 
 
-def _lookup(tree: Any, key: str, entries: Sequence[int] = ()) -> Any:
-    """Return the value given for a dotted key, None if there is none; ``entries`` lead through lists."""
+def lookup(tree: Any, key: str, default: Any = None, entries: Sequence[int] = ()) -> Any:
+    """Return the value given for a dotted key, else the default; ``entries`` lead through lists."""
     places = iter(entries)
     for step in key.split("."):
         if isinstance(tree, Sequence) and not isinstance(tree, str):
             place = next(places, len(tree))
             tree = tree[place] if place < len(tree) else None
         if not isinstance(tree, Mapping) or step not in tree:
-            return None
+            return default
         tree = tree[step]
     return tree

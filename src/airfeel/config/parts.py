@@ -85,7 +85,7 @@ def choose(tree: Mapping[str, Any]) -> tuple[Chosen, dict[str, tuple[Any, str]]]
     """
     parts, wrong = [], {}
     for registry in SEAMS.values():
-        value: Any = _lookup(tree, registry.key, registry.default)
+        value: Any = mistakes.lookup(tree, registry.key, registry.default)
         try:
             parts.append(registry.get(value))
         except ValueError as error:
@@ -115,7 +115,8 @@ def complete(tree: dict[str, Any], chosen: Chosen) -> None:
     for seam, part in chosen.items():
         keys = {option.name: key for key, option in SEAMS[seam].keys(part).items()}
         given = {
-            option.name: _lookup(tree, keys.get(option.name, ""), option.default) for option in part.options
+            option.name: mistakes.lookup(tree, keys.get(option.name, ""), option.default)
+            for option in part.options
         }
         try:
             more = part.complete(given)
@@ -134,14 +135,14 @@ def complete(tree: dict[str, Any], chosen: Chosen) -> None:
 def _preset(tree: dict[str, Any], chosen: Chosen) -> None:
     """Add to a tree the values with which its model trains well, where other ones are not given."""
     model = chosen["model"]
-    if not _lookup(tree, "model.preset", model.defaults().get("preset", True)):
+    if not mistakes.lookup(tree, "model.preset", model.defaults().get("preset", True)):
         return
     if not isinstance(model.tuned, Mapping):
         rule = f"has an attribute tuned, which must be values by dotted key, not {_checks.shown(model.tuned)}"
         raise mistakes.Contradiction(model.key, model.name, rule)
     instead = {one: other for pair in _pairs(chosen) for one, other in (pair, pair[::-1])}
     for key, value in model.tuned.items():
-        if key not in chosen.refused and _lookup(tree, instead.get(key, ""), None) is None:
+        if key not in chosen.refused and mistakes.lookup(tree, instead.get(key, ""), None) is None:
             _put(tree, key, value)
 
 
@@ -186,11 +187,3 @@ def _put(tree: dict[str, Any], key: str, value: Any) -> None:
     section = tree.setdefault(table, {}) if table else tree
     if isinstance(section, dict):
         section.setdefault(leaf, value)
-
-
-def _lookup(tree: Mapping[str, Any], key: str, default: Any) -> Any:
-    for step in key.split("."):
-        if not isinstance(tree, Mapping) or step not in tree:
-            return default
-        tree = tree[step]
-    return tree

@@ -2,31 +2,18 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, create_model, model_validator
+from pydantic import ConfigDict, create_model, model_validator
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from airfeel import _foreign
 from airfeel.config import identity, mistakes, parts, toml
 from airfeel.config.parts import Chosen, choose
-from airfeel.config.sections import (
-    TABLES,
-    ChannelKeys,
-    DeviceKeys,
-    ModelKeys,
-    PartitionKeys,
-    RadioKeys,
-    ReceiverKeys,
-    RunKeys,
-    Section,
-    ServerKeys,
-    UplinkKeys,
-)
+from airfeel.config.sections import TABLES, DeviceKeys, Keys, Section
 from airfeel.radio.units import NOISE_FIGURE_DB, OVERHEAD
-from airfeel.ranges import LARGEST, Count
-from airfeel.registry import DATASETS, REQUIRED, SCHEMES, SEAMS
+from airfeel.ranges import LARGEST
+from airfeel.registry import REQUIRED, SCHEMES, SEAMS
 
 # What cannot change a result does not belong to a run's identity; the values of a preset do.
 _INCIDENTAL = ("name", "run.checkpoint_every", "run.threads", "run.memory_map_above", "model.preset")
@@ -34,11 +21,7 @@ _INCIDENTAL = ("name", "run.checkpoint_every", "run.threads", "run.memory_map_ab
 _RADIO = ("uplink.ratio", "uplink.power", "uplink.policy", "channel", "radio")
 
 
-def _text(value: Any) -> Any:
-    return str(value) if isinstance(value, Path) else value
-
-
-class Config(Section):
+class Config(Keys):
     """One run, completely described.
 
     The parts it names (such as scheme, channel and model) add their options to its sections.
@@ -47,26 +30,6 @@ class Config(Section):
     >>> config.uplink.sparsity, config.devices.count
     (0.05, 10)
     """
-
-    scheme: str = SCHEMES.default
-    """airfeel list names them all; or package.module:Name"""
-    dataset: Annotated[str, BeforeValidator(_text), Field(min_length=1)] = DATASETS.default
-    """airfeel list names them all; or a folder, an npz file, or package.module:load"""
-    rounds: Count = 300
-    """T, rounds of training"""
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """decides data, noise, rows and everything else that is random"""
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)] | None = None
-    """what to call the run; unset: the scheme"""
-    devices: DeviceKeys = DeviceKeys()
-    partition: PartitionKeys = PartitionKeys()
-    model: ModelKeys = ModelKeys()
-    uplink: UplinkKeys = UplinkKeys()
-    channel: ChannelKeys = ChannelKeys()
-    radio: RadioKeys = RadioKeys()
-    receiver: ReceiverKeys = ReceiverKeys()
-    server: ServerKeys = ServerKeys()
-    run: RunKeys = RunKeys()
 
     chosen: ClassVar[Chosen]
     """The parts that the configuration names."""

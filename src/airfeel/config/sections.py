@@ -4,6 +4,7 @@ The options of the parts that are chosen come on top, see :mod:`airfeel.config.p
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from airfeel.config import mistakes
 from airfeel.radio.units import MOST_DB
 from airfeel.ranges import Count, Fraction, NonNegative, Positive
-from airfeel.registry import CHANNELS, MODELS, OPTIMIZERS, PARTITIONS, POLICIES, TRAININGS
+from airfeel.registry import CHANNELS, DATASETS, MODELS, OPTIMIZERS, PARTITIONS, POLICIES, SCHEMES, TRAININGS
 
 Counts = Annotated[
     int | tuple[int, ...],
@@ -154,15 +155,35 @@ class RunKeys(Section):
     """keep the true aggregates for airfeel inspect"""
 
 
+def _text(value: Any) -> Any:
+    return str(value) if isinstance(value, Path) else value
+
+
+class Keys(Section):
+    """The keys of every configuration."""
+
+    scheme: str = SCHEMES.default
+    """airfeel list names them all; or package.module:Name"""
+    dataset: Annotated[str, BeforeValidator(_text), Field(min_length=1)] = DATASETS.default
+    """airfeel list names them all; or a folder, an npz file, or package.module:load"""
+    rounds: Count = 300
+    """T, rounds of training"""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """decides data, noise, rows and everything else that is random"""
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)] | None = None
+    """what to call the run; unset: the scheme"""
+    devices: DeviceKeys = DeviceKeys()
+    partition: PartitionKeys = PartitionKeys()
+    model: ModelKeys = ModelKeys()
+    uplink: UplinkKeys = UplinkKeys()
+    channel: ChannelKeys = ChannelKeys()
+    radio: RadioKeys = RadioKeys()
+    receiver: ReceiverKeys = ReceiverKeys()
+    server: ServerKeys = ServerKeys()
+    run: RunKeys = RunKeys()
+
+
 TABLES: dict[str, type[Section]] = {
-    "devices": DeviceKeys,
-    "partition": PartitionKeys,
-    "model": ModelKeys,
-    "uplink": UplinkKeys,
-    "channel": ChannelKeys,
-    "radio": RadioKeys,
-    "receiver": ReceiverKeys,
-    "server": ServerKeys,
-    "run": RunKeys,
+    name: type(field.default) for name, field in Keys.model_fields.items() if mistakes.is_section(field)
 }
-SHARED = frozenset(f"{table}.{name}" for table, keys in TABLES.items() for name in keys.model_fields)
+SHARED = frozenset(mistakes.fields(Keys))

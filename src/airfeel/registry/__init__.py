@@ -5,7 +5,7 @@ a default are); a partial of one of these has the options that it does not bind.
 themselves where they are defined; another package names its own in an entry point of the registry's group;
 and any importable class or function can be named as ``package.module:Name``.
 
->>> registry = Registry("scheme", "airfeel.schemes", "airfeel.schemes")
+>>> registry = Registry("scheme", "schemes", "schemes")
 >>> registry.get("collections:Counter").name
 'collections:Counter'
 """
@@ -134,16 +134,16 @@ class Registry:
     ----------
     key
         Of the configuration, which names a part; sentences call the part so too.
-    group
-        Of the entry points by which other packages add theirs.
+    title
+        What all of them are called; other packages add theirs by entry points of the group ``airfeel.title``.
     home
-        The package whose modules register the built-in parts.
+        The package inside airfeel whose modules register the built-in parts.
     default
         The part of a configuration that names none.
-    tables
-        Of the configuration, with the parts' options: the first, unless an option says another.
     needs
         The methods that a part's class must have, with their arguments; none where parts are functions.
+    tables
+        Of the configuration, with the parts' options: the first, unless an option says another.
     given
         Options that a run gives to every part, so that no configuration does.
     advice
@@ -153,17 +153,17 @@ class Registry:
     def __init__(
         self,
         key: str,
-        group: str,
+        title: str,
         home: str,
         default: str = "",
-        tables: tuple[str, ...] = (),
         needs: _foreign.Needs | None = None,
+        tables: tuple[str, ...] = (),
         given: tuple[str, ...] = (),
         advice: str = "",
     ) -> None:
-        self.key, self.group, self.default, self.home = key, group, default, home
-        self.title = group.rpartition(".")[2]
-        self.tables, self._given = tables, given
+        self.key, self.title, self.default = key, title, default
+        self.group, self.home = f"airfeel.{title}", f"airfeel.{home}"
+        self.tables, self._given = tables or (key.partition(".")[0],), given
         self._facts: dict[str, Any] = {"key": key, "needs": needs or {}, "advice": advice}
         self._parts: dict[str, Part] = {}
         self._places: dict[str, tuple[int, str]] = {}
@@ -314,10 +314,9 @@ def _module_of(target: Any) -> str:
 
 SCHEMES = Registry(
     "scheme",
-    "airfeel.schemes",
-    "airfeel.schemes",
+    "schemes",
+    "schemes",
     "tsa_ga",
-    ("uplink", "receiver"),
     {
         "init": ("shapes", "setting"),
         "memory": ("shapes",),
@@ -327,52 +326,22 @@ SCHEMES = Registry(
         "decode": ("state", "plan", "heard"),
         "stateless": None,
     },
+    tables=("uplink", "receiver"),
     advice="derive it from af.ErrorFeedback, which calls compress(plan, accumulated) where 0.2 called "
     "encode(plan, accumulated), or from af.Scheme",
 )
-CHANNELS = Registry(
-    "channel.kind",
-    "airfeel.channels",
-    "airfeel.radio",
-    "gaussian",
-    ("channel",),
-    {"link": ("num_devices", "symbols", "seed", "round")},
-)
-POLICIES = Registry(
-    "uplink.policy",
-    "airfeel.policies",
-    "airfeel.radio",
-    "equal",
-    ("uplink",),
-    {"alpha": ("demand", "ledger")},
-    given=("power",),
-)
-MODELS = Registry("model.kind", "airfeel.models", "airfeel.learning.models", "softmax", ("model",))
-PARTITIONS = Registry(
-    "partition.kind",
-    "airfeel.partitions",
-    "airfeel.learning.partitions",
-    "iid",
-    ("partition",),
-    {"draw": ("labels", "sizes", "seed", "pool")},
-)
-OPTIMIZERS = Registry(
-    "server.optimizer",
-    "airfeel.optimizers",
-    "airfeel.learning.optimizers",
-    "sgd",
-    ("server",),
-    {"init": ("size",), "update": ("state", "theta", "aggregate", "rate")},
-)
-TRAININGS = Registry(
-    "devices.training",
-    "airfeel.trainings",
-    "airfeel.learning.training",
-    "sgd",
-    ("devices",),
-    {"accumulated_gradient": ("task", "theta", "samples", "rate", "seed", "round", "device")},
-)
-DATASETS = Registry("dataset", "airfeel.datasets", "airfeel.learning.catalogue", "mnist")
+_LINK = {"link": ("num_devices", "symbols", "seed", "round")}
+CHANNELS = Registry("channel.kind", "channels", "radio", "gaussian", _LINK)
+_POWER = {"alpha": ("demand", "ledger")}
+POLICIES = Registry("uplink.policy", "policies", "radio", "equal", _POWER, given=("power",))
+MODELS = Registry("model.kind", "models", "learning.models", "softmax")
+_DRAW = {"draw": ("labels", "sizes", "seed", "pool")}
+PARTITIONS = Registry("partition.kind", "partitions", "learning.partitions", "iid", _DRAW)
+_UPDATE = {"init": ("size",), "update": ("state", "theta", "aggregate", "rate")}
+OPTIMIZERS = Registry("server.optimizer", "optimizers", "learning.optimizers", "sgd", _UPDATE)
+_TRAIN = {"accumulated_gradient": ("task", "theta", "samples", "rate", "seed", "round", "device")}
+TRAININGS = Registry("devices.training", "trainings", "learning.training", "sgd", _TRAIN)
+DATASETS = Registry("dataset", "datasets", "learning.catalogue", "mnist")
 
 # The parts that a configuration builds, in the order of a round; a data set may also be a path.
 SEAMS = {

@@ -97,10 +97,10 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
     """Build the parts that ``config`` names; those of ``own`` replace them."""
     source = find_data(config, own.dataset)
     task = make_task(config, source, own.task)
-    scheme = make_scheme(config) if own.scheme is None else own.scheme
+    scheme = config.part("scheme") if own.scheme is None else own.scheme
     needs = require_memory(config, task, source, scheme)
     held = make_partition(config, source)
-    channel = make_channel(config) if own.channel is None else own.channel
+    channel = config.part("channel") if own.channel is None else own.channel
     units = make_units(config, channel)
     symbols = count(config.uplink.ratio, task.size)
     power = energy(config, symbols, units)
@@ -157,18 +157,6 @@ def make_partition(config: Config, source: Dataset) -> Partition:
     return made.draw(source.train_labels, sizes, config.seed, pool)
 
 
-def make_scheme(config: Config) -> Scheme[Any]:
-    """Return the way from the devices' updates to the server's estimate."""
-    scheme: Scheme[Any] = config.part("scheme")
-    return scheme
-
-
-def make_channel(config: Config) -> Channel:
-    """Return the air between devices and server."""
-    channel: Channel = config.part("channel")
-    return channel
-
-
 def make_participation(config: Config) -> Participation:
     """Return who takes part in a round."""
     return Participation(config.devices.participation, config.devices.dropout)
@@ -190,7 +178,7 @@ def energy(config: Config, symbols: int, units: RadioUnits | None = None) -> flo
     ``units`` are those of the configuration, where they are known already.
     """
     if units is None and config.uplink.power is None:
-        units = make_units(config, make_channel(config))
+        units = make_units(config, config.part("channel"))
     if units is not None:
         return units.power(symbols)
     assert config.uplink.power is not None  # only a table [radio] takes its place
