@@ -19,13 +19,13 @@ import numpy as np
 from scipy import fft
 
 import airfeel as af
-from airfeel.learning import partitions
 from airfeel.learning.datasets import load_dataset
-from airfeel.learning.devices import LocalTraining, evaluate, local_gradients, shares, split
+from airfeel.learning.devices import evaluate, local_gradients, shares, split
+from airfeel.learning.partitions.iid import IID
 from airfeel.learning.tasks import SoftmaxRegression
+from airfeel.learning.training.sgd import LocalSGD
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.power import EqualPower
-from airfeel.simulation.assembly import make_scheme
 from airfeel.units import count
 from airfeel.uplink.arrive import Radio
 from airfeel.uplink.result import begin
@@ -71,7 +71,7 @@ def header(title, ours, other):
 def tsa_ga(fast):
     """Return the scheme as ``airfeel run`` makes it."""
     uplink = {"uplink.ratio": RATIO, "uplink.sparsity": SPARSITY, "uplink.power": POWER, "uplink.fast": fast}
-    return make_scheme(af.load_config(None, uplink))
+    return af.load_config(None, uplink).part("scheme")
 
 
 class Setting:
@@ -80,9 +80,7 @@ class Setting:
     def __init__(self, workers, num_devices=25, samples=1000, fast=False):
         self.data = load_dataset("mnist")
         self.task, self.workers = SoftmaxRegression(), workers
-        self.parts = partitions.iid(
-            self.data.train_labels, [samples] * num_devices, seed=0, pool=self.data.pool
-        )
+        self.parts = IID().draw(self.data.train_labels, [samples] * num_devices, seed=0, pool=self.data.pool)
         images, labels = self.data.train_inputs, self.data.train_labels
         self.samples = [self.task.prepare(images[part], labels[part]) for part in self.parts]
         self.test = split(self.task, self.data.test_inputs, self.data.test_labels)
@@ -97,7 +95,7 @@ class Setting:
         self.gradients = self.local(1)
 
     def local(self, steps):
-        training = LocalTraining(steps)
+        training = LocalSGD(steps)
         return local_gradients(
             self.task, self.theta, self.samples, training, rate=RATE, seed=0, round=1, workers=self.workers
         )
@@ -280,7 +278,7 @@ def large_model():
     data, task = load_dataset("mnist"), TorchTask(build, view=(784,))
     samples = [
         task.prepare(data.train_inputs[part], data.train_labels[part])
-        for part in partitions.iid(data.train_labels, [200] * 10, seed=0, pool=data.pool)
+        for part in IID().draw(data.train_labels, [200] * 10, seed=0, pool=data.pool)
     ]
     scheme, air = tsa_ga(fast=True), Radio(GaussianMAC(), EqualPower(POWER))
     state = begin(scheme, task.shapes, SchemeSetting(10, count(RATIO, task.size)))
@@ -289,7 +287,7 @@ def large_model():
         for t in range(1, SETTLED + 1):
             start = time.perf_counter()
             gradients = local_gradients(
-                task, theta, samples, LocalTraining(), rate=RATE, seed=0, round=t, workers=workers
+                task, theta, samples, LocalSGD(), rate=RATE, seed=0, round=t, workers=workers
             )
             aggregate, state = carry(scheme, air, state, gradients, weights, seed=0, round=t)
             theta = theta - RATE * aggregate.mean

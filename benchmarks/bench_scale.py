@@ -26,7 +26,7 @@ import numpy as np
 import airfeel as af
 from airfeel.learning.datasets import Dataset
 from airfeel.learning.tasks import Samples, Score
-from airfeel.simulation.assembly import Own, assemble, make_scheme
+from airfeel.simulation.assembly import Own, assemble
 from airfeel.simulation.loop import start, steps
 from airfeel.simulation.memory import estimate
 
@@ -112,7 +112,7 @@ def measure(scheme, devices, size, folder):
         for _ in steps(parts, start(parts)):
             took.append(time.process_time() - began)
             began = time.process_time()
-    told = estimate(config, task, data, make_scheme(config))
+    told = estimate(config, task, data, config.part("scheme"))
     return {
         "seconds": min(took[-3:]),
         "peak": Watch.now()["VmHWM"],
@@ -162,7 +162,7 @@ def grid(most, schemes):
             print(row(scheme, devices, size, f"not run: M x N > {most:.0e}"), flush=True)
             continue
         config, task, data = settings(scheme, devices, size)
-        told = estimate(config, task, data, make_scheme(config)).memory
+        told = estimate(config, task, data, config.part("scheme")).memory
         if told > LIMIT:
             print(row(scheme, devices, size, f"not run: needs about {told / 1e9:.3g} GB"), flush=True)
             continue

@@ -8,7 +8,7 @@ import pytest
 import airfeel
 from airfeel.cli import app, main
 from airfeel.experiments.campaigns.experiment_files import SHIPPED
-from airfeel.registry import CHANNELS, DATASETS, MODELS, SCHEMES
+from airfeel.registry import DATASETS, SEAMS
 
 COMMANDS = sorted(name for name in app if not name.startswith("-"))
 
@@ -93,7 +93,7 @@ def test_debugging_shows_where_a_mistake_was_noticed(monkeypatch):
 def test_list_names_every_word_that_a_configuration_may_use(capsys):
     assert main(["list"]) == 0
     listed = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")}
-    registered = (name for registry in (SCHEMES, CHANNELS, MODELS, DATASETS) for name in registry.names())
+    registered = (name for registry in (DATASETS, *SEAMS.values()) for name in registry.names())
     assert listed == {*registered, *SHIPPED}
 
 

@@ -106,8 +106,8 @@ def test_all_mistakes_are_told_at_once_with_the_file(tmp_path):
         f"{path}: sceme = 'tsa_ga': unknown key, the nearest valid key is 'scheme'",
         f"{path}: rounds = 0: must be a whole number >= 1 and <= 1000000000000000",
         f"{path}: uplink.rato = 0.1: unknown key, the nearest valid key is 'uplink.ratio'",
-        f"{path}: partition.kind = 'class': must be one of 'iid', 'classes', 'dirichlet'; "
-        "did you mean 'classes'?",
+        f"{path}: partition.kind = 'class': must be one of 'iid', 'classes', 'dirichlet', "
+        "or package.module:Name; did you mean 'classes'?",
         "--set: uplink.power = -1: must be a finite number >= 1e-30 and <= 1e+30",
     }
 
@@ -117,6 +117,21 @@ def test_all_mistakes_are_told_at_once_with_the_file(tmp_path):
     [
         ({"partition.classes": 2}, "partition.classes = 2: is only read with partition.kind = 'classes'"),
         ({"partition.kind": "dirichlet"}, "partition.alpha is missing: must be given with partition.kind"),
+        (
+            {"partition.classes": 2, "partition.alpha": 1.0, "partition.kind": "classes"},
+            "'dirichlet', but that",
+        ),
+        ({"server.optimizer": "adam", "server.momentum": 0.5}, "is only read with server.optimizer = 'sgd'"),
+        (
+            {"server.beta1": 0.5},
+            "server.beta1 = 0.5: is only read with server.optimizer = 'adam', but that is",
+        ),
+        ({"devices.local_steps": 2, "devices.local_epochs": 1}, "devices.local_steps = 2: must not be given"),
+        ({"devices.training": "adam"}, "devices.training = 'adam': must be one of 'sgd', or package.module:"),
+        (
+            {"uplink.policy": "mean"},
+            "must be one of 'equal', 'long_term', 'selection', 'mse', or package.mod",
+        ),
         ({"channel.threshold": 0.2}, "channel.threshold = 0.2: is only read with channel.kind = 'fading'"),
         ({"devices.samples": [5, 6]}, "devices.samples = [5, 6]: must have one entry for each of the 25"),
         ({"receiver.activity": 0.9, "receiver.p01": 0.5}, "receiver.p01 = 0.5: must be <= (1 - activity)"),

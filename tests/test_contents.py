@@ -8,7 +8,7 @@ import pytest
 
 import small
 from airfeel.config import load_config
-from airfeel.config.contents import content_digest
+from airfeel.config.identity import content_digest
 from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.runner import execute
 

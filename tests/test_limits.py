@@ -22,6 +22,7 @@ from airfeel.experiments.runs import runner
 from airfeel.experiments.runs.files import RunError
 from airfeel.experiments.runs.runner import execute
 from airfeel.learning import partitions
+from airfeel.learning.partitions.dirichlet import Dirichlet
 from airfeel.radio.power import EqualPower
 from airfeel.simulation import memory, progress
 from airfeel.simulation.assembly import Own, assemble
@@ -101,7 +102,7 @@ def test_power_without_end_is_refused_in_python_too():
 
 def test_concentration_without_end_gives_equal_shares():
     labels = np.arange(400) % 4
-    counts = partitions.class_counts(labels, partitions.dirichlet(labels, [100, 40], seed=1, alpha=1e308))
+    counts = partitions.class_counts(labels, Dirichlet(1e308).draw(labels, [100, 40], seed=1))
     assert counts.tolist() == [[25] * 4, [10] * 4]
 
 

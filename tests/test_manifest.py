@@ -109,11 +109,18 @@ def test_files_of_another_run_are_noticed(out):
     assert examine(run_of(out, 1)).file == "config.toml"
 
 
-def test_a_run_of_version_0_1_is_shown_and_not_verified(out, caplog):
-    fakes.age(run_of(out))
+def test_a_run_that_does_not_say_what_was_hashed_is_not_read(out):
+    fakes.unseal(run_of(out))
+    path = run_of(out) / "config.toml"
+    path.write_text(path.read_text().partition("[identity]")[0])
+    assert str(examine(run_of(out))).startswith("config.toml does not say which keys were hashed")
+
+
+def test_a_run_without_a_manifest_is_shown_and_not_verified(out, caplog):
+    fakes.unseal(run_of(out))
     notes = []
     assert write_results(ResultsFolder(out), notes.append).read_text().count("\n") == 1 + 2 * ROUNDS
-    expected = f"not verified, as there is no manifest.json (version 0.1 wrote none): {run_of(out).name}"
+    expected = f"not verified, as there is no manifest.json: {run_of(out).name}"
     assert notes == [expected]
     write_results(ResultsFolder(out), notes.append)
     assert notes == [expected] * 2
@@ -211,7 +218,7 @@ def test_damage_does_not_hide_behind_other_damage(trained, tmp_path, first):
 def test_a_finished_run_without_a_manifest_is_not_repeated_but_said_to_be_unverified(trained, tmp_path):
     config, whole = trained
     run = shutil.copytree(whole, tmp_path / "runs" / whole.name)
-    fakes.age(run)
+    fakes.unseal(run)
     outcome = execute(config, tmp_path)
     assert not outcome.computed and outcome.notes[-1].startswith("not verified")
     assert not (run / "manifest.json").exists()  # nobody vouches for it afterwards
@@ -325,7 +332,7 @@ def test_records_that_are_none_are_a_sentence_though_every_hash_fits(out, kind):
 @pytest.mark.parametrize("name", ["config.toml", "summary.json", "manifest.json"])
 @pytest.mark.parametrize("content", ["", "[" * 5000, "a = " + "[" * 5000, "{}", "scheme = 3", "3"])
 def test_a_file_of_something_else_is_a_sentence(out, name, content):
-    fakes.age(run_of(out))
+    fakes.unseal(run_of(out))
     (run_of(out) / name).write_text(content)
     assert examine(run_of(out)).file in (name, "rounds.jsonl")  # without its hash, records are not believed
 

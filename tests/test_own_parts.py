@@ -562,8 +562,8 @@ def test_what_can_be_called_is_a_part_by_its_name(settings, tmp_path):
 
 def test_what_a_partial_binds_is_no_option_and_the_module_that_names_it_is_its_source(place):
     config = af.load_config(None, {"model.kind": "plausible:less", "scheme": "plausible:often"})
-    assert [option.name for option in config.chosen.model.options] == ["dtype"]
-    assert not config.chosen.scheme.options
+    assert [option.name for option in config.chosen["model"].options] == ["dtype"]
+    assert not config.chosen["scheme"].options
     assert config.part("scheme") == load("own_scheme").Largest(chance=0.25)
     digest = hashlib.sha256((place / "plausible.py").read_bytes()).hexdigest()
     assert config.to_toml().count(digest) == 2

@@ -9,7 +9,7 @@ import pytest
 import airfeel as af
 import small
 from airfeel.config import build_config
-from airfeel.learning.devices import LocalTraining
+from airfeel.learning.training.sgd import LocalSGD
 from airfeel.registry import MODELS
 from airfeel.simulation.assembly import Own, assemble
 
@@ -24,6 +24,13 @@ class Tuned:
 
     def __call__(self, data):
         return MODELS.get("softmax").build({})(data)
+
+
+class Plain:
+    """A local training without options."""
+
+    def accumulated_gradient(self, task, theta, samples, rate, seed, round, device):
+        return task.gradient(theta, samples)
 
 
 def load(**settings):
@@ -45,6 +52,15 @@ def test_a_preset_fills_what_is_not_given_and_nothing_else():
         7,
     )
     assert given.devices.local_epochs == 2
+
+
+def test_a_preset_gives_no_key_that_the_training_does_not_read():
+    config = load(model__kind=f"{NAME}Tuned", devices__training=f"{NAME}Plain")
+    assert (config.devices.learning_rate, config.devices.batch_size, config.options("training")) == (
+        0.25,
+        None,
+        {},
+    )
 
 
 def test_steps_that_are_given_take_the_place_of_epochs_in_a_preset():
@@ -76,8 +92,8 @@ def test_a_file_with_all_values_is_the_same_run_again(kind):
         assert again == config and again.digest() == config.digest()
 
 
-def test_old_models_take_no_preset_by_themselves():
-    """Files of version 0.1 give the same results: softmax has none, and that of the CNN must be asked for."""
+def test_softmax_and_cnn_take_no_preset_by_themselves():
+    """Softmax has none, and that of the CNN must be asked for."""
     for kind in ("softmax", "cnn"):
         assert load(model__kind=kind).devices == load().devices
     assert load(model__kind="cnn", model__preset=True).devices != load().devices
@@ -108,7 +124,7 @@ def test_the_keys_of_local_training_reach_the_devices():
     keys = {"local_epochs": 2, "batch_size": 30, "momentum": 0.9, "weight_decay": 1e-4}
     settings = small.SETTINGS | {f"devices.{key}": value for key, value in keys.items()}
     parts = assemble(af.load_config(None, settings), Own(dataset=small.arrays()))
-    assert parts.training == LocalTraining(1, 30, 2, 0.9, 1e-4)
+    assert parts.training == LocalSGD(1, 30, 2, 0.9, 1e-4)
 
 
 def test_a_rule_for_the_devices_alone_leaves_the_server_as_it_is():
@@ -143,15 +159,3 @@ def test_sizes_of_layers_are_a_list_of_whole_numbers(hidden, capsys):
     done = small.call(["airfeel", "config", "--set", "model.kind=mlp", "--set", f"model.hidden={hidden}"])
     assert done.returncode == 2
     assert "must be a list of whole numbers >= 1, such as [100, 50]" in done.stderr
-
-
-def test_new_keys_change_no_hash_at_their_defaults():
-    found = af.load_config(None, {"model.kind": "mlp", "model.preset": False}).identity()
-    new = ("local_epochs", "momentum", "weight_decay", "schedule", "schedule_every", "schedule_factor")
-    assert not {f"devices.{key}" for key in new} & set(found)
-    assert "model.hidden" not in found and "model.preset" not in found
-    assert (
-        af.load_config(None, {"model.kind": "mlp", "model.hidden": [100]}).identity().get("model.hidden")
-        is None
-    )
-    assert af.load_config(None, {"model.kind": "mlp", "model.hidden": [9]}).identity()["model.hidden"] == [9]

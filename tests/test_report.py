@@ -164,7 +164,7 @@ def test_an_unreadable_configuration_is_named_and_left_out(results):
 @pytest.mark.long
 def test_runs_without_a_manifest_are_shown_as_not_verified_on_the_page(campaign):
     path = next(campaign.glob("runs/a_dsgd-*"))  # of an experiment
-    fakes.age(path)
+    fakes.unseal(path)
     damaged = next(campaign.glob("runs/error_free-*"))
     (damaged / "summary.json").write_text("{}")
     report = write_report(campaign)

@@ -15,7 +15,7 @@ from airfeel.learning.tasks import Samples, Score
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.registry import SCHEMES
 from airfeel.schemes.compressed import Compressed
-from airfeel.simulation.assembly import Own, assemble, make_scheme
+from airfeel.simulation.assembly import Own, assemble
 from airfeel.simulation.loop import start, steps, train
 from airfeel.simulation.records import Record, make_record
 from airfeel.uplink.result import Aggregate
@@ -179,9 +179,9 @@ def test_energy_is_what_the_greediest_device_spent_so_far(policy):
 
 @pytest.mark.parametrize("scheme", ["tsa_ga", "tsa_ga_no_support", "tsa_ga_no_amplitude"])
 def test_schemes_of_the_paper_have_the_paper_s_receiver_unless_told_otherwise(scheme):
-    receiver = make_scheme(configure(scheme=scheme)).receiver()
+    receiver = configure(scheme=scheme).part("scheme").receiver()
     assert (receiver.amplitude_message, receiver.doubt) == ("expansion", False)
-    assert make_scheme(configure(scheme=scheme, receiver__doubt=True)).receiver().doubt
+    assert configure(scheme=scheme, receiver__doubt=True).part("scheme").receiver().doubt
 
 
 @pytest.mark.parametrize("scheme", SCHEMES.names())

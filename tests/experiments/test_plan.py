@@ -6,7 +6,7 @@ from math import prod
 import pytest
 
 import small
-from airfeel.config import build_config
+from airfeel.config import build_config, mistakes
 from airfeel.experiments.campaigns.experiment_files import (
     BEYOND,
     PAPER,
@@ -17,7 +17,7 @@ from airfeel.experiments.campaigns.experiment_files import (
     shipped,
 )
 from airfeel.experiments.campaigns.plan import Experiment
-from airfeel.registry import SCHEMES
+from airfeel.registry import MODELS, SCHEMES
 from airfeel.units import count
 from airfeel.uplink.scheme import Setting
 
@@ -37,6 +37,17 @@ def test_every_shipped_file_is_read_and_written(name):
     assert experiment.name == name
     assert Experiment.model_validate(tomllib.loads(experiment.to_toml())) == experiment
     assert experiment.runs()
+
+
+@pytest.mark.parametrize("name", [name for name in SHIPPED if shipped(name).kind != "recovery"])
+def test_shipped_experiments_state_their_scheme_and_rates(name):
+    """Or their model's preset does: so defaults can change, and the server's rate follows the devices'."""
+    for run in shipped(name).shortened(seeds=1).runs():
+        config = getattr(run.config, "config", run.config)
+        given = mistakes.flatten(config.model_dump(exclude_unset=True))
+        tuned = MODELS.get(config.model.kind).tuned if config.model.preset else {}
+        assert "scheme" in given and "devices.learning_rate" in given.keys() | tuned.keys()
+        assert config.server.learning_rate == given.get("server.learning_rate", config.devices.learning_rate)
 
 
 @pytest.mark.parametrize("name", TRAINING)

@@ -17,7 +17,7 @@ from airfeel.flower import AirAvg, wire
 from airfeel.flower.mod import ClientMemory
 from airfeel.flower.replies import Question, sort
 from airfeel.flower.tensors import Layout
-from airfeel.learning.server import GradientDescent
+from airfeel.learning.optimizers.sgd import GradientDescent
 from airfeel.radio.fading import FadingMAC
 from airfeel.radio.power import LongTermPower
 

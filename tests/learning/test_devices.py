@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from airfeel.learning.devices import LocalTraining, Participation, evaluate, local_gradients, shares, split
+from airfeel.learning.devices import Participation, evaluate, local_gradients, shares, split
 from airfeel.learning.tasks import Samples, SoftmaxRegression
+from airfeel.learning.training.sgd import LocalSGD
+from airfeel.registry import TRAININGS
 from airfeel.workers import Workers
 
 TASK = SoftmaxRegression(20, 5)
@@ -33,7 +35,7 @@ def test_accumulated_gradient_is_the_way_gone_over_the_rate(steps):
     """(3)(4) as corrected: g_m = (start - end)/eta, so that theta - eta g_m is where the device ended."""
     data = devices(EXACT)
     start = np.random.default_rng(3).standard_normal(EXACT.size)
-    got = gradients(EXACT, data, LocalTraining(steps), theta=start)
+    got = gradients(EXACT, data, LocalSGD(steps), theta=start)
     for samples, gradient in zip(data, got, strict=True):
         theta = start
         for _ in range(steps):
@@ -43,7 +45,10 @@ def test_accumulated_gradient_is_the_way_gone_over_the_rate(steps):
         assert EXACT.evaluate(start - 0.3 * gradient, samples).loss < EXACT.evaluate(start, samples).loss
 
 
-@pytest.mark.parametrize("training", [LocalTraining(1), LocalTraining(3), LocalTraining(2, batch_size=7)])
+OF_EACH_RULE = [TRAININGS.get(name).build({}) for name in TRAININGS.names()]
+
+
+@pytest.mark.parametrize("training", [*OF_EACH_RULE, LocalSGD(3), LocalSGD(2, batch_size=7)])
 def test_bytes_do_not_depend_on_the_number_of_threads(training):
     data = devices(TASK, sizes=tuple(range(10, 40)))
     one = gradients(TASK, data, training, threads=1)
@@ -54,7 +59,7 @@ def test_bytes_do_not_depend_on_the_number_of_threads(training):
 
 def test_mini_batches_change_by_round_and_device_and_repeat_by_seed():
     same = devices(TASK)[:1] * 2
-    training = LocalTraining(1, batch_size=8)
+    training = LocalSGD(1, batch_size=8)
     first = gradients(TASK, same, training)
     assert not np.array_equal(first[0], first[1])
     assert not np.array_equal(first, gradients(TASK, same, training, round=2))
@@ -63,8 +68,8 @@ def test_mini_batches_change_by_round_and_device_and_repeat_by_seed():
 
 def test_a_batch_as_large_as_the_data_is_the_full_batch():
     data = devices(TASK)
-    full = gradients(TASK, data, LocalTraining(2))
-    np.testing.assert_array_equal(full, gradients(TASK, data, LocalTraining(2, batch_size=50)))
+    full = gradients(TASK, data, LocalSGD(2))
+    np.testing.assert_array_equal(full, gradients(TASK, data, LocalSGD(2, batch_size=50)))
 
 
 class Counting:
@@ -78,9 +83,9 @@ class Counting:
 
 def test_a_mini_batch_holds_no_sample_twice_and_every_step_draws_another():
     samples = [Samples(np.arange(10), np.arange(10))] * 30
-    for used in gradients(Counting(), samples, LocalTraining(1, batch_size=7)):
+    for used in gradients(Counting(), samples, LocalSGD(1, batch_size=7)):
         assert sorted(used) == [0] * 3 + [1] * 7
-    twice = gradients(Counting(), samples, LocalTraining(2, batch_size=3))
+    twice = gradients(Counting(), samples, LocalSGD(2, batch_size=3))
     assert (twice.sum(axis=1) == 6).all()
     # Two batches of 3 out of 10 are the same ones with probability 1/120.
     assert sum(2 in used and 1 not in used for used in twice) < 3
@@ -89,8 +94,8 @@ def test_a_mini_batch_holds_no_sample_twice_and_every_step_draws_another():
 @pytest.mark.parametrize("seed", range(3))
 def test_a_mini_batch_gradient_is_unbiased(seed):
     data = devices(EXACT, seed=seed)[:1]
-    full = gradients(EXACT, data, LocalTraining())[0]
-    draw = partial(LocalTraining(1, 6).accumulated_gradient, EXACT, np.zeros(EXACT.size), data[0], 0.3, seed)
+    full = gradients(EXACT, data, LocalSGD())[0]
+    draw = partial(LocalSGD(1, 6).accumulated_gradient, EXACT, np.zeros(EXACT.size), data[0], 0.3, seed)
     draws = np.array([draw(round=t, device=0) for t in range(400)])
     error = (draws.mean(axis=0) - full) / (draws.std(axis=0) / 20)
     assert np.abs(error).max() < 4.5  # 105 coefficients, 4.5 standard deviations
@@ -99,9 +104,9 @@ def test_a_mini_batch_gradient_is_unbiased(seed):
 def test_a_device_not_selected_computes_nothing():
     data = devices(TASK)
     data[2] = None  # would fail if touched
-    got = gradients(TASK, data, LocalTraining(), wanted=[0, 1, 3])
+    got = gradients(TASK, data, LocalSGD(), wanted=[0, 1, 3])
     assert got.shape == (3, TASK.size) and got.any(axis=1).all()
-    assert gradients(TASK, data, LocalTraining(), wanted=[]).shape == (0, TASK.size)
+    assert gradients(TASK, data, LocalSGD(), wanted=[]).shape == (0, TASK.size)
 
 
 def test_shares_follow_the_sizes():
@@ -166,8 +171,8 @@ def test_workers_hold_blas_to_one_thread_while_they_are_open():
 @pytest.mark.parametrize(
     ("make", "name"),
     [
-        (lambda: LocalTraining(0), "steps"),
-        (lambda: LocalTraining(1, 0), "batch_size"),
+        (lambda: LocalSGD(0), "steps"),
+        (lambda: LocalSGD(1, 0), "batch_size"),
         (lambda: Participation(0.0), "fraction"),
         (lambda: Participation(1.5), "fraction"),
         (lambda: Participation(1.0, -0.1), "dropout"),
@@ -193,21 +198,21 @@ def by_hand(start, batches, rate, momentum, decay):
 def test_momentum_and_weight_decay_send_the_way_gone_over_the_rate(momentum, decay, steps):
     start = np.random.default_rng(3).standard_normal(EXACT.size)
     data = devices(EXACT)
-    training = LocalTraining(steps, momentum=momentum, weight_decay=decay)
+    training = LocalSGD(steps, momentum=momentum, weight_decay=decay)
     for samples, gradient in zip(data, gradients(EXACT, data, training, theta=start), strict=True):
         end = by_hand(start, [samples] * steps, 0.3, momentum, decay)
         np.testing.assert_allclose(start - 0.3 * gradient, end, rtol=0, atol=1e-12)
 
 
 def test_weight_decay_keeps_the_precision_of_the_task():
-    got = gradients(TASK, devices(TASK), LocalTraining(2, momentum=0.5, weight_decay=0.1))
+    got = gradients(TASK, devices(TASK), LocalSGD(2, momentum=0.5, weight_decay=0.1))
     assert got.dtype == np.float32
 
 
 @pytest.mark.parametrize(("size", "epochs"), [(3, 1), (4, 3), (5, 2), (10, 2), (None, 3)])
 def test_an_epoch_uses_every_sample_once(size, epochs):
     samples = [Samples(np.arange(10), np.arange(10))] * 8
-    used = gradients(Counting(), samples, LocalTraining(batch_size=size, epochs=epochs))
+    used = gradients(Counting(), samples, LocalSGD(batch_size=size, local_epochs=epochs))
     assert (used == epochs).all()
 
 
@@ -227,7 +232,7 @@ class Recording:
 def test_epochs_have_an_order_of_their_own_by_round_and_device():
     def batches(round, device):
         task, samples = Recording(), Samples(np.arange(10), np.arange(10))
-        training = LocalTraining(batch_size=4, epochs=2)
+        training = LocalSGD(batch_size=4, local_epochs=2)
         training.accumulated_gradient(task, np.zeros(1), samples, 0.1, 0, round, device)
         return task.batches
 
@@ -240,12 +245,12 @@ def test_epochs_have_an_order_of_their_own_by_round_and_device():
 @pytest.mark.parametrize(
     ("options", "name"),
     [
-        ({"epochs": 0}, "epochs"),
-        ({"epochs": 2, "steps": 3}, "steps"),
+        ({"local_epochs": 0}, "local_epochs"),
+        ({"local_epochs": 2, "local_steps": 3}, "local_steps"),
         ({"momentum": 1.0}, "momentum"),
         ({"weight_decay": -0.1}, "weight_decay"),
     ],
 )
 def test_bad_local_training_is_named(options, name):
     with pytest.raises(ValueError, match=f"{name} = "):
-        LocalTraining(**options)
+        LocalSGD(**options)

@@ -4,29 +4,24 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from airfeel.learning.partitions import (
-    by_classes,
-    class_counts,
-    class_table,
-    dirichlet,
-    iid,
-    overlap,
-    unequal_sizes,
-)
+from airfeel.learning.partitions import class_counts, class_table, overlap, unequal_sizes
+from airfeel.learning.partitions.classes import ByClasses
+from airfeel.learning.partitions.dirichlet import Dirichlet
+from airfeel.learning.partitions.iid import IID
+from airfeel.registry import PARTITIONS
 
+REQUIRED = {"classes": {"classes": 2}, "dirichlet": {"alpha": 0.3}}  # options without a default
 LABELS = np.random.default_rng(0).integers(0, 10, 6000)
 SIZES = [100, 250, 1, 400, 100]
 
 
-@pytest.mark.parametrize(
-    "draw",
-    [
-        lambda sizes, seed: iid(LABELS, sizes, seed, pool=5000),
-        lambda sizes, seed: by_classes(LABELS, sizes, seed, 2, pool=5000),
-        lambda sizes, seed: dirichlet(LABELS, sizes, seed, 0.3, pool=5000),
-    ],
-)
-def test_what_every_partition_keeps(draw):
+@pytest.mark.parametrize("name", PARTITIONS.names())
+def test_what_every_partition_keeps(name):
+    rule = PARTITIONS.get(name).build(REQUIRED.get(name, {}))
+
+    def draw(sizes, seed):
+        return rule.draw(LABELS, sizes, seed, 5000)
+
     parts = draw(SIZES, 3)
     assert [len(part) for part in parts] == SIZES
     for part in parts:
@@ -38,16 +33,16 @@ def test_what_every_partition_keeps(draw):
 
 
 def test_devices_draw_from_the_pool_or_from_all():
-    (part,) = iid(LABELS, [5000], seed=0, pool=5000)
+    (part,) = IID().draw(LABELS, [5000], seed=0, pool=5000)
     np.testing.assert_array_equal(part, np.arange(5000))
-    (part,) = iid(LABELS, [6000], seed=0)
+    (part,) = IID().draw(LABELS, [6000], seed=0)
     np.testing.assert_array_equal(part, np.arange(6000))
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_how_many_samples_devices_share_is_told(seed):
     """Each of M devices holds a sample with probability p, so the shared ones follow from two binomials."""
-    sentence = overlap(iid(LABELS, [1200] * 5, seed))
+    sentence = overlap(IID().draw(LABELS, [1200] * 5, seed))
     found = re.fullmatch(r"devices share samples: ([\d.]+) % of the ([\d,]+) that .* more than one", sentence)
     share, used = float(found[1]) / 100, int(found[2].replace(",", ""))
     in_use, once = 1 - 0.8**5, 5 * 0.2 * 0.8**4
@@ -75,7 +70,7 @@ def test_the_table_of_targets_has_sizes_and_that_of_many_classes_counts_them():
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_iid_devices_overlap_and_follow_the_class_shares(seed):
-    parts = iid(LABELS, [2000] * 10, seed, pool=5000)
+    parts = IID().draw(LABELS, [2000] * 10, seed, pool=5000)
     assert len(np.intersect1d(parts[0], parts[1])) > 500
     expected = np.bincount(LABELS[:5000]) * (2000 / 5000)
     counts = class_counts(LABELS, parts)
@@ -88,7 +83,7 @@ def test_iid_devices_overlap_and_follow_the_class_shares(seed):
 )
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_device_has_only_its_classes_in_equal_shares(classes, shares, seed):
-    counts = class_counts(LABELS, by_classes(LABELS, [101] * 60, seed, classes))
+    counts = class_counts(LABELS, ByClasses(classes).draw(LABELS, [101] * 60, seed))
     for row in counts:
         np.testing.assert_array_equal(np.sort(row[row > 0]), shares)
     # A class is drawn by a device with probability chi/10: binomial over 60 devices, 4.5 sigma.
@@ -100,7 +95,7 @@ def test_a_device_has_only_its_classes_in_equal_shares(classes, shares, seed):
 def test_small_dirichlet_parameters_make_devices_less_alike(seed):
     shares = {}
     for alpha in (0.1, 1.0, 100.0):
-        counts = class_counts(LABELS, dirichlet(LABELS, [300] * 40, seed, alpha))
+        counts = class_counts(LABELS, Dirichlet(alpha).draw(LABELS, [300] * 40, seed))
         shares[alpha] = (counts / 300).max(axis=1).mean()
     assert shares[0.1] > shares[1.0] > shares[100.0]
     assert shares[100.0] < 0.16
@@ -108,14 +103,14 @@ def test_small_dirichlet_parameters_make_devices_less_alike(seed):
 
 def test_dirichlet_shares_have_the_variance_of_their_law():
     """Var = 0.1 * 0.9 / 11 for ten classes; the square of a share has a relative spread below 3."""
-    parts = [part for seed in range(4) for part in dirichlet(LABELS, [500] * 300, seed, alpha=1.0)]
+    parts = [part for seed in range(4) for part in Dirichlet(1.0).draw(LABELS, [500] * 300, seed)]
     squares = np.square(class_counts(LABELS, parts) / 500 - 0.1)
     assert squares.mean() == pytest.approx(0.1 * 0.9 / 11, rel=4.5 * 3 / np.sqrt(squares.size))
 
 
 def test_dirichlet_spreads_what_a_class_cannot_give():
     labels = np.repeat(np.arange(4), 25)
-    parts = dirichlet(labels, [90, 100], seed=0, alpha=0.05)
+    parts = Dirichlet(0.05).draw(labels, [90, 100], seed=0)
     assert [len(part) for part in parts] == [90, 100]
     assert class_counts(labels, parts).max() == 25
 
@@ -137,7 +132,7 @@ def test_unequal_sizes_are_log_normal(seed):
 
 
 def test_the_table_shows_every_device():
-    text = class_table(LABELS, by_classes(LABELS, [1000, 30], seed=0, classes=3))
+    text = class_table(LABELS, ByClasses(3).draw(LABELS, [1000, 30], seed=0))
     lines = text.split("\n")
     assert len(lines) == 3
     assert len({len(line) for line in lines}) == 1
@@ -147,13 +142,13 @@ def test_the_table_shows_every_device():
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
-        (lambda: iid(LABELS, [5001], 0, pool=5000), r"sizes\[0\] = 5001"),
-        (lambda: iid(LABELS, [], 0), "sizes = "),
-        (lambda: iid(LABELS, [10, 0], 0), r"sizes\[1\] = 0"),
-        (lambda: by_classes(LABELS, [10], 0, 11), "classes = 11"),
-        (lambda: by_classes(LABELS, [3000], 0, 2), "samples of class .* = 1500: only"),
-        (lambda: dirichlet(LABELS, [10], 0, 0.0), "alpha = 0.0"),
-        (lambda: dirichlet(LABELS, [7000], 0, 1.0), r"sizes\[0\] = 7000"),
+        (lambda: IID().draw(LABELS, [5001], 0, pool=5000), r"sizes\[0\] = 5001"),
+        (lambda: IID().draw(LABELS, [], 0), "sizes = "),
+        (lambda: IID().draw(LABELS, [10, 0], 0), r"sizes\[1\] = 0"),
+        (lambda: ByClasses(11).draw(LABELS, [10], 0), "classes = 11"),
+        (lambda: ByClasses(2).draw(LABELS, [3000], 0), "samples of class .* = 1500: only"),
+        (lambda: Dirichlet(0.0).draw(LABELS, [10], 0), "alpha = 0.0"),
+        (lambda: Dirichlet(1.0).draw(LABELS, [7000], 0), r"sizes\[0\] = 7000"),
         (lambda: unequal_sizes(0, 10, 1.0, 0), "num_devices = 0"),
         (lambda: unequal_sizes(3, 10, -1.0, 0), "spread = -1"),
     ],

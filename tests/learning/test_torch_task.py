@@ -4,10 +4,11 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from airfeel.learning.devices import LocalTraining, local_gradients  # noqa: E402
+from airfeel.learning.devices import local_gradients  # noqa: E402
 from airfeel.learning.modules import small_cnn  # noqa: E402
 from airfeel.learning.tasks import SoftmaxRegression  # noqa: E402
 from airfeel.learning.torch_task import TorchTask, squared_error  # noqa: E402
+from airfeel.learning.training.sgd import LocalSGD  # noqa: E402
 from airfeel.workers import Workers  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -85,7 +86,7 @@ def test_bytes_do_not_depend_on_the_number_of_threads():
     for threads in (1, 3):
         with Workers(threads) as workers:
             g = local_gradients(
-                task, theta, data, LocalTraining(2, 16), rate=0.1, seed=0, round=1, workers=workers
+                task, theta, data, LocalSGD(2, 16), rate=0.1, seed=0, round=1, workers=workers
             )
         results.append(g.tobytes())
     assert results[0] == results[1]

@@ -12,8 +12,8 @@ from airfeel.radio.choosing import LeastError, Selection, worth
 from airfeel.radio.fading import FadingMAC
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.link import Link
-from airfeel.radio.power import EqualPower, Ledger, LongTermPower, Offer
-from airfeel.registry import SCHEMES
+from airfeel.radio.power import EqualPower, Ledger, Offer
+from airfeel.registry import POLICIES, SCHEMES
 from airfeel.streams import stream
 from airfeel.uplink import memory as blocks
 from airfeel.uplink.arrive import Radio
@@ -22,7 +22,6 @@ from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Setting
 
 SEEDS = st.integers(0, 2**32 - 1)
-POLICIES = [EqualPower, LongTermPower, Selection, LeastError]
 WEIGHTS = np.array([3.0, 1.0, 2.0, 2.0, 1.0, 4.0, 1.0]) / 14
 
 
@@ -100,7 +99,7 @@ def test_a_backlog_does_not_let_far_devices_in():
         assert Selection(1.0).choose(offer, Ledger.open(3)).share.tolist() == [1, 1, 0]
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.__name__)
+@pytest.mark.parametrize("policy", POLICIES.names())
 @pytest.mark.parametrize(
     "channel",
     [GaussianMAC(1.0), FadingMAC(threshold=0.6), Cell(shadowing_db=15.0, reference_db=90.0)],
@@ -108,7 +107,7 @@ def test_a_backlog_does_not_let_far_devices_in():
 )
 @pytest.mark.parametrize("name", ["turbo_cs", "a_dsgd", "common_k", "scheduled", "low_rank"])
 def test_the_audit_holds_and_nothing_is_lost(name, channel, policy):
-    scheme, air = SCHEMES.get(name).build({}), Radio(channel, policy(500.0))
+    scheme, air = SCHEMES.get(name).build({}), Radio(channel, POLICIES.get(policy).build({"power": 500.0}))
     rounds = np.random.default_rng(0).standard_normal((8, 7, 300)) ** 3
     state = begin(scheme, {"theta": (30, 10)}, Setting(7, 90, power=500.0, noise_var=1.0))
     arrived = np.zeros(300)

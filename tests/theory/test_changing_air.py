@@ -100,7 +100,7 @@ def test_the_planner_s_devices_do_what_those_of_a_run_do(kind, policy, taking_pa
     cell = Cell(losses_db=tuple(np.linspace(80.0, 120.0, DEVICES)), reference_db=100.0)
     channel = cell if kind == "cell" else Response(responses)
     link, rounds = LinkBudget(size=600, rows=60, devices=DEVICES, power=40.0), 6
-    given = {"seed": 3, "draws": 1, "policy": policy, "participation": taking_part}
+    given = {"seed": 3, "draws": 1, "policy": policy(1.0), "participation": taking_part}
     told = draw_air(channel, DEVICES, 60, rounds, **given).at(link)
     signal = np.where(rng.random(60) < 0.5, -1.0, 1.0)  # all symbols alike, as they are in the mean
     signals, weights = np.tile(signal, (DEVICES, 1)), np.full(DEVICES, 1 / DEVICES)
@@ -148,7 +148,7 @@ def test_what_turns_single_symbols_is_refused_with_what_to_do():
 
 def test_policies_that_leave_devices_out_depend_on_the_link():
     cell = Cell(losses_db=tuple(np.linspace(80.0, 150.0, DEVICES)), reference_db=110.0)
-    air = draw_air(cell, DEVICES, 60, 4, draws=1, policy=Selection)
+    air = draw_air(cell, DEVICES, 60, 4, draws=1, policy=Selection(1.0))
     poor, rich = (air.at(LinkBudget(rows=60, devices=DEVICES, power=power)) for power in (1.0, 1e6))
     assert poor.silent > rich.silent and poor.sent.mean() == pytest.approx(1) == rich.sent.mean()
     costs = draw_air(cell, DEVICES, 60, 4, draws=1).noise
@@ -216,7 +216,9 @@ def test_policies_and_responses_are_predicted_within_half_a_decibel(kind, policy
     cell = Cell(losses_db=tuple(np.linspace(80.0, 120.0, DEVICES)), reference_db=100.0)
     channel = cell if kind == "cell" else Response(responses * level[:, None], reference_db=0.0)
     link = LinkBudget(model.size, model.rows, DEVICES, power=1000 * model.rows / DEVICES**2)
-    told = draw_air(channel, DEVICES, model.rows, rounds, draws=seeds, policy=policy)  # of the same seeds
+    told = draw_air(
+        channel, DEVICES, model.rows, rounds, draws=seeds, policy=policy(1.0)
+    )  # of the same seeds
     usual = 1 - told.at(link).silent if policy in (Selection, LeastError) else 1.0
     found = [carried(model, link, channel, policy, seed, rounds, usual) for seed in range(seeds)]
     predicted = LinkPlan(CHAIN, rounds=rounds, air=told).predict(link).nmse[-rounds // 2 :].mean()

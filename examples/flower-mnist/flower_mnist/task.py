@@ -6,8 +6,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from airfeel.learning import partitions
 from airfeel.learning.datasets import load_dataset
+from airfeel.learning.partitions.classes import ByClasses
+from airfeel.learning.partitions.iid import IID
 
 
 def build(dataset, seed):
@@ -38,9 +39,8 @@ def partition(dataset, clients, samples, classes, seed):
     """Return which images each client holds: drawn from all, or from some classes."""
     data = load(dataset)
     sizes = [samples] * clients
-    if classes:
-        return partitions.by_classes(data.train_labels, sizes, seed, classes)
-    return partitions.iid(data.train_labels, sizes, seed)
+    rule = ByClasses(classes) if classes else IID()
+    return rule.draw(data.train_labels, sizes, seed)
 
 
 def tensors(images, labels):

@@ -4,20 +4,23 @@ from collections.abc import Mapping
 
 from airfeel.commands import show
 from airfeel.experiments.campaigns.experiment_files import BEYOND, PAPER, shipped
-from airfeel.registry import CHANNELS, DATASETS, MODELS, SCHEMES, Registry
+from airfeel.registry import DATASETS, SEAMS, Registry
 
 
 def listing() -> None:
-    """Show schemes, figures, data sets, channels and models by the names that configurations use.
+    """Show schemes, figures, data sets and all other parts by the names that configurations use.
 
     Example: airfeel list
     """
-    _show("schemes (scheme = ...)", _summaries(SCHEMES))
+    schemes, *others = (
+        (f"{registry.title} ({registry.key} = ...)", _summaries(registry)) for registry in SEAMS.values()
+    )
+    _show(*schemes)
     _show("figures of the paper (airfeel reproduce ...)", {name: shipped(name).title for name in PAPER})
     _show("beyond the paper (airfeel reproduce ...)", {name: shipped(name).title for name in BEYOND})
     _show("data sets (dataset = ..., or files of your own)", _summaries(DATASETS))
-    _show("channels (channel.kind = ...)", _summaries(CHANNELS))
-    _show("models (model.kind = ...)", _summaries(MODELS))
+    for parts in others:
+        _show(*parts)
     show("Your own, wherever a name stands: package.module:Name. Options of each: airfeel config.")
 
 

@@ -12,17 +12,17 @@ from pydantic import ValidationError
 
 from airfeel import _checks, _files
 from airfeel.config import mistakes
-from airfeel.config.parts import SEAMS, choose
+from airfeel.config.parts import choose
 from airfeel.config.schema import Config, config_class
 from airfeel.config.toml import merge
-from airfeel.registry import DATASETS
+from airfeel.registry import DATASETS, SEAMS
 
 ConfigLike = Config | Mapping[str, Any] | str | Path
 
 _log = logging.getLogger("airfeel")
 
-_KEYS = {name: seam.key for name, seam in SEAMS.items()}
-_NAMED = {"dataset": DATASETS} | {seam.key: seam.registry for seam in SEAMS.values()}
+_KINDS = [registry.key for registry in SEAMS.values() if registry.key.endswith(".kind")]
+_NAMED = {registry.key: registry for registry in (DATASETS, *SEAMS.values())}
 _TOO_DEEP = "lists or tables in one another, deeper than in any configuration"
 
 
@@ -101,13 +101,12 @@ def read_config(path: str | Path) -> Config:
     """
     flat = mistakes.flatten(_read(Path(path)))
     named = {key: flat[key] for key, registry in _NAMED.items() if registry.is_built_in(flat.get(key))}
-    for seam in SEAMS.values():
-        if seam.key in flat.keys() - named.keys():
-            rule = f"is not loaded because a file names it, and {seam.default!r} stands for it"
-            _log.warning(f"{path}: {seam.key} = {_checks.shown(flat[seam.key])} {rule}")
+    for registry in SEAMS.values():
+        if registry.key in flat.keys() - named.keys():
+            rule = f"is not loaded because a file names it, and {registry.default!r} stands for it"
+            _log.warning(f"{path}: {registry.key} = {_checks.shown(flat[registry.key])} {rule}")
     chosen, _ = choose(mistakes.nest(named))
-    others = {key for key, (name, _, _) in chosen.others.items() if name != "scheme"}
-    left_out = others.union(chosen.files, _NAMED)
+    left_out = chosen.refused.union(chosen.files, _NAMED)
     fields = mistakes.fields(config_class(chosen)).items()
     known = {key for key, field in fields if not mistakes.is_section(field)} - left_out
     kept = {key: value for key, value in flat.items() if key in known}
@@ -146,7 +145,7 @@ def _put(tree: dict[str, Any], key: str, value: Any) -> None:
 
     A text in the place of a part's table is the part's name: ``channel = "fading"``.
     """
-    key = _KEYS.get(key, key) if isinstance(value, str) else key
+    key = f"{key}.kind" if isinstance(value, str) and f"{key}.kind" in _KINDS else key
     *sections, leaf = key.split(".")
     for section in sections:
         inner = tree.get(section)

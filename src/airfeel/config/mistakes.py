@@ -112,8 +112,10 @@ def sentences(
             if entry["type"] == "string_unicode" and of_key:
                 path, unknown = ".".join(filter(None, [path, entry["input"]])), True
             key = _first_leaf(path, tree) if unknown else _owner(path, known)
-            value = _lookup(tree, key, [step for step in place if isinstance(step, int)])
+            value = lookup(tree, key, entries=[step for step in place if isinstance(step, int)])
             rule = unknown_rule(key, known) if unknown else field_rule(known[key], value)
+            if entry["type"] == "missing":
+                rule = _extra(known[key], "missing") or rule
         lines.setdefault(key, sentence(key, value, rule, source, origins))
     return "\n".join(lines.values())
 
@@ -143,9 +145,8 @@ def nearest(key: str, known: Mapping[str, FieldInfo]) -> str:
 
 def field_rule(field: FieldInfo, value: Any) -> str:
     """State the rule of a field in words, from the same annotation that is enforced."""
-    extra = field.json_schema_extra
-    if isinstance(extra, dict) and "rule" in extra:
-        return str(extra["rule"])
+    if rule := _extra(field, "rule"):
+        return rule
     kind, metadata = _unwrap(field.annotation, list(field.metadata))
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return "must be a table of keys"
@@ -153,6 +154,12 @@ def field_rule(field: FieldInfo, value: Any) -> str:
         return _choice_rule(get_args(kind), value)
     rules = [_NOUNS.get(kind, "valid"), *_bounds(metadata)]
     return "must be " + " ".join([rules[0], " and ".join(rules[1:])]).strip()
+
+
+def _extra(field: FieldInfo, name: str) -> str:
+    """Return a sentence that a field brings along."""
+    extra = field.json_schema_extra
+    return str(extra.get(name, "")) if isinstance(extra, dict) else ""
 
 
 def _choice_rule(choices: tuple[str, ...], value: Any) -> str:
@@ -205,7 +212,7 @@ def _owner(path: str, known: Mapping[str, FieldInfo]) -> str:
 
 def _first_leaf(path: str, tree: Mapping[str, Any]) -> str:
     """Return the first key inside an unknown section, or ``path`` itself where it is no section."""
-    value = _lookup(tree, path)
+    value = lookup(tree, path)
     return next(iter(flatten(value, f"{path}.")), path) if isinstance(value, Mapping) else path
 
 
@@ -214,14 +221,14 @@ def _related(key: str, other: str) -> bool:
     return key == other or key.startswith(other + ".") or other.startswith(key + ".")
 
 
-def _lookup(tree: Any, key: str, entries: Sequence[int] = ()) -> Any:
-    """Return the value given for a dotted key, None if there is none; ``entries`` lead through lists."""
+def lookup(tree: Any, key: str, default: Any = None, entries: Sequence[int] = ()) -> Any:
+    """Return the value given for a dotted key, else the default; ``entries`` lead through lists."""
     places = iter(entries)
     for step in key.split("."):
         if isinstance(tree, Sequence) and not isinstance(tree, str):
             place = next(places, len(tree))
             tree = tree[place] if place < len(tree) else None
         if not isinstance(tree, Mapping) or step not in tree:
-            return None
+            return default
         tree = tree[step]
     return tree

@@ -8,9 +8,10 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from airfeel.config import mistakes, toml
-from airfeel.config.parts import SEAMS, SHARED, Seam, choose, key_of
+from airfeel.config.parts import choose
 from airfeel.config.schema import Config, config_class
-from airfeel.registry import DATASETS, REQUIRED, Option, Part
+from airfeel.config.sections import SHARED
+from airfeel.registry import DATASETS, REQUIRED, SEAMS, Option, Part
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class Key:
     """One key: its dotted name, its default as TOML (empty: unset), the rule of its values and its meaning.
 
     ``choices`` are the words it can be, where these are few; ``readers`` the parts that read it, none meaning
-    that it belongs to every configuration.
+    that it belongs to every configuration, and ``part`` the key that names one of these.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Key:
     help: str
     choices: tuple[str, ...] = ()
     readers: tuple[str, ...] = ()
+    part: str = ""
 
     @property
     def table(self) -> str:
@@ -49,7 +51,7 @@ def keys() -> list[Key]:
 
 def _shared(name: str, field: FieldInfo) -> Key:
     """Return a key of every configuration."""
-    registries = {seam.key: seam.registry for seam in SEAMS.values()} | {"dataset": DATASETS}
+    registries = {registry.key: registry for registry in (DATASETS, *SEAMS.values())}
     if name in registries:
         rule, choices = "a name", tuple(registries[name].names())
     else:
@@ -57,29 +59,29 @@ def _shared(name: str, field: FieldInfo) -> Key:
     return Key(name, _shown(field.default), rule, field.description or "", choices)
 
 
-def _uses() -> dict[str, list[tuple[Seam, Part, Option]]]:
+def _uses() -> dict[str, list[tuple[Part, Option]]]:
     """Return the options of all registered parts by dotted key."""
-    found: dict[str, list[tuple[Seam, Part, Option]]] = {}
-    for seam in SEAMS.values():
-        for part in seam.registry.parts():
-            for option in part.options:
-                if (key := key_of(seam, option)) not in SHARED:
-                    found.setdefault(key, []).append((seam, part, option))
+    found: dict[str, list[tuple[Part, Option]]] = {}
+    for registry in SEAMS.values():
+        for part in registry.parts():
+            for key, option in registry.keys(part).items():
+                if key not in SHARED:
+                    found.setdefault(key, []).append((part, option))
     return found
 
 
-def _optional(name: str, uses: list[tuple[Seam, Part, Option]]) -> Key:
+def _optional(name: str, uses: list[tuple[Part, Option]]) -> Key:
     """Return a key that only some parts read, with the default of each where these differ."""
-    seam, first, option = uses[0]
-    tree = mistakes.nest({seam.key: first.name})
+    first, option = uses[0]
+    tree = mistakes.nest({first.key: first.name})
     rule = _rule(mistakes.fields(config_class(choose(tree)[0]))[name])
     defaults: dict[str, list[str]] = {}
-    for _, part, other in uses:
+    for part, other in uses:
         defaults.setdefault(_shown(_filled_in(part, other)), []).append(part.name)
     common, *others = sorted(defaults, key=lambda text: -len(defaults[text]))
     shown = [common] + [f"{text} ({', '.join(defaults[text])})" for text in others]
-    readers = tuple(part.name for _, part, _ in uses)
-    return Key(name, "; ".join(shown), rule, option.help, _choices(option.annotation), readers)
+    readers = tuple(part.name for part, _ in uses)
+    return Key(name, "; ".join(shown), rule, option.help, _choices(option.annotation), readers, first.key)
 
 
 def _filled_in(part: Part, option: Option) -> Any:

@@ -1,84 +1,38 @@
 """The typed configuration of one run: its keys, its identity, and itself as TOML."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
-from pathlib import Path
-from typing import Annotated, Any, Self
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Self
 
-from pydantic import BeforeValidator, Field, create_model, model_validator
+from pydantic import ConfigDict, create_model, model_validator
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
-from airfeel.config import identity, mistakes, toml
-from airfeel.config.contents import content_digests
-from airfeel.config.parts import (
-    SEAMS,
-    SECTIONS,
-    Chosen,
-    choose,
-    completed,
-    key_of,
-    part_options,
-    preset,
-    section_class,
-    source_digests,
-    unread,
-)
-from airfeel.config.radio import unfit, units
-from airfeel.config.sections import (
-    ChannelKeys,
-    DeviceKeys,
-    ModelKeys,
-    PartitionKeys,
-    RadioKeys,
-    ReceiverKeys,
-    RunKeys,
-    Section,
-    ServerKeys,
-    UplinkKeys,
-)
-from airfeel.ranges import LARGEST, Count
-from airfeel.registry import Part
+from airfeel import _foreign
+from airfeel.config import identity, mistakes, parts, toml
+from airfeel.config.parts import Chosen, choose
+from airfeel.config.sections import TABLES, DeviceKeys, Keys, Section
+from airfeel.radio.units import NOISE_FIGURE_DB, OVERHEAD
+from airfeel.ranges import LARGEST
+from airfeel.registry import REQUIRED, SCHEMES, SEAMS
 
 # What cannot change a result does not belong to a run's identity; the values of a preset do.
 _INCIDENTAL = ("name", "run.checkpoint_every", "run.threads", "run.memory_map_above", "model.preset")
-# What a scheme that sends nothing through the air does not read.
+# What a scheme that sends nothing through the air does not read, beside the options of channel and policy.
 _RADIO = ("uplink.ratio", "uplink.power", "uplink.policy", "channel", "radio")
 
 
-def _text(value: Any) -> Any:
-    return str(value) if isinstance(value, Path) else value
-
-
-class Config(Section):
+class Config(Keys):
     """One run, completely described.
 
-    The parts it names (scheme, channel, model) add their options to the sections ``uplink``, ``receiver``,
-    ``channel`` and ``model``.
+    The parts it names (such as scheme, channel and model) add their options to its sections.
 
     >>> config = load_config(None, {"scheme": "a_dsgd", "devices.count": 10})
     >>> config.uplink.sparsity, config.devices.count
     (0.05, 10)
     """
 
-    scheme: str = "tsa_ga"
-    """airfeel list names them all; or package.module:Name"""
-    dataset: Annotated[str, BeforeValidator(_text), Field(min_length=1)] = "mnist"
-    """airfeel list names them all; or a folder, an npz file, or package.module:load"""
-    rounds: Count = 300
-    """T, rounds of training"""
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """decides data, noise, rows and everything else that is random"""
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)] | None = None
-    """what to call the run; unset: the scheme"""
-    devices: DeviceKeys = DeviceKeys()
-    partition: PartitionKeys = PartitionKeys()
-    model: ModelKeys = ModelKeys()
-    uplink: UplinkKeys = UplinkKeys()
-    channel: ChannelKeys = ChannelKeys()
-    radio: RadioKeys = RadioKeys()
-    receiver: ReceiverKeys = ReceiverKeys()
-    server: ServerKeys = ServerKeys()
-    run: RunKeys = RunKeys()
+    chosen: ClassVar[Chosen]
+    """The parts that the configuration names."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -96,9 +50,10 @@ class Config(Section):
                 raise mistakes.Contradiction(key, value, rule)
             return wanted.model_validate(tree)  # type: ignore[return-value]
         given = {key: set(item) if isinstance(item, dict) else set() for key, item in tree.items()}
-        for table in SECTIONS:
+        for table in TABLES:
             tree.setdefault(table, {})
-        _complete(tree, chosen)
+        parts.complete(tree, chosen)
+        _complete(tree)
         config = handler(tree)
         # Only what was given counts as set: what follows from it follows anew when a key is changed.
         config.model_fields_set.intersection_update(given)
@@ -112,47 +67,45 @@ class Config(Section):
         """Travel between processes as plain values: the class is made anew there."""
         return _rebuilt, (self.model_dump(exclude_unset=True),)
 
-    @property
-    def chosen(self) -> Chosen:
-        """The parts that the configuration names."""
-        return choose(
-            {
-                "scheme": self.scheme,
-                "channel": {"kind": self.channel.kind},
-                "model": {"kind": self.model.kind},
-            }
-        )[0]
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other values, which has an identity of its own."""
+        copy = super().model_copy(update=update, deep=deep)
+        vars(copy).pop("_hashed", None)
+        return copy
 
-    def part(self, seam: str) -> Any:
-        """Return the scheme, channel or model that is named, built with its options."""
-        part: Part = getattr(self.chosen, seam)
-        return part.build(self.options(seam))
+    def part(self, seam: str, **given: Any) -> Any:
+        """Return the part of a seam, such as the scheme, built with its options and what the run gives it."""
+        return self.chosen[seam].build(self.options(seam) | given)
 
     def options(self, seam: str) -> dict[str, Any]:
-        """Return the options of the scheme, the channel or the model."""
-        return part_options(self.model_dump(), self.chosen, seam)
+        """Return the options of the part of a seam, such as the model."""
+        keys = SEAMS[seam].keys(self.chosen[seam]).items()
+        return {
+            option.name: getattr(getattr(self, key.partition(".")[0]), option.name) for key, option in keys
+        }
 
     def scheme_as(self, name: str) -> Any:
         """Return a registered scheme with the options that this configuration gives, whatever its own is."""
-        seam, flat = SEAMS["scheme"], self._flat()
-        part = seam.registry.get(name)
-        options = {o.name: flat[key] for o in part.options if (key := key_of(seam, o)) in flat}
+        flat, part = self._flat(), SCHEMES.get(name)
+        options = {option.name: flat[key] for key, option in SCHEMES.keys(part).items() if key in flat}
         return part.build({**part.complete(part.defaults() | options), **options})
 
     def identity(self) -> dict[str, Any]:
         """Return what determines the result: keys by dotted name, and revisions of parts from 2 on."""
-        flat, known = self._flat(), mistakes.fields(type(self))
-        ignored, always = _INCIDENTAL + self._unread(), identity.always(self.channel.kind)
-        found = {
-            key: value
-            for key, value in flat.items()
-            if not _covered(key, ignored) and (key in always or value != _as_json(known[key].default))
-        }
-        return found | self._revisions(found)
+        return dict(self._hashed)
+
+    @cached_property
+    def _hashed(self) -> dict[str, Any]:
+        ignored = _INCIDENTAL + self._unread()
+        found = {key: value for key, value in self._flat().items() if not _covered(key, ignored)}
+        for seam, part in self.chosen.items():
+            if part.key in found and part.revision > 1:
+                found[f"revision.{seam}"] = part.revision
+        return found
 
     def digest(self) -> str:
         """Return a short hash of :meth:`identity`; it names the run's folder."""
-        return identity.digest(self.identity())
+        return identity.digest(self._hashed)
 
     def label(self) -> str:
         """Return ``<name>-<hash>``, the name of the run's folder."""
@@ -164,11 +117,7 @@ class Config(Section):
         That names the hash, the keys that were hashed, revisions of parts, digests of the sources of parts
         that are not airfeel's own, and of files that keys name.
         """
-        found = self.identity()
-        keys = sorted(key for key in found if not key.startswith("revision."))
-        revisions = {key: value for key, value in found.items() if key.startswith("revision.")}
-        table = {"hash": self.digest(), "keys": keys} | revisions
-        table |= source_digests(self.chosen) | content_digests(self.chosen, self._flat())
+        table = identity.table(self._hashed, self.chosen, self._flat())
         return toml.dumps(self.model_dump(mode="json") | {"identity": table}, self._notes())
 
     def template(self) -> str:
@@ -177,34 +126,22 @@ class Config(Section):
 
     def _notes(self) -> dict[str, str]:
         """Return what each key means, or that nobody reads it."""
-        notes = {key: field.description or "" for key, field in mistakes.fields(type(self)).items()}
-        return notes | {key: f"not read by {self.scheme}" for key in notes if _covered(key, self._unread())}
+        unread = self._unread()
+        return {
+            key: f"not read by {self.scheme}" if _covered(key, unread) else field.description or ""
+            for key, field in mistakes.fields(type(self)).items()
+        }
 
     def _flat(self) -> dict[str, Any]:
         return mistakes.flatten(self.model_dump(mode="json", exclude_none=True))
 
     def _unread(self) -> tuple[str, ...]:
         """Return the keys, or whole sections, that cannot change the result."""
-        radio = getattr(self.chosen.scheme.kind, "uses_radio", True)
-        return (() if radio else _RADIO) + tuple(self.chosen.others)
-
-    def _revisions(self, found: Mapping[str, Any]) -> dict[str, int]:
-        """Return the revisions above 1 of the parts that are read, and of single keys that are in use."""
-        raised = {
-            name: getattr(self.chosen, name).revision for name, seam in SEAMS.items() if seam.key in found
-        }
-        for key, field in mistakes.fields(type(self)).items():
-            extra = field.json_schema_extra
-            if (
-                key in found
-                and isinstance(extra, dict)
-                and "revision" in extra
-                and found[key] != field.default
-            ):
-                raised[key] = int(str(extra["revision"]))
-        if self.partition.pool is None and self.dataset not in identity.FIRST_POOL:
-            raised["partition.pool"] = 2
-        return {f"revision.{name}": revision for name, revision in raised.items() if revision > 1}
+        others = tuple(self.chosen.others)
+        if getattr(self.chosen["scheme"].kind, "uses_radio", True):
+            return others
+        of_policy = tuple(key for key, (seam, _) in self.chosen.keys.items() if seam == "policy")
+        return _RADIO + of_policy + others
 
     def _other_keys(self) -> dict[str, tuple[Any, str]]:
         """Return the keys that are not set or that only other parts read, with a default and a note."""
@@ -215,8 +152,11 @@ class Config(Section):
             if field.default is None
         }
         return unset | {
-            key: (option.default, f"{option.help} ({SEAMS[name].key} = {_listed(chosen.readers(key))})")
-            for key, (name, _, option) in chosen.others.items()
+            key: (
+                None if option.default is REQUIRED else option.default,
+                f"{option.help} ({SEAMS[seam].key} = {_listed(chosen.readers(key))})",
+            )
+            for key, (seam, option) in chosen.others.items()
         }
 
 
@@ -228,69 +168,94 @@ def _listed(names: Sequence[str]) -> str:
 @lru_cache(maxsize=64)
 def config_class(chosen: Chosen) -> type[Config]:
     """Return the configuration with the options of the chosen parts."""
-    fields: dict[str, Any] = {table: (section_class(table, chosen), ...) for table in SECTIONS}
-    return create_model("Config", __base__=Config, __doc__=Config.__doc__, **fields)
+    tables: dict[str, Any] = {table: (_section_class(table, chosen.about(table)), ...) for table in TABLES}
+    made = create_model("Config", __base__=Config, __doc__=Config.__doc__, **tables)
+    made.chosen = chosen
+    return made
+
+
+@lru_cache(maxsize=256)
+def _section_class(table: str, chosen: Chosen) -> type[Section]:
+    """Return a section with the options of the chosen parts, and room for those that only others read."""
+    base = TABLES[table]
+
+    class _Base(base):  # type: ignore[valid-type,misc]
+        model_config = ConfigDict(arbitrary_types_allowed=True)  # an own part may have options of any type
+
+    own = ", ".join(part.name for part in chosen.parts if ":" in part.name)
+    refusal = ValueError(f"[{table}]: an option of {own or 'a part'} cannot be a key of a configuration")
+    with _foreign.explained(refusal):
+        fields = parts.fields(chosen, table)
+        return create_model(base.__name__, __base__=_Base, __doc__=base.__doc__, **fields) if fields else base
 
 
 def _rebuilt(tree: dict[str, Any]) -> Config:
     return Config.model_validate(tree)
 
 
-def _complete(tree: dict[str, Any], chosen: Chosen) -> None:
-    """Fill in what other keys decide: the model's preset, lambda = k/N, the radio's, the server's rate."""
-    preset(tree, chosen.model)
-    completed(tree, chosen)
-    units(tree)
-    devices, server = tree.get("devices"), tree.setdefault("server", {})
+def _complete(tree: dict[str, Any]) -> None:
+    """Fill in what other keys decide: the radio's, and the server's rate."""
+    devices, server, radio = tree["devices"], tree["server"], tree["radio"]
     rate = devices.get("learning_rate") if isinstance(devices, dict) else None
     if isinstance(server, dict) and isinstance(rate, int | float) and 0 < rate <= LARGEST:
         server.setdefault("learning_rate", float(rate))
+    if isinstance(radio, dict) and any(value is not None for value in radio.values()):
+        given = {key: value for key, value in radio.items() if value is not None}
+        tree["radio"] = {"noise_figure_db": NOISE_FIGURE_DB, "overhead": OVERHEAD} | given
+        _open_units(tree["uplink"], tree["channel"])
+
+
+def _open_units(uplink: Any, channel: Any) -> None:
+    """Leave P open and measure energies in units of the noise, as a table ``[radio]`` tells both."""
+    rule = "must not be given with a table [radio], which tells it"
+    if isinstance(uplink, dict):
+        if uplink.get("power") is not None:
+            raise mistakes.Contradiction("uplink.power", uplink["power"], rule)
+        uplink["power"] = None
+    if isinstance(channel, dict) and channel.get("noise_var", 1.0) != 1.0:
+        raise mistakes.Contradiction("channel.noise_var", channel["noise_var"], rule)
 
 
 def _contradictions(config: Config) -> Iterator[tuple[str, Any, str]]:
     """Yield what is right key by key but not together: key, value and rule."""
-    count, samples, spread = config.devices.count, config.devices.samples, config.devices.spread
-    if isinstance(samples, tuple) and len(samples) != count:
-        yield "devices.samples", list(samples), f"must have one entry for each of the {count} devices"
-    if isinstance(samples, tuple) and spread:
-        yield "devices.spread", spread, "must be 0 when devices.samples lists every device's number"
-    yield from _local_training(config)
-    yield from unfit(config.radio, config.uplink, config.chosen.channel)
-    kind = config.partition.kind
-    yield from _only_with("partition.classes", config.partition.classes, "partition.kind", kind, "classes")
-    yield from _only_with("partition.alpha", config.partition.alpha, "partition.kind", kind, "dirichlet")
-    flat = mistakes.flatten(config.model_dump(exclude_none=True))
-    yield from unread(config.chosen, flat)
-    if config.server.optimizer == "adam" and config.server.momentum:
-        yield "server.momentum", config.server.momentum, "must be 0 with server.optimizer = 'adam'"
+    devices, flat = config.devices, mistakes.flatten(config.model_dump(exclude_none=True))
+    if isinstance(devices.samples, tuple) and len(devices.samples) != devices.count:
+        rule = f"must have one entry for each of the {devices.count} devices"
+        yield "devices.samples", list(devices.samples), rule
+    if isinstance(devices.samples, tuple) and devices.spread:
+        yield "devices.spread", devices.spread, "must be 0 when devices.samples lists every device's number"
+    for key in ("schedule_every", "schedule_factor"):
+        if devices.schedule is None and getattr(devices, key) != DeviceKeys.model_fields[key].default:
+            rule = "is only read with devices.schedule; server.schedule has its own"
+            yield f"devices.{key}", getattr(devices, key), rule
+    yield from _radio_contradictions(config)
+    yield from parts.contradictions(config.chosen, flat)
     p01, activity = flat.get("receiver.p01"), flat.get("receiver.activity")
     if p01 is not None and activity is not None and p01 > (1 - activity) / activity:
         limit = (1 - activity) / activity
         yield "receiver.p01", p01, f"must be <= (1 - activity)/activity = {limit:g}, or p10 > 1"
 
 
-def _local_training(config: Config) -> Iterator[tuple[str, Any, str]]:
-    devices = config.devices
-    if devices.local_epochs is not None and devices.local_steps != 1:
-        yield "devices.local_steps", devices.local_steps, "must not be given with devices.local_epochs"
-    for key in ("schedule_every", "schedule_factor"):
-        default = DeviceKeys.model_fields[key].default
-        if devices.schedule is None and getattr(devices, key) != default:
-            rule = "is only read with devices.schedule; server.schedule has its own"
-            yield f"devices.{key}", getattr(devices, key), rule
-
-
-def _only_with(key: str, value: Any, switch: str, state: str, wanted: str) -> Iterator[tuple[str, Any, str]]:
-    """Yield a contradiction if ``key`` is given although nobody reads it, or missing although it is read."""
-    if value is not None and state != wanted:
-        yield key, value, f"is only read with {switch} = {wanted!r}, but that is {state!r}"
-    if value is None and state == wanted:
-        yield key, None, f"must be given with {switch} = {wanted!r}"
-
-
-def _as_json(default: Any) -> Any:
-    """Return a default as :meth:`Config._flat` would: JSON knows no tuples."""
-    return list(default) if isinstance(default, tuple) else default
+def _radio_contradictions(config: Config) -> Iterator[tuple[str, Any, str]]:
+    """Yield what a table ``[radio]`` lacks, and what channel and policy do not go with."""
+    radio, channel, policy = config.radio, config.chosen["channel"], config.chosen["policy"]
+    if radio.noise_figure_db is None:  # nothing was given, or it would have been filled in
+        if config.uplink.power is None:
+            yield "uplink.power", None, "must be given where there is no table [radio]"
+        return
+    for key in ("bandwidth_hz", "tx_power_dbm"):
+        if getattr(radio, key) is None:
+            yield f"radio.{key}", None, "must be given with any other key of [radio]"
+    if getattr(policy.kind, "saves", False):
+        rule = f"must not be {policy.name!r} with [radio], whose transmit power bounds every round"
+        yield policy.key, policy.name, rule
+    own = hasattr(channel.kind, "reference_loss_db")
+    if own and radio.path_loss_db is not None:
+        rule = f"must not be given with channel.kind = {channel.name!r}, which has its own"
+        yield "radio.path_loss_db", radio.path_loss_db, rule
+    if not own and radio.path_loss_db is None:
+        rule = f"must be given with [radio], as channel.kind = {channel.name!r} has no path loss of its own"
+        yield "radio.path_loss_db", None, rule
 
 
 def _covered(key: str, prefixes: tuple[str, ...]) -> bool:

@@ -1,10 +1,10 @@
-"""The sections of a configuration: every key, its default and the rule its values obey.
+"""The sections of a configuration: the keys of every run, their defaults and the rules their values obey.
 
-``UplinkKeys``, ``ChannelKeys``, ``ModelKeys`` and ``ReceiverKeys`` hold what all schemes, channels and models
-share; the options of the part that is chosen come on top, see :mod:`airfeel.config.parts`.
+The options of the parts that are chosen come on top, see :mod:`airfeel.config.parts`.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from airfeel.config import mistakes
 from airfeel.radio.units import MOST_DB
 from airfeel.ranges import Count, Fraction, NonNegative, Positive
+from airfeel.registry import CHANNELS, DATASETS, MODELS, OPTIMIZERS, PARTITIONS, POLICIES, SCHEMES, TRAININGS
 
 Counts = Annotated[
     int | tuple[int, ...],
@@ -46,20 +47,12 @@ class DeviceKeys(Section):
     """M, how many devices there are"""
     samples: Counts = 1000
     """K_m, or a list with one number per device"""
-    local_steps: Count = 1
-    """E, steps of local training in a round"""
-    local_epochs: Count | None = None
-    """go through all samples so often instead of local_steps"""
+    training: str = TRAININGS.default
+    """how a device trains in a round; airfeel list names them all; or package.module:Name"""
     learning_rate: Positive = 0.01
     """eta, the rate of local steps"""
     spread: Annotated[float, Field(ge=0, le=50)] = 0.0
     """standard deviation of log K_m around samples; 0: all alike"""
-    batch_size: Count | None = None
-    """samples per local step; unset: all of them"""
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """heavy ball in the local steps of a round"""
-    weight_decay: NonNegative = 0.0
-    """adds weight_decay theta to the gradients of local steps"""
     schedule: Rule | None = None
     """of the devices' rate alone; unset: server.schedule"""
     schedule_every: Count = 100
@@ -68,19 +61,15 @@ class DeviceKeys(Section):
     """as server.schedule_factor (with devices.schedule)"""
     participation: Fraction = 1.0
     """share of the devices that is selected in a round"""
-    dropout: Annotated[float, Field(ge=0, lt=1, json_schema_extra={"revision": 2})] = 0.0
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """probability that a selected device fails to send"""
 
 
 class PartitionKeys(Section):
     """Which samples a device holds (Section VII)."""
 
-    kind: Literal["iid", "classes", "dirichlet"] = "iid"
-    """iid, classes or dirichlet"""
-    classes: Count | None = None
-    """chi, classes per device (kind = classes)"""
-    alpha: Positive | None = None
-    """concentration of the class shares (kind = dirichlet)"""
+    kind: str = PARTITIONS.default
+    """airfeel list names them all; or package.module:Name"""
     pool: Count | None = None
     """devices draw from the first so many training samples; unset: all, of MNIST and Fashion-MNIST 50,000"""
 
@@ -88,7 +77,7 @@ class PartitionKeys(Section):
 class ModelKeys(Section):
     """What is trained."""
 
-    kind: str = "softmax"
+    kind: str = MODELS.default
     """airfeel list names them all; or package.module:Name"""
     device: Annotated[str, Field(min_length=1)] = "cpu"
     """where PyTorch computes"""
@@ -103,14 +92,14 @@ class UplinkKeys(Section):
     """s/N, channel uses per parameter"""
     power: Positive | None = 500.0
     """P, energy per device and round"""
-    policy: Literal["equal", "long_term", "selection", "mse"] = "equal"
-    """equal; long_term: spend what was saved; selection, mse: weak devices send nothing, or less"""
+    policy: str = POLICIES.default
+    """how devices share the power; airfeel list names them all; or package.module:Name"""
 
 
 class ChannelKeys(Section):
     """The air."""
 
-    kind: str = "gaussian"
+    kind: str = CHANNELS.default
     """airfeel list names them all; or package.module:Name"""
 
 
@@ -139,12 +128,10 @@ class ReceiverKeys(Section):
 class ServerKeys(Section):
     """The update of the global model (15)."""
 
-    optimizer: Literal["sgd", "adam"] = "sgd"
-    """sgd or adam"""
+    optimizer: str = OPTIMIZERS.default
+    """airfeel list names them all; or package.module:Name"""
     learning_rate: Positive = 0.01
     """eta of the update"""
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """heavy ball (sgd)"""
     schedule: Rule = "constant"
     """of both learning rates: constant, step, cosine or inverse"""
     schedule_every: Count = 100
@@ -166,3 +153,37 @@ class RunKeys(Section):
     """bytes of all error memories above which they are kept in files, not in memory"""
     record_aggregates: bool = False
     """keep the true aggregates for airfeel inspect"""
+
+
+def _text(value: Any) -> Any:
+    return str(value) if isinstance(value, Path) else value
+
+
+class Keys(Section):
+    """The keys of every configuration."""
+
+    scheme: str = SCHEMES.default
+    """airfeel list names them all; or package.module:Name"""
+    dataset: Annotated[str, BeforeValidator(_text), Field(min_length=1)] = DATASETS.default
+    """airfeel list names them all; or a folder, an npz file, or package.module:load"""
+    rounds: Count = 300
+    """T, rounds of training"""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """decides data, noise, rows and everything else that is random"""
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)] | None = None
+    """what to call the run; unset: the scheme"""
+    devices: DeviceKeys = DeviceKeys()
+    partition: PartitionKeys = PartitionKeys()
+    model: ModelKeys = ModelKeys()
+    uplink: UplinkKeys = UplinkKeys()
+    channel: ChannelKeys = ChannelKeys()
+    radio: RadioKeys = RadioKeys()
+    receiver: ReceiverKeys = ReceiverKeys()
+    server: ServerKeys = ServerKeys()
+    run: RunKeys = RunKeys()
+
+
+TABLES: dict[str, type[Section]] = {
+    name: type(field.default) for name, field in Keys.model_fields.items() if mistakes.is_section(field)
+}
+SHARED = frozenset(mistakes.fields(Keys))

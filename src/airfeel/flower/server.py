@@ -14,7 +14,7 @@ from airfeel.flower.replies import Question, Replies, Reply
 from airfeel.flower.report import RoundReport, Traffic
 from airfeel.flower.state import State, extend_ledger, mark_heard, welcome
 from airfeel.flower.tensors import Layout
-from airfeel.learning.server import Optimizer
+from airfeel.learning.optimizers import Optimizer
 from airfeel.radio.power import Ledger
 from airfeel.units import count, decibel, relative_error
 from airfeel.uplink.arrive import Arrival, Digital, Radio, Superposed, nothing, transmission

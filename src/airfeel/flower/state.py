@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from airfeel import storage
 from airfeel.flower.tensors import Layout
-from airfeel.learning.server import ServerState
+from airfeel.learning.optimizers import ServerState
 from airfeel.radio.power import Ledger
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from airfeel.flower.report import RoundReport, Traffic
 from airfeel.flower.server import OpenRound, Server
 from airfeel.flower.state import State
 from airfeel.flower.tensors import Layout
-from airfeel.learning.server import GradientDescent, Optimizer
+from airfeel.learning.optimizers import Optimizer
+from airfeel.learning.optimizers.sgd import GradientDescent
 from airfeel.radio.link import Channel
 from airfeel.radio.power import EqualPower, PowerPolicy
 from airfeel.registry import CHANNELS
@@ -59,7 +60,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         alpha, and then transmit, as a real radio would need it. Results are equal.
     optimizer, rate
         The server's update, theta - rate times the mean update by default: FedAvg's. Any of
-        :mod:`airfeel.learning.server`, such as ``GradientDescent(momentum=0.9)`` or ``Adam()``.
+        :mod:`airfeel.learning.optimizers`, such as ``GradientDescent(momentum=0.9)`` or ``Adam()``.
     exact
         Patterns of names of arrays that travel whole and are averaged as in FedAvg; arrays that are not
         floating always do.

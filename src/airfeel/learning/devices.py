@@ -1,11 +1,11 @@
-"""Local training on the devices (3)(4), who takes part in a round, and evaluation.
+"""The devices: their updates in a round (3)(4), who takes part in a round, and evaluation.
 
 The gradients of a round are rows of an array (M, N), row m belonging to device m, computed for all devices
 or for a few at a time. Every device computes with one BLAS thread and writes its own row, so the bytes do not
 depend on the number of threads.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,86 +14,11 @@ from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.learning.tasks import Array, Samples, Score, Task
+from airfeel.learning.training import LocalTraining
 from airfeel.streams import stream
 from airfeel.workers import Workers
 
 Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class LocalTraining:
-    """Stochastic gradient descent on every device, anew in every round.
-
-    Parameters
-    ----------
-    steps
-        E, the number of local steps.
-    batch_size
-        Samples per step, drawn without replacement; None (or at least K_m) means the full batch.
-    epochs
-        Go so many times through all samples instead of ``steps``: each time in a new order, in batches one
-        after the other, the last one smaller where ``batch_size`` does not divide K_m.
-    momentum
-        Heavy ball: a step goes along v = momentum v + gradient. v starts at zero in every round, as a device
-        carries nothing but its error memory.
-    weight_decay
-        Adds weight_decay theta to every gradient.
-    """
-
-    steps: int = 1
-    batch_size: int | None = None
-    epochs: int | None = None
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Refuse impossible values."""
-        _checks.integer("steps", self.steps, at_least=1)
-        for name in ("batch_size", "epochs"):
-            if getattr(self, name) is not None:
-                _checks.integer(name, getattr(self, name), at_least=1)
-        if self.epochs is not None and self.steps != 1:
-            raise _checks.reject("steps", self.steps, f"must be 1 (not given) with epochs = {self.epochs}")
-        _checks.real("momentum", self.momentum, at_least=0, below=1)
-        _checks.real("weight_decay", self.weight_decay, at_least=0)
-
-    def accumulated_gradient(
-        self, task: Task, theta: Array, samples: Samples, rate: float, seed: int, round: int, device: int
-    ) -> Array:
-        """Return g_m = (theta_start - theta_end) / eta (3)(4), for one plain step the gradient itself.
-
-        It is summed over the steps rather than divided out of the difference, which single precision would
-        cancel away. With this sign the server descends by theta - eta g; the paper prints the opposite.
-        """
-        batches = self._batches(samples, seed, round, device)
-        total = step = self._gradient(task, theta, next(batches))
-        for batch in batches:
-            gradient = self._gradient(task, theta - rate * total, batch)
-            step = self.momentum * step + gradient if self.momentum else gradient
-            total = total + step
-        return total
-
-    def _gradient(self, task: Task, theta: Array, batch: Samples) -> Array:
-        """Return the gradient with weight decay, in the precision of the task."""
-        gradient = task.gradient(theta, batch)
-        if self.weight_decay:
-            gradient = gradient + (self.weight_decay * theta).astype(gradient.dtype)
-        return gradient
-
-    def _batches(self, samples: Samples, seed: int, round: int, device: int) -> Iterator[Samples]:
-        count = len(samples)
-        if self.batch_size is None or self.batch_size >= count:
-            yield from (samples for _ in range(self.epochs or self.steps))
-            return
-        draw, size = stream(seed, "batch", round, device), self.batch_size
-        if self.epochs is None:
-            for _ in range(self.steps):
-                yield samples.take(np.sort(draw.choice(count, size, replace=False)))
-            return
-        for _ in range(self.epochs):
-            order = draw.permutation(count)
-            for start in range(0, count, size):
-                yield samples.take(np.sort(order[start : start + size]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel.radio.power import WEAKEST, EqualPower, Grant, Ledger, Offer
+from airfeel.registry import POLICIES
 
 Array = NDArray[np.floating[Any]]
 
 SHORTER = 0.1  # share of the devices whose signals are taken for those of one round
 
 
+@POLICIES.register("selection", place=20)
 @dataclass(frozen=True, slots=True)
 class Selection(EqualPower):
     """Leave out the devices that demand most, as many as makes the predicted error least.
@@ -40,6 +42,7 @@ class Selection(EqualPower):
         return Grant(float(alpha[best]), share)
 
 
+@POLICIES.register("mse", place=30)
 @dataclass(frozen=True, slots=True)
 class LeastError(EqualPower):
     """Choose alpha so that the predicted error is least; who cannot afford it sends with all it has.

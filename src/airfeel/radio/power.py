@@ -6,13 +6,14 @@ policies differ in how they choose it, and some leave weak devices out or let th
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.ranges import LARGEST
+from airfeel.registry import POLICIES
 
 Array = NDArray[np.floating[Any]]
 
@@ -92,7 +93,8 @@ class PowerPolicy(Protocol):
     """How alpha (12) is chosen from what the devices' signals demand and what they have spent.
 
     An optional ``choose(offer, ledger)`` returns a :class:`Grant` (or None when nobody has anything to send)
-    where a policy may leave devices out, or let them send less than the others.
+    where a policy may leave devices out, or let them send less than the others. A policy that may spend more
+    than P in a round, having saved before, has the class attribute ``saves = True``.
     """
 
     @property
@@ -105,6 +107,7 @@ class PowerPolicy(Protocol):
         ...
 
 
+@POLICIES.register("equal", place=0)
 @dataclass(frozen=True, slots=True)
 class EqualPower:
     """alpha = P / max_m demand_m: the strongest device spends exactly P in every round, the others less."""
@@ -121,6 +124,7 @@ class EqualPower:
         return self.power / largest if largest > WEAKEST else None
 
 
+@POLICIES.register("long_term", place=10)
 @dataclass(frozen=True, slots=True)
 class LongTermPower:
     """Spend what earlier rounds left over: alpha is the largest for which (7) holds at the end of this round.
@@ -131,6 +135,8 @@ class LongTermPower:
     """
 
     power: float = 500.0
+
+    saves: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse a power that cannot send."""

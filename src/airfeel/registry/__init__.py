@@ -5,7 +5,7 @@ a default are); a partial of one of these has the options that it does not bind.
 themselves where they are defined; another package names its own in an entry point of the registry's group;
 and any importable class or function can be named as ``package.module:Name``.
 
->>> registry = Registry("scheme", "airfeel.schemes", ("airfeel.schemes",))
+>>> registry = Registry("scheme", "schemes", "schemes")
 >>> registry.get("collections:Counter").name
 'collections:Counter'
 """
@@ -30,8 +30,13 @@ __all__ = [
     "CHANNELS",
     "DATASETS",
     "MODELS",
+    "OPTIMIZERS",
+    "PARTITIONS",
+    "POLICIES",
     "REQUIRED",
     "SCHEMES",
+    "SEAMS",
+    "TRAININGS",
     "Option",
     "Part",
     "Registry",
@@ -48,13 +53,13 @@ _SOURCE = 2**26  # bytes of a module's source at most
 class Part:
     """What a name stands for.
 
-    ``name`` is how configurations call it; ``seam``, ``needs`` and ``advice`` are those of its registry.
+    ``name`` is how configurations call it; ``key``, ``needs`` and ``advice`` are those of its registry.
     """
 
     name: str
     target: Any = dataclasses.field(hash=False)
     summary: str = ""
-    seam: str = "part"
+    key: str = "part"
     needs: _foreign.Needs = dataclasses.field(default_factory=dict, hash=False)
     advice: str = ""
 
@@ -89,7 +94,7 @@ class Part:
         again, is taken for a function.
         """
         make = partial(self.target, **options)
-        with _foreign.explained(_checks.reject(self.seam, self.name, "cannot be made")):
+        with _foreign.explained(_checks.reject(self.key, self.name, "cannot be made")):
             if not self.needs and (not isinstance(self.kind, type) or _makes_models(self.kind, make)):
                 return make
             made = make()
@@ -99,7 +104,7 @@ class Part:
     def require(self, thing: Any) -> None:
         """Refuse a class or an object that lacks what such a part needs."""
         if rule := _foreign.unfit(thing, self.needs):
-            raise _checks.reject(self.seam, self.name, "; ".join(filter(None, [rule, self.advice])))
+            raise _checks.reject(self.key, self.name, "; ".join(filter(None, [rule, self.advice])))
 
     def complete(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the defaults that follow from other options, where the part has a method ``complete``."""
@@ -127,28 +132,39 @@ class Registry:
 
     Parameters
     ----------
-    seam
-        What a part is called in sentences, which is also the configuration key that names one.
-    group
-        Of the entry points by which other packages add theirs.
-    homes
-        Packages or modules whose import registers the built-in parts.
+    key
+        Of the configuration, which names a part; sentences call the part so too.
+    title
+        What all of them are called; other packages add theirs by entry points of the group ``airfeel.title``.
+    home
+        The package inside airfeel whose modules register the built-in parts.
+    default
+        The part of a configuration that names none.
     needs
         The methods that a part's class must have, with their arguments; none where parts are functions.
+    tables
+        Of the configuration, with the parts' options: the first, unless an option says another.
+    given
+        Options that a run gives to every part, so that no configuration does.
     advice
-        What to do where one is missing.
+        What to do where a method is missing.
     """
 
     def __init__(
         self,
-        seam: str,
-        group: str,
-        homes: tuple[str, ...],
+        key: str,
+        title: str,
+        home: str,
+        default: str = "",
         needs: _foreign.Needs | None = None,
+        tables: tuple[str, ...] = (),
+        given: tuple[str, ...] = (),
         advice: str = "",
     ) -> None:
-        self.seam, self.group, self._homes = seam, group, homes
-        self._facts: dict[str, Any] = {"seam": seam, "needs": needs or {}, "advice": advice}
+        self.key, self.title, self.default = key, title, default
+        self.group, self.home = f"airfeel.{title}", f"airfeel.{home}"
+        self.tables, self._given = tables or (key.partition(".")[0],), given
+        self._facts: dict[str, Any] = {"key": key, "needs": needs or {}, "advice": advice}
         self._parts: dict[str, Part] = {}
         self._places: dict[str, tuple[int, str]] = {}
         self._discovered = False
@@ -196,7 +212,12 @@ class Registry:
         if isinstance(name, str) and ":" in name:
             module, _, attribute = name.partition(":")
             return self._found(name, module, attribute)
-        raise _checks.reject(self.seam, name, self._rule(name))
+        raise _checks.reject(self.key, name, self._rule(name))
+
+    def keys(self, part: Part) -> dict[str, Option]:
+        """Return the options of a part by the dotted keys of a configuration."""
+        options = (option for option in part.options if option.name not in self._given)
+        return {f"{option.section or self.tables[0]}.{option.name}": option for option in options}
 
     def is_built_in(self, name: Any) -> bool:
         """Whether a name stands for a part that comes with airfeel: a file of a run can trust no other."""
@@ -211,7 +232,7 @@ class Registry:
         self._discover()
         if name not in self._parts:
             rule = f"is not registered here; known are {', '.join(map(repr, self._parts))}"
-            raise _checks.reject(self.seam, name, rule)
+            raise _checks.reject(self.key, name, rule)
         return self._parts[name]
 
     def name_of(self, target: Any) -> str:
@@ -232,8 +253,8 @@ class Registry:
         return self._part(thing, thing)
 
     def _found(self, name: str, module: str, attribute: str) -> Part:
-        part = self._part(name, _imported(self.seam, name, module, attribute))
-        with _foreign.explained(_checks.reject(self.seam, name, "has options that cannot be told")):
+        part = self._part(name, _imported(self.key, name, module, attribute))
+        with _foreign.explained(_checks.reject(self.key, name, "has options that cannot be told")):
             _ = part.options
         return part
 
@@ -255,10 +276,8 @@ class Registry:
         if self._discovered:
             return
         self._discovered = True
-        for home in self._homes:
-            package = import_module(home)
-            for module in pkgutil.iter_modules(getattr(package, "__path__", ())):
-                import_module(f"{home}.{module.name}")
+        for module in pkgutil.iter_modules(import_module(self.home).__path__):
+            import_module(f"{self.home}.{module.name}")
         self._parts = {name: self._parts[name] for name in sorted(self._parts, key=self._places.__getitem__)}
 
     @cached_property
@@ -266,21 +285,21 @@ class Registry:
         return {entry.name: entry for entry in entry_points(group=self.group)}
 
 
-def _imported(seam: str, name: str, module: str, attribute: str) -> Any:
+def _imported(key: str, name: str, module: str, attribute: str) -> Any:
     """Import what a user named; modules in the working folder count, as with ``python -m``."""
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
         found: Any = import_module(module)
     except (Exception, SystemExit) as error:  # whatever goes wrong in somebody's module
-        raise _checks.reject(seam, name, f"cannot import {module!r} ({_foreign.told(error)})") from error
+        raise _checks.reject(key, name, f"cannot import {module!r} ({_foreign.told(error)})") from error
     for step in attribute.split("."):
         if not hasattr(found, step):
-            raise _checks.reject(seam, name, f"must name something in {module!r}, which has no {step!r}")
+            raise _checks.reject(key, name, f"must name something in {module!r}, which has no {step!r}")
         found = getattr(found, step)
     if not callable(found):
         rule = f"must name a class or a function, not an object: {_checks.shown(found)}"
-        raise _checks.reject(seam, name, rule)
+        raise _checks.reject(key, name, rule)
     return found
 
 
@@ -295,8 +314,9 @@ def _module_of(target: Any) -> str:
 
 SCHEMES = Registry(
     "scheme",
-    "airfeel.schemes",
-    ("airfeel.schemes",),
+    "schemes",
+    "schemes",
+    "tsa_ga",
     {
         "init": ("shapes", "setting"),
         "memory": ("shapes",),
@@ -306,14 +326,30 @@ SCHEMES = Registry(
         "decode": ("state", "plan", "heard"),
         "stateless": None,
     },
-    "derive it from af.ErrorFeedback, which calls compress(plan, accumulated) where 0.2 called encode(plan, "
-    "accumulated), or from af.Scheme",
+    tables=("uplink", "receiver"),
+    advice="derive it from af.ErrorFeedback, which calls compress(plan, accumulated) where 0.2 called "
+    "encode(plan, accumulated), or from af.Scheme",
 )
-CHANNELS = Registry(
-    "channel.kind",
-    "airfeel.channels",
-    ("airfeel.radio",),
-    {"link": ("num_devices", "symbols", "seed", "round")},
-)
-MODELS = Registry("model.kind", "airfeel.models", ("airfeel.learning.models",))
-DATASETS = Registry("dataset", "airfeel.datasets", ("airfeel.learning.catalogue",))
+_LINK = {"link": ("num_devices", "symbols", "seed", "round")}
+CHANNELS = Registry("channel.kind", "channels", "radio", "gaussian", _LINK)
+_POWER = {"alpha": ("demand", "ledger")}
+POLICIES = Registry("uplink.policy", "policies", "radio", "equal", _POWER, given=("power",))
+MODELS = Registry("model.kind", "models", "learning.models", "softmax")
+_DRAW = {"draw": ("labels", "sizes", "seed", "pool")}
+PARTITIONS = Registry("partition.kind", "partitions", "learning.partitions", "iid", _DRAW)
+_UPDATE = {"init": ("size",), "update": ("state", "theta", "aggregate", "rate")}
+OPTIMIZERS = Registry("server.optimizer", "optimizers", "learning.optimizers", "sgd", _UPDATE)
+_TRAIN = {"accumulated_gradient": ("task", "theta", "samples", "rate", "seed", "round", "device")}
+TRAININGS = Registry("devices.training", "trainings", "learning.training", "sgd", _TRAIN)
+DATASETS = Registry("dataset", "datasets", "learning.catalogue", "mnist")
+
+# The parts that a configuration builds, in the order of a round; a data set may also be a path.
+SEAMS = {
+    "scheme": SCHEMES,
+    "channel": CHANNELS,
+    "policy": POLICIES,
+    "model": MODELS,
+    "partition": PARTITIONS,
+    "optimizer": OPTIMIZERS,
+    "training": TRAININGS,
+}

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from airfeel import _checks, _maps
 from airfeel.config import Config
 from airfeel.config.sections import DeviceKeys, ServerKeys
-from airfeel.learning import partitions
 from airfeel.learning.datasets import Dataset, load_dataset
-from airfeel.learning.devices import LocalTraining, Participation, shares, split
+from airfeel.learning.devices import Participation, shares, split
 from airfeel.learning.fitting import ModelLike, fitted
-from airfeel.learning.server import Adam, GradientDescent, Optimizer, Schedule
+from airfeel.learning.optimizers import Optimizer
+from airfeel.learning.partitions import Partition, PartitionRule, overlap, unequal_sizes
+from airfeel.learning.rates import Schedule
 from airfeel.learning.tasks import DataShape, Samples, Task
-from airfeel.radio.choosing import LeastError, Selection
+from airfeel.learning.training import LocalTraining
 from airfeel.radio.link import Channel
-from airfeel.radio.power import EqualPower, LongTermPower, PowerPolicy
 from airfeel.radio.units import RadioUnits
 from airfeel.registry import CHANNELS, SCHEMES
 from airfeel.simulation.memory import RunMemory, mapped, require_memory, shapes_of
@@ -29,12 +29,6 @@ from airfeel.uplink.memory import Allocate
 from airfeel.uplink.scheme import Scheme, Setting, Shapes
 
 Array = NDArray[np.floating[Any]]
-POLICIES: dict[str, type[EqualPower] | type[LongTermPower]] = {
-    "equal": EqualPower,
-    "long_term": LongTermPower,
-    "selection": Selection,
-    "mse": LeastError,
-}
 DataLike = str | Path | Dataset | Sequence[Any]  # four arrays, or a pair of map-style data sets
 
 
@@ -103,10 +97,10 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
     """Build the parts that ``config`` names; those of ``own`` replace them."""
     source = find_data(config, own.dataset)
     task = make_task(config, source, own.task)
-    scheme = make_scheme(config) if own.scheme is None else own.scheme
+    scheme = config.part("scheme") if own.scheme is None else own.scheme
     needs = require_memory(config, task, source, scheme)
     held = make_partition(config, source)
-    channel = make_channel(config) if own.channel is None else own.channel
+    channel = config.part("channel") if own.channel is None else own.channel
     units = make_units(config, channel)
     symbols = count(config.uplink.ratio, task.size)
     power = energy(config, symbols, units)
@@ -117,15 +111,15 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
         data=data,
         test=split(task, source.test_inputs, source.test_labels),
         weights=shares(data),
-        training=_training(config),
+        training=config.part("training"),
         participation=make_participation(config),
         local_rate=_local_rate(config),
         scheme=scheme,
-        air=Radio(channel, _policy(config, power), None if units is None else units.snr),
-        optimizer=make_optimizer(config),
+        air=Radio(channel, config.part("policy", power=power), None if units is None else units.snr),
+        optimizer=config.part("optimizer"),
         server_rate=_schedule(config.server, config.server.learning_rate),
         units=units if scheme.uses_radio else None,
-        about=(source.describe(), partitions.overlap(held)),
+        about=(source.describe(), overlap(held)),
         budget=describe_link(power, symbols, channel, units) if scheme.uses_radio else "",
         allocate=_maps.temporary if mapped(config, task, scheme) else None,
         needs=needs,
@@ -144,48 +138,28 @@ def make_task(config: Config, data: DataShape, own: ModelLike | None = None) -> 
     return fitted(model, data, name, config.model.device)
 
 
-def make_partition(config: Config, source: Dataset) -> partitions.Partition:
+def make_partition(config: Config, source: Dataset) -> Partition:
     """Return which samples each device holds."""
-    devices, kind, seed = config.devices, config.partition, config.seed
-    if kind.kind != "iid" and not source.one_class_each:
+    devices, rule = config.devices, config.chosen["partition"]
+    if getattr(rule.kind, "by_class", False) and not source.one_class_each:
         what = "targets of regression" if source.classes is None else "labels with several classes per sample"
-        rule = f"must be 'iid' for {what}: devices differ in classes only where each sample has one"
-        raise _checks.reject("partition.kind", kind.kind, rule)
-    pool, labels = source.pool_size(kind.pool), source.train_labels
+        wrong = f"must be 'iid' for {what}: devices differ in classes only where each sample has one"
+        raise _checks.reject(rule.key, rule.name, wrong)
+    pool = source.pool_size(config.partition.pool)
     listed = devices.samples if isinstance(devices.samples, tuple) else (devices.samples,) * devices.count
-    if max(listed) > pool:
-        rule = f"must be at most {pool}, the number of samples the devices draw from"
-        raise _checks.reject("devices.samples", max(listed), rule)
     sizes: Sequence[int] = listed
+    if max(sizes) > pool:
+        wrong = f"must be at most {pool}, the number of samples the devices draw from"
+        raise _checks.reject("devices.samples", max(sizes), wrong)
     if devices.spread:
-        sizes = partitions.unequal_sizes(devices.count, listed[0], devices.spread, seed, pool)
-    if kind.classes is not None:
-        return partitions.by_classes(labels, sizes, seed, kind.classes, pool)
-    if kind.alpha is not None:
-        return partitions.dirichlet(labels, sizes, seed, kind.alpha, pool)
-    return partitions.iid(labels, sizes, seed, pool)
-
-
-def make_scheme(config: Config) -> Scheme[Any]:
-    """Return the way from the devices' updates to the server's estimate."""
-    scheme: Scheme[Any] = config.part("scheme")
-    return scheme
-
-
-def make_channel(config: Config) -> Channel:
-    """Return the air between devices and server."""
-    channel: Channel = config.part("channel")
-    return channel
+        sizes = unequal_sizes(devices.count, sizes[0], devices.spread, config.seed, pool)
+    made: PartitionRule = config.part("partition")
+    return made.draw(source.train_labels, sizes, config.seed, pool)
 
 
 def make_participation(config: Config) -> Participation:
     """Return who takes part in a round."""
     return Participation(config.devices.participation, config.devices.dropout)
-
-
-def make_optimizer(config: Config) -> Optimizer:
-    """Return how the server turns x^ into an update."""
-    return Adam() if config.server.optimizer == "adam" else GradientDescent(config.server.momentum)
 
 
 def make_units(config: Config, channel: Channel) -> RadioUnits | None:
@@ -204,7 +178,7 @@ def energy(config: Config, symbols: int, units: RadioUnits | None = None) -> flo
     ``units`` are those of the configuration, where they are known already.
     """
     if units is None and config.uplink.power is None:
-        units = make_units(config, make_channel(config))
+        units = make_units(config, config.part("channel"))
     if units is not None:
         return units.power(symbols)
     assert config.uplink.power is not None  # only a table [radio] takes its place
@@ -219,17 +193,6 @@ def describe_link(power: float, symbols: int, channel: Channel, units: RadioUnit
         return f"{level} (P = {power:g} in {symbols} symbols)"
     seconds, spent = units.air_seconds(symbols), units.joules(power)
     return f"{level}; a round takes {seconds:.3g} s on air and a device at most {spent:.3g} J"
-
-
-def _policy(config: Config, power: float) -> PowerPolicy:
-    return POLICIES[config.uplink.policy](power)
-
-
-def _training(config: Config) -> LocalTraining:
-    devices = config.devices
-    return LocalTraining(
-        devices.local_steps, devices.batch_size, devices.local_epochs, devices.momentum, devices.weight_decay
-    )
 
 
 def _local_rate(config: Config) -> Schedule:

@@ -13,7 +13,7 @@ from scipy import fft
 from airfeel.config import ConfigLike
 from airfeel.learning.devices import evaluate, local_gradients
 from airfeel.learning.fitting import ModelLike
-from airfeel.learning.server import ServerState
+from airfeel.learning.optimizers import ServerState
 from airfeel.learning.tasks import Score
 from airfeel.radio.link import Channel
 from airfeel.simulation.assembly import DataLike, Parts, assemble

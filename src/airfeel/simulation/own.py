@@ -11,10 +11,9 @@ import numpy as np
 
 from airfeel import _checks
 from airfeel.config import Config, ConfigLike, build_config, mistakes, opened
-from airfeel.config.parts import SEAMS
 from airfeel.learning.fitting import ModelLike
 from airfeel.radio.link import Channel
-from airfeel.registry import Part, Registry
+from airfeel.registry import SEAMS, Part, Registry
 from airfeel.registry.options import has_fields
 from airfeel.simulation.assembly import DataLike, Own, find_data
 from airfeel.uplink.scheme import Scheme
@@ -64,18 +63,18 @@ def named(config: Config, own: Own) -> Config:
 
 def _described(seam: str, part: Any) -> dict[str, Any]:
     """Return the keys that name one part and its options."""
-    place = SEAMS[seam]
+    registry = SEAMS[seam]
     kind, given = _opened(part)
-    found = Part(place.registry.name_of(kind), kind)
-    if not _leads_to(place.registry, found):
+    found = Part(registry.name_of(kind), kind)
+    if not _leads_to(registry, found):
         rule = "must be of a class at the top of a module for a run folder, or a function there"
-        raise _checks.reject(place.key, part, rule)
+        raise _checks.reject(registry.key, part, rule)
     bare = kind is type(part) and not has_fields(kind)
     if bare and (isinstance(part, str | partial) or found.options):
         rule = "must be a dataclass, whose fields a run folder can name, or the function that makes it"
-        raise _checks.reject(place.key, part, f"{rule}, with arguments by name; af.train takes any object")
-    keys: dict[str, Any] = {place.key: found.name}
-    for option in found.options:
+        raise _checks.reject(registry.key, part, f"{rule}, with arguments by name; af.train takes any object")
+    keys: dict[str, Any] = {registry.key: found.name}
+    for key, option in registry.keys(found).items():
         value = (
             given.get(option.name, option.default) if kind is not type(part) else getattr(part, option.name)
         )
@@ -83,7 +82,7 @@ def _described(seam: str, part: Any) -> dict[str, Any]:
             rule = "must be a number, a text, true or false, or a list of these, to be kept in a run folder"
             raise _checks.reject(f"{kind.__qualname__}.{option.name}", value, rule)
         if value is not None:
-            keys[f"{option.section or place.tables[0]}.{option.name}"] = value
+            keys[key] = value
     return keys
 
 

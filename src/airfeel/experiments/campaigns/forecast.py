@@ -93,8 +93,8 @@ def _kind(run: Work) -> Hashable:
     config = run.config
     assert isinstance(config, Config)
     devices = config.devices
-    sizes = (devices.count, str(devices.samples), devices.batch_size, config.run.evaluate_every)
-    return config.scheme, config.dataset, config.model.kind, *sizes
+    sizes = (devices.count, str(devices.samples), config.options("training").get("batch_size"))
+    return config.scheme, config.dataset, config.model.kind, config.run.evaluate_every, *sizes
 
 
 def _trial(run: Work) -> tuple[float, float]:

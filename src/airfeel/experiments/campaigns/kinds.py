@@ -18,7 +18,8 @@ def training(tree: Mapping[str, Any], source: str) -> Work:
     """Return a training run that computes in one thread: many runs keep all cores busy."""
     config = build_config(merge({"run": {"threads": 1}}, tree), source=source)
     matrix = _MATRIX_EFFORT * config.uplink.ratio if is_dense(config.scheme) else 0.0
-    steps = config.devices.local_epochs or config.devices.local_steps
+    options = config.options("training")
+    steps = options.get("local_epochs") or options.get("local_steps", 1)
     return Work(config, _train, config.rounds * (steps + matrix))
 
 

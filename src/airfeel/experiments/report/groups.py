@@ -3,7 +3,6 @@
 from __future__ import annotations  # imports for type checkers alone
 
 import json
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,11 +14,6 @@ from airfeel.registry import SCHEMES
 
 if TYPE_CHECKING:
     from airfeel.experiments.campaigns.folder import ResultsFolder
-
-# What never tells two curves apart: the seed, and what cannot change a result.
-_INCIDENTAL = ("seed", "name", "run.checkpoint_every", "run.threads")
-_UNREAD = re.compile(r"^(?P<key>[\w.]+) = .*# not read by ")
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
@@ -99,20 +93,8 @@ def _word(value: Any) -> str:
 
 
 def _compared(run: FinishedRun) -> dict[str, Any]:
-    """Return the settings that two runs must share to be averaged: those that determined the result.
-
-    ``config.toml`` lists them; that of version 0.1 only marks the keys that the run's scheme did not read.
-    """
-    hashed = run.settings.get("identity.keys")
-    if isinstance(hashed, list):
-        return {key: run.settings.get(key) for key in hashed if key != "seed"}
-    unread, section = set(_INCIDENTAL), ""
-    for line in run.toml.splitlines():
-        if line.startswith("["):
-            section = line.strip("[] ") + "."
-        elif mark := _UNREAD.match(line):
-            unread.add(section + mark["key"])
-    return {key: value for key, value in run.settings.items() if key not in unread}
+    """Return the settings that two runs must share to be averaged: those that determined the result."""
+    return {key: run.settings.get(key) for key in run.settings["identity.keys"] if key != "seed"}
 
 
 def _label(settings: Mapping[str, Any], every: Sequence[Mapping[str, Any]]) -> str:

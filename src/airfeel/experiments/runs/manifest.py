@@ -1,7 +1,7 @@
 """The manifest of a finished run: the SHA-256 of each of its files.
 
 It finds damage: a file that was edited, cut, lost, or taken from another run. It does not find forgery: who
-edits a file can write its hash into the manifest too. Runs of version 0.1 have no manifest.
+edits a file can write its hash into the manifest too.
 """
 
 import hashlib

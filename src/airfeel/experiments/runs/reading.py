@@ -37,7 +37,7 @@ class FinishedRun:
 
     ``rows`` are its records as dictionaries, whatever kind of run it was; ``settings`` what it was started
     with, by dotted key, and ``toml`` the file that says so; ``verified`` whether a manifest vouches for all
-    of it. Runs of version 0.1 have none: of theirs, only the records are.
+    of it.
     """
 
     folder: Path
@@ -112,7 +112,7 @@ def not_verified(labels: Sequence[str]) -> list[str]:
     if not labels:
         return []
     names = ", ".join(labels[:3]) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
-    return [visible(f"not verified, as there is no {manifest.NAME} (version 0.1 wrote none): {names}")]
+    return [visible(f"not verified, as there is no {manifest.NAME}: {names}")]
 
 
 def left_out(label: str, damage: Damage | str) -> str:
@@ -202,7 +202,7 @@ def _summary(content: bytes) -> Row:
 
 
 def _settings(path: Path, content: bytes) -> Row:
-    """Return the settings by dotted key; the folder's name ends with their hash, where they say it."""
+    """Return the settings by dotted key; the folder's name ends with their hash."""
     try:
         settings = mistakes.flatten(files.parse_toml(content))
         digest = recorded_digest(settings)
@@ -210,7 +210,9 @@ def _settings(path: Path, content: bytes) -> Row:
         raise _Refused(CONFIG, str(error)) from None
     if not isinstance(settings.get("scheme"), str):
         raise _Refused(CONFIG, "names no scheme")
-    if digest is not None and not path.resolve().name.endswith(f"-{digest}"):
+    if digest is None:
+        raise _Refused(CONFIG, "does not say which keys were hashed: the table [identity] has no keys")
+    if not path.resolve().name.endswith(f"-{digest}"):
         raise _Refused(CONFIG, f"has the hash {digest}, and the folder's name does not end with it")
     return settings
 

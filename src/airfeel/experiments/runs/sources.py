@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from airfeel.config import mistakes
-from airfeel.config.parts import SEAMS
 from airfeel.experiments.runs import files
+from airfeel.registry import SEAMS
 
 _CONTENT = "identity.content."
 
@@ -55,10 +55,10 @@ def _differing(path: Path, toml: str, digests: Any) -> list[str]:
 def _sources(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the digest of every own part, by key and name."""
     found = {}
-    for name, seam in SEAMS.items():
+    for name, registry in SEAMS.items():
         digest = settings.get(f"identity.source.{name}")
         if digest is not None:
-            found[f"{seam.key} = {settings.get(seam.key)!r}"] = str(digest)
+            found[f"{registry.key} = {settings.get(registry.key)!r}"] = str(digest)
     return found
 
 

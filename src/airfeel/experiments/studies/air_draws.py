@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from airfeel import _checks
 from airfeel.learning.devices import Participation
 from airfeel.radio.link import Channel, Link, anything
-from airfeel.radio.power import EqualPower, Grant, Ledger, LongTermPower, Offer
+from airfeel.radio.power import EqualPower, Grant, Ledger, Offer, PowerPolicy
 from airfeel.theory.planner import ChangingAir, LinkBudget, LinkDraws
 from airfeel.uplink import arrive
 
 Array = NDArray[np.floating[Any]]
-Policy = type[EqualPower] | type[LongTermPower]
 
 EVERYBODY = Participation()
+EQUAL = EqualPower(1.0)
 DRAWS = 8  # of all rounds; the chains that are sampled are shared out among them
 SILENT = 1000  # rounds in a row in which nobody can send, after which there is no link
 LEVELS = 400  # symbols at most that stand for all of a round, where they differ
@@ -36,10 +36,12 @@ def draw_air(
     rounds: int,
     seed: int = 0,
     draws: int = DRAWS,
-    policy: Policy = EqualPower,
+    policy: PowerPolicy = EQUAL,
     participation: Participation = EVERYBODY,
 ) -> ChangingAir:
     """Draw what a channel does to equal devices with equal gradients under a policy of power control.
+
+    The policy has P = 1.
 
     Only those that take part in a round can send in it. A round in which nobody can is none for the receiver,
     and is left out.
@@ -74,7 +76,7 @@ class DrawnAir:
     """The links of all rounds, drawn several times, and the policy by which devices send over them."""
 
     links: Sequence[Sequence[RoundDraw]]
-    policy: Policy
+    policy: PowerPolicy
 
     def at(self, link: LinkBudget) -> LinkDraws:
         """Return what the policy makes of the links, where a device has the energy of this link.
@@ -99,7 +101,7 @@ class DrawnAir:
         self, rounds: Sequence[RoundDraw], snr: float
     ) -> tuple[list[Any], list[float], list[float]]:
         """Follow one draw through its rounds, with what the devices have spent; P is 1."""
-        air, ledger = arrive.Radio(policy=self.policy(1.0)), Ledger.open(len(rounds[0].demand))
+        air, ledger = arrive.Radio(policy=self.policy), Ledger.open(len(rounds[0].demand))
         noise, sent, arriving = [], [], []
         for one in rounds:
             grant = _granted(air, one, ledger, snr)

@@ -55,14 +55,12 @@ def work(tree: Mapping[str, Any], source: str) -> Work:
     if config.model.kind != "softmax" or not config.options("model").get("l2", 0.0) > 0:
         rule = "must be > 0, with model.kind = 'softmax': the loss must be strongly convex"
         raise ValueError(f"{source}: model.l2 = {config.options('model').get('l2', 0.0)}: {rule}")
-    if config.devices.local_steps != 1:
+    training = config.options("training")
+    if training.get("local_steps") != 1:
         rule = "must be 1, as Theorem 3 assumes"
-        raise ValueError(f"{source}: devices.local_steps = {config.devices.local_steps}: {rule}")
-    for key, value in (
-        ("local_epochs", config.devices.local_epochs),
-        ("weight_decay", config.devices.weight_decay),
-    ):
-        if value:
+        raise ValueError(f"{source}: devices.local_steps = {training.get('local_steps')}: {rule}")
+    for key in ("local_epochs", "weight_decay"):
+        if value := training.get(key):
             raise ValueError(f"{source}: devices.{key} = {value}: must not be given, as in Theorem 3")
     # Every gradient is computed twice.
     return Work(BoundStudy(config), _execute, effort=2.0 * config.rounds + _PREPARATION)

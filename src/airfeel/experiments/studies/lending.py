@@ -18,7 +18,6 @@ from airfeel.experiments.studies.promise import ByRecords, ByTheory, Promising
 from airfeel.experiments.studies.recorded import FEWEST, stack_aggregates
 from airfeel.radio.units import RadioUnits
 from airfeel.schemes.compressed import Compressed
-from airfeel.simulation.assembly import make_scheme
 from airfeel.simulation.records import Record
 from airfeel.theory.planner import LinkBudget, LinkPlan
 from airfeel.units import decibel
@@ -63,7 +62,7 @@ class Lent:
         noise_var = np.array([record.noise_var for record in last])
         aggregates = stack_aggregates(self.folder, rounds)
         sent = replay.RecordedUplink(rounds, aggregates, noise_var, self.own, self.config.seed)
-        scheme = make_scheme(self.config)
+        scheme = self.config.part("scheme")
         assert isinstance(scheme, Compressed)  # as are all that the planner knows a method for
         return replay.learn(sent, scheme, measured)
 

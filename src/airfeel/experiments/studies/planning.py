@@ -10,9 +10,7 @@ from airfeel.experiments.studies.promise import Promise
 from airfeel.learning.datasets import shape_of
 from airfeel.radio.units import RadioUnits
 from airfeel.simulation.assembly import (
-    POLICIES,
     energy,
-    make_channel,
     make_participation,
     make_task,
     make_units,
@@ -23,7 +21,7 @@ from airfeel.units import count, decibel
 
 def units_of(config: Config) -> RadioUnits | None:
     """Return the radio of a configuration in hertz and watts, where it has one."""
-    return make_units(config, make_channel(config)) if config.uplink.power is None else None
+    return make_units(config, config.part("channel")) if config.uplink.power is None else None
 
 
 def with_air(plan: LinkPlan, link: LinkBudget, config: Config) -> LinkPlan:
@@ -34,8 +32,8 @@ def with_air(plan: LinkPlan, link: LinkBudget, config: Config) -> LinkPlan:
     participation = make_participation(config)
     if config.channel.kind == "gaussian" and participation == EVERYBODY:
         return plan
-    given = make_channel(config), link.devices, link.rows, plan.rounds, plan.seed
-    policy = POLICIES[config.uplink.policy]
+    given = config.part("channel"), link.devices, link.rows, plan.rounds, plan.seed
+    policy = config.part("policy", power=1.0)
     return replace(plan, air=draw_air(*given, policy=policy, participation=participation))
 
 

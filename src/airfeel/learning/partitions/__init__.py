@@ -1,12 +1,12 @@
 """Which samples each device holds.
 
-A partition is a tuple of index vectors into the training set, one for each device. Samples are drawn without
-replacement inside a device; devices may overlap. Every device draws from its own stream, so that adding a
-device changes nothing for the others.
+A partition is a tuple of index vectors into the training set, one for each device. Each rule by which it can
+be drawn is one file here. Samples are drawn without replacement inside a device; devices may overlap. Every
+device draws from its own stream, so that adding a device changes nothing for the others.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,54 +18,20 @@ Indices = NDArray[np.intp]
 Partition = tuple[Indices, ...]
 
 _COLUMNS = 40  # classes that a table shows one by one
-EVEN = 1e30  # a concentration from which on all shares are alike to the last digit
 
 
-def iid(labels: NDArray[Any], sizes: Sequence[int], seed: int, pool: int | None = None) -> Partition:
-    """Draw K_m = ``sizes[m]`` samples for device m from the first ``pool`` ones (None: all), of any class."""
-    available = len(_pool(labels, sizes, pool))
-    for device, size in enumerate(sizes):
-        _checks.integer(f"sizes[{device}]", size, at_least=1, at_most=available)
-    return tuple(
-        np.sort(stream(seed, "partition", device=m).choice(available, size, replace=False))
-        for m, size in enumerate(sizes)
-    )
+class PartitionRule(Protocol):
+    """How the devices' samples are drawn: a frozen dataclass, whose fields are its options.
 
-
-def by_classes(
-    labels: NDArray[Any], sizes: Sequence[int], seed: int, classes: int, pool: int | None = None
-) -> Partition:
-    """Draw ``classes`` (chi) classes for each device, then its samples in equal shares (Section VII)."""
-    labels = _pool(labels, sizes, pool)
-    present = np.unique(labels)
-    _checks.integer("classes", classes, at_least=1, at_most=len(present))
-    parts = []
-    for device, size in enumerate(sizes):
-        draw = stream(seed, "partition", device=device)
-        chosen = draw.choice(present, classes, replace=False)
-        counts = np.full(classes, size // classes)
-        counts[: size % classes] += 1
-        parts.append(_draw(draw, labels, chosen, counts, device))
-    return tuple(parts)
-
-
-def dirichlet(
-    labels: NDArray[Any], sizes: Sequence[int], seed: int, alpha: float, pool: int | None = None
-) -> Partition:
-    """Draw each device's class shares from a symmetric Dirichlet(``alpha``): the smaller, the less alike.
-
-    Where a device would need more samples of a class than exist, the rest is spread over its other classes.
+    One that looks at the class of a sample has the class attribute ``by_class = True``: it is refused for
+    data whose samples have not one class each.
     """
-    labels = _pool(labels, sizes, pool)
-    _checks.real("alpha", alpha, above=0)
-    present, available = np.unique(labels, return_counts=True)
-    parts = []
-    for device, size in enumerate(sizes):
-        _checks.integer(f"sizes[{device}]", size, at_least=1, at_most=len(labels))
-        draw = stream(seed, "partition", device=device)
-        share = draw.dirichlet(np.full(len(present), min(alpha, EVEN)))
-        parts.append(_draw(draw, labels, present, _capped_counts(share, size, available), device))
-    return tuple(parts)
+
+    def draw(
+        self, labels: NDArray[Any], sizes: Sequence[int], seed: int, pool: int | None = None
+    ) -> Partition:
+        """Return K_m = ``sizes[m]`` samples for each device m, of the first ``pool`` ones (None: all)."""
+        ...
 
 
 def unequal_sizes(
@@ -80,7 +46,7 @@ def unequal_sizes(
     _checks.real("spread", spread, at_least=0, at_most=50)  # beyond it all but a few devices hold one sample
     share = np.exp(spread * stream(seed, "sizes").standard_normal(num_devices))
     limit = np.full(num_devices, num_devices * mean if pool is None else pool)
-    return [int(k) for k in 1 + _capped_counts(share / share.sum(), num_devices * (mean - 1), limit - 1)]
+    return [int(k) for k in 1 + capped_counts(share / share.sum(), num_devices * (mean - 1), limit - 1)]
 
 
 def class_counts(labels: NDArray[Any], partition: Partition) -> NDArray[np.intp]:
@@ -135,7 +101,8 @@ def overlap(partition: Partition) -> str:
     return f"devices share samples: {share} of the {used:,} that are in use are held by more than one"
 
 
-def _pool(labels: NDArray[Any], sizes: Sequence[int], pool: int | None) -> NDArray[Any]:
+def pooled(labels: NDArray[Any], sizes: Sequence[int], pool: int | None) -> NDArray[Any]:
+    """Return the labels of the samples from which devices draw."""
     if pool is not None:
         _checks.integer("pool", pool, at_least=1)
     if len(sizes) == 0:
@@ -143,7 +110,7 @@ def _pool(labels: NDArray[Any], sizes: Sequence[int], pool: int | None) -> NDArr
     return np.asarray(labels)[:pool]
 
 
-def _draw(
+def drawn(
     draw: np.random.Generator,
     labels: NDArray[Any],
     classes: NDArray[Any],
@@ -161,7 +128,7 @@ def _draw(
     return np.sort(np.concatenate(parts))
 
 
-def _capped_counts(share: NDArray[Any], total: int, limit: NDArray[np.intp]) -> NDArray[np.intp]:
+def capped_counts(share: NDArray[Any], total: int, limit: NDArray[np.intp]) -> NDArray[np.intp]:
     """Split ``total`` in proportion to ``share`` by largest remainders, no part above its limit."""
     counts = np.zeros(len(share), dtype=np.intp)
     share = np.maximum(share, np.finfo(float).tiny)

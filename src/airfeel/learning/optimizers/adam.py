@@ -1,0 +1,44 @@
+"""Adam."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from airfeel import _checks
+from airfeel.learning.optimizers import ServerState
+from airfeel.learning.tasks import Array
+from airfeel.ranges import Positive
+from airfeel.registry import OPTIMIZERS, option
+
+
+@OPTIMIZERS.register("adam", place=10)
+@dataclass(frozen=True, slots=True)
+class Adam:
+    """Adam on x^ (Kingma and Ba, 2015)."""
+
+    beta1: Annotated[float, Field(ge=0, lt=1)] = option(0.9, "how much is kept of the first moment")
+    beta2: Annotated[float, Field(ge=0, lt=1)] = option(0.999, "how much is kept of the second moment")
+    epsilon: Positive = option(1e-8, "added to the root of the second moment")
+
+    def __post_init__(self) -> None:
+        """Refuse values outside Adam's ranges."""
+        _checks.real("beta1", self.beta1, at_least=0, below=1)
+        _checks.real("beta2", self.beta2, at_least=0, below=1)
+        _checks.real("epsilon", self.epsilon, above=0)
+
+    def init(self, size: int) -> ServerState:
+        """Start with zero moments."""
+        return ServerState(0, np.zeros(size), np.zeros(size))
+
+    def update(
+        self, state: ServerState, theta: Array, aggregate: Array, rate: float
+    ) -> tuple[Array, ServerState]:
+        """Take one bias-corrected step."""
+        count = state.updates + 1
+        first = self.beta1 * state.first + (1 - self.beta1) * aggregate
+        second = self.beta2 * state.second + (1 - self.beta2) * aggregate**2
+        mean = first / (1 - self.beta1**count)
+        size = np.sqrt(second / (1 - self.beta2**count)) + self.epsilon
+        return theta - rate * mean / size, ServerState(count, first, second)

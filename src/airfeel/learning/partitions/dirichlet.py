@@ -1,0 +1,47 @@
+"""Devices whose class shares are random."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel import _checks
+from airfeel.learning.partitions import Partition, capped_counts, drawn, pooled
+from airfeel.ranges import Positive
+from airfeel.registry import PARTITIONS, option
+from airfeel.streams import stream
+
+_EVEN = 1e30  # a concentration from which on all shares are alike to the last digit
+
+
+@PARTITIONS.register("dirichlet", place=20)
+@dataclass(frozen=True, slots=True)
+class Dirichlet:
+    """Class shares of each device from a symmetric Dirichlet(alpha): the smaller, the less alike.
+
+    Where a device would need more samples of a class than exist, the rest is spread over its other classes.
+    """
+
+    alpha: Positive = option(help="concentration of the class shares")
+
+    by_class: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse a concentration that is none."""
+        _checks.real("alpha", self.alpha, above=0)
+
+    def draw(
+        self, labels: NDArray[Any], sizes: Sequence[int], seed: int, pool: int | None = None
+    ) -> Partition:
+        """Draw the shares of each device, then its samples."""
+        labels = pooled(labels, sizes, pool)
+        present, available = np.unique(labels, return_counts=True)
+        parts = []
+        for device, size in enumerate(sizes):
+            _checks.integer(f"sizes[{device}]", size, at_least=1, at_most=len(labels))
+            draw = stream(seed, "partition", device=device)
+            share = draw.dirichlet(np.full(len(present), min(self.alpha, _EVEN)))
+            parts.append(drawn(draw, labels, present, capped_counts(share, size, available), device))
+        return tuple(parts)
