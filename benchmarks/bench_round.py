@@ -27,7 +27,7 @@ from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.power import EqualPower
 from airfeel.simulation.assembly import make_scheme
 from airfeel.units import count
-from airfeel.uplink.arrive import Air
+from airfeel.uplink.arrive import Radio
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Setting as SchemeSetting
@@ -88,7 +88,7 @@ class Setting:
         self.test = split(self.task, self.data.test_inputs, self.data.test_labels)
         self.weights = shares(self.samples)
         self.scheme = tsa_ga(fast)
-        self.air = Air(GaussianMAC(), EqualPower(POWER))
+        self.air = Radio(GaussianMAC(), EqualPower(POWER))
         setting = SchemeSetting(num_devices, count(RATIO, self.task.size))
         self.state = begin(self.scheme, {"theta": (self.task.size,)}, setting)
         self.theta = self.task.init(0)
@@ -282,7 +282,7 @@ def large_model():
         task.prepare(data.train_inputs[part], data.train_labels[part])
         for part in partitions.iid(data.train_labels, [200] * 10, seed=0, pool=data.pool)
     ]
-    scheme, air = tsa_ga(fast=True), Air(GaussianMAC(), EqualPower(POWER))
+    scheme, air = tsa_ga(fast=True), Radio(GaussianMAC(), EqualPower(POWER))
     state = begin(scheme, task.shapes, SchemeSetting(10, count(RATIO, task.size)))
     theta, weights = task.init(0), shares(samples)
     with Workers() as workers:

@@ -20,7 +20,7 @@ from airfeel.schemes.common_k import CommonK
 from airfeel.schemes.low_rank import LowRank
 from airfeel.schemes.scheduled import Scheduled
 from airfeel.schemes.sign_vote import SignVote
-from airfeel.uplink.arrive import Air
+from airfeel.uplink.arrive import Radio
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Heard, Setting, size_of
@@ -53,7 +53,7 @@ def halves(scheme, shapes, devices, rounds):
 
 def whole(scheme, shapes, devices, rounds):
     """Return the least seconds of a round without the gradients."""
-    size, air = size_of(shapes), Air(GaussianMAC(1.0), EqualPower(500.0))
+    size, air = size_of(shapes), Radio(GaussianMAC(1.0), EqualPower(500.0))
     state = begin(scheme, shapes, setting(size, devices))
     rows = np.random.default_rng(0).standard_normal((devices, size), dtype=np.float32)
     took = []

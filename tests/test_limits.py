@@ -15,7 +15,7 @@ import pytest
 
 import fakes
 import small
-from airfeel._pace import Pace
+from airfeel._timing import Timer
 from airfeel.config import load_config, parse_override
 from airfeel.experiments.report.report import write_report
 from airfeel.experiments.runs import runner
@@ -196,7 +196,7 @@ def test_memory_that_runs_out_is_a_sentence_and_the_run_goes_on_later(folder, tm
 
 def test_a_long_run_says_something_every_half_minute(monkeypatch, capsys):
     clock = [0.0]
-    monkeypatch.setattr(progress, "Pace", partial(Pace, clock=lambda: clock[0]))
+    monkeypatch.setattr(progress, "Timer", partial(Timer, clock=lambda: clock[0]))
     lines = progress.Lines()
     record = next(iter(train(load_config(None, small.SETTINGS | {"rounds": 1}), dataset=small.arrays())))
     said = {}

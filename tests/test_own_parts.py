@@ -16,7 +16,7 @@ import small
 from airfeel.learning.tasks import SoftmaxRegression, Task
 from airfeel.radio.power import EqualPower
 from airfeel.schemes.common_k import CommonK
-from airfeel.uplink.arrive import Air
+from airfeel.uplink.arrive import Radio
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Setting
@@ -349,7 +349,7 @@ def test_the_own_channel_costs_energy_by_distance():
 
 
 def test_the_own_channel_carries_a_round_within_the_power():
-    air = Air(load("own_channel").PathLoss(noise_var=0.0), EqualPower(7.0))
+    air = Radio(load("own_channel").PathLoss(noise_var=0.0), EqualPower(7.0))
     gradients = np.random.default_rng(0).standard_normal((8, 30))
     state = begin(CommonK(), {"theta": (30,)}, Setting(devices=8, symbols=30))
     result, _ = carry(CommonK(), air, state, gradients, np.full(8, 1 / 8), seed=0, round=1)

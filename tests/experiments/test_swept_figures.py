@@ -14,7 +14,7 @@ pytest.importorskip("altair")
 from airfeel.experiments.report.exhibits import show_experiment
 from airfeel.experiments.report.means import interval
 from airfeel.experiments.report.report import write_report
-from airfeel.experiments.report.swept_figures import Place, arrange
+from airfeel.experiments.report.swept_figures import PlotPosition, arrange
 
 RATES, ROUNDS = (0.01, 0.1, 0.3), 20
 
@@ -105,12 +105,12 @@ def test_plots_are_named_by_what_their_variants_share():
         "η = 2, far": {"η": 2, "far": 1},
     }
     assert arrange(variants, "η") == {
-        label: Place(label.split(", ")[1], settings["η"]) for label, settings in variants.items()
+        label: PlotPosition(label.split(", ")[1], settings["η"]) for label, settings in variants.items()
     }
     alone = {label: of for label, of in variants.items() if of["far"]}
     assert {place.plot for place in arrange(alone, "η").values()} == {""}
     nameless = dict(zip("abcd", variants.values(), strict=True))
-    assert arrange(nameless, "η")["a"] == Place("far = 0", 1.0)
+    assert arrange(nameless, "η")["a"] == PlotPosition("far = 0", 1.0)
 
 
 @pytest.mark.parametrize("x", ["uplink.power", "partition.kind", "partition.classes", "scheme", "rounds"])

@@ -19,7 +19,7 @@ import pytest
 pytest.importorskip("flwr", reason="needs Flower (make flower)")
 
 import small
-from airfeel.flower.memory import ClientMemory
+from airfeel.flower.mod import ClientMemory
 from airfeel.storage import load_state
 
 APP = Path(__file__).resolve().parents[2] / "examples" / "flower-mnist"

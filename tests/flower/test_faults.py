@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 
 import flower_apps as apps
 from airfeel.flower import AirAvg, wire
-from airfeel.flower.memory import ClientMemory
+from airfeel.flower.mod import ClientMemory
 from airfeel.flower.replies import Question, sort
 from airfeel.flower.tensors import Layout
 from airfeel.learning.server import GradientDescent

@@ -16,7 +16,7 @@ from airfeel.radio.power import EqualPower, Ledger, LongTermPower, Offer
 from airfeel.registry import SCHEMES
 from airfeel.streams import stream
 from airfeel.uplink import memory as blocks
-from airfeel.uplink.arrive import Air
+from airfeel.uplink.arrive import Radio
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Setting
@@ -108,7 +108,7 @@ def test_a_backlog_does_not_let_far_devices_in():
 )
 @pytest.mark.parametrize("name", ["turbo_cs", "a_dsgd", "common_k", "scheduled", "low_rank"])
 def test_the_audit_holds_and_nothing_is_lost(name, channel, policy):
-    scheme, air = SCHEMES.get(name).build({}), Air(channel, policy(500.0))
+    scheme, air = SCHEMES.get(name).build({}), Radio(channel, policy(500.0))
     rounds = np.random.default_rng(0).standard_normal((8, 7, 300)) ** 3
     state = begin(scheme, {"theta": (30, 10)}, Setting(7, 90, power=500.0, noise_var=1.0))
     arrived = np.zeros(300)
@@ -126,7 +126,7 @@ def test_the_audit_holds_and_nothing_is_lost(name, channel, policy):
 @pytest.mark.parametrize("kind", [Selection, LeastError])
 @pytest.mark.parametrize("name", ["turbo_cs", "common_k", "scheduled"])
 def test_blocks_change_no_memory(name, kind, monkeypatch):
-    scheme, air = SCHEMES.get(name).build({}), Air(Cell(reference_db=90.0), kind(500.0))
+    scheme, air = SCHEMES.get(name).build({}), Radio(Cell(reference_db=90.0), kind(500.0))
     rounds = np.random.default_rng(1).standard_normal((3, 7, 300)).astype(np.float32) ** 3
     found = []
     for height in (7, 3, 1):
@@ -160,7 +160,7 @@ def relative_error(policy, seed, sending=None, name="turbo_cs"):
     scheme = SCHEMES.get(name).build({} if name == "common_k" else {"sparsity": 0.05})
     state = begin(scheme, {"theta": (size,)}, Setting(devices, size // 2))
     weights = np.full(devices, 1 / devices)
-    air = Air(Stills(losses), policy(2000.0))
+    air = Radio(Stills(losses), policy(2000.0))
     result, _ = carry(scheme, air, state, g, weights, seed=seed, round=1, sending=sending)
     ideal = g.mean(axis=0)
     if name == "common_k":

@@ -5,7 +5,7 @@ import pytest
 
 from airfeel.radio.power import EqualPower
 from airfeel.registry import CHANNELS, SCHEMES
-from airfeel.uplink.arrive import Air
+from airfeel.uplink.arrive import Radio
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Setting
@@ -51,7 +51,7 @@ def test_the_same_round_is_the_same_air_and_others_differ(name, options):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_scheme_takes_it_and_nobody_exceeds_its_energy(name, scheme):
     part = SCHEMES.get(scheme).build({})
-    air = Air(build(name, **OPTIONS[1]), EqualPower(500.0))
+    air = Radio(build(name, **OPTIONS[1]), EqualPower(500.0))
     state = begin(part, {"theta": (20, 10)}, Setting(DEVICES, 90, power=500.0, noise_var=0.01))
     rounds = np.random.default_rng(1).standard_normal((4, DEVICES, 200)) ** 3
     arrived, weights = np.zeros(200), np.full(DEVICES, 1 / DEVICES)

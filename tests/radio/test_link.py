@@ -11,7 +11,7 @@ from airfeel.radio.link import Link, superpose
 from airfeel.radio.power import EqualPower, Ledger
 from airfeel.registry import SCHEMES
 from airfeel.schemes.compressed import heard_by_all, shared_seed
-from airfeel.uplink.arrive import Air, Superposed
+from airfeel.uplink.arrive import Radio, Superposed
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Heard, Setting, size_of
@@ -110,7 +110,7 @@ def came(link, senders, signals, coordinates):
         def link(self, num_devices, symbols, seed, round):
             return link
 
-    on_air = Superposed(Air(Still(), EqualPower(500.0)), senders, Ledger.open(M), coordinates, 1, 1)
+    on_air = Superposed(Radio(Still(), EqualPower(500.0)), senders, Ledger.open(M), coordinates, 1, 1)
     on_air.put(slice(None), signals)
     return on_air.arrive()
 
@@ -144,8 +144,8 @@ def test_what_the_server_makes_of_symbols_that_some_devices_leave_out(coordinate
 @pytest.mark.parametrize("name", SUPERPOSED)
 def test_a_link_that_is_the_same_in_all_symbols_is_that_link(name):
     """AMP included: equal noise is one number, however it was said."""
-    one, _ = course(name, Air(GaussianMAC(1.0), EqualPower(500.0)))
-    two, _ = course(name, Air(Broadcast(1.0), EqualPower(500.0)))
+    one, _ = course(name, Radio(GaussianMAC(1.0), EqualPower(500.0)))
+    two, _ = course(name, Radio(Broadcast(1.0), EqualPower(500.0)))
     for a, b in zip(one, two, strict=True):
         assert b.noise_var == pytest.approx(a.noise_var, rel=1e-9)
         np.testing.assert_allclose(b.mean, a.mean, rtol=0, atol=1e-6 * np.abs(a.mean).max())
@@ -155,7 +155,7 @@ def test_a_link_that_is_the_same_in_all_symbols_is_that_link(name):
 @pytest.mark.parametrize("name", COORDINATES)
 def test_where_symbols_are_coordinates_nothing_is_lost(name):
     """Without noise, estimate plus memories are all that was ever accumulated, symbol by symbol."""
-    scheme, air = SCHEMES.get(name).build({}), Air(PerSymbol(0.0, empty=0.1), EqualPower(500.0))
+    scheme, air = SCHEMES.get(name).build({}), Radio(PerSymbol(0.0, empty=0.1), EqualPower(500.0))
     state = start(scheme)
     for t, g in enumerate(updates(), start=1):
         result, after = carry(scheme, air, state, g, WEIGHTS, seed=7, round=t)
@@ -166,7 +166,7 @@ def test_where_symbols_are_coordinates_nothing_is_lost(name):
 
 
 def test_a_vote_that_was_not_sent_is_cast_again():
-    scheme, air = SCHEMES.get("sign_vote").build({"step": 0.5}), Air(PerSymbol(0.0), EqualPower(500.0))
+    scheme, air = SCHEMES.get("sign_vote").build({"step": 0.5}), Radio(PerSymbol(0.0), EqualPower(500.0))
     (g, *_), state = updates(), start(scheme)
     _, after = carry(scheme, air, state, g, WEIGHTS, seed=7, round=1)
     plan = scheme.plan(state.scheme, 7, 1)
@@ -183,7 +183,7 @@ def test_a_vote_that_was_not_sent_is_cast_again():
 @pytest.mark.parametrize("name", MIXTURES)
 def test_mixtures_with_unequal_noise_and_symbols_that_nobody_sent(name):
     """Energy holds, whoever sent anything keeps the remainder, and everything stays finite."""
-    air = Air(PerSymbol(0.5, heard=0.8, empty=0.15, ripple=1.0), EqualPower(500.0))
+    air = Radio(PerSymbol(0.5, heard=0.8, empty=0.15, ripple=1.0), EqualPower(500.0))
     results, state = course(name, air)
     for result in results:
         assert result.energy.max() == pytest.approx(500.0)
@@ -227,13 +227,13 @@ def test_part_of_an_operator_must_cover_every_block():
 
 def test_amp_refuses_unequal_noise_in_one_sentence():
     with pytest.raises(ValueError, match=r"noise_var is one number per measurement: AMP wants the same"):
-        course("a_dsgd", Air(PerSymbol(1.0), EqualPower(500.0)))
+        course("a_dsgd", Radio(PerSymbol(1.0), EqualPower(500.0)))
 
 
 def test_devices_that_take_turns_pay_the_mean_over_their_symbols():
     link = Link(np.array([[True, True, False], [True, False, False]]), np.full((2, 3), 2.0), np.ones(2), 1.0)
     link.cost[0, 1] = 4.0
-    able, energy = Air(policy=EqualPower(10.0)).afford(3.0, link, np.ones(2, bool), Ledger.open(2))
+    able, energy = Radio(policy=EqualPower(10.0)).afford(3.0, link, np.ones(2, bool), Ledger.open(2))
     np.testing.assert_allclose(energy, [9.0, 6.0])
-    able, _ = Air(policy=EqualPower(8.0)).afford(3.0, link, np.ones(2, bool), Ledger.open(2))
+    able, _ = Radio(policy=EqualPower(8.0)).afford(3.0, link, np.ones(2, bool), Ledger.open(2))
     assert able.tolist() == [False, True]

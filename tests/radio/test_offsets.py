@@ -9,7 +9,7 @@ from airfeel.radio.link import superpose
 from airfeel.radio.offsets import Offsets
 from airfeel.radio.power import EqualPower
 from airfeel.registry import CHANNELS, SCHEMES
-from airfeel.uplink.arrive import Air
+from airfeel.uplink.arrive import Radio
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Setting
@@ -72,7 +72,7 @@ def test_every_channel_has_them_and_they_show_in_the_error(kind, offsets):
     part = CHANNELS.get(kind)
     errors = []
     for given in ({}, offsets):
-        air = Air(part.build({"noise_var": 0.0, **NEEDS.get(kind, {}), **given}), EqualPower(500.0))
+        air = Radio(part.build({"noise_var": 0.0, **NEEDS.get(kind, {}), **given}), EqualPower(500.0))
         state = begin(scheme, {"theta": (300,)}, Setting(6, 300))
         result, _ = carry(scheme, air, state, g, np.full(6, 1 / 6), seed=3, round=1)
         errors.append(result.nmse)

@@ -14,7 +14,7 @@ from airfeel.radio.fading import FadingMAC
 from airfeel.radio.power import EqualPower
 from airfeel.radio.response import Response
 from airfeel.registry import SCHEMES
-from airfeel.uplink.arrive import Air
+from airfeel.uplink.arrive import Radio
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Setting
@@ -93,7 +93,7 @@ def test_what_devices_misjudge_turns_pairs_of_symbols():
 
 def test_a_round_through_it_loses_nothing():
     scheme = SCHEMES.get("common_k").build({})
-    air = Air(Response(draw(spread=30.0), noise_var=0.0), EqualPower(500.0))
+    air = Radio(Response(draw(spread=30.0), noise_var=0.0), EqualPower(500.0))
     state, weights = begin(scheme, {"theta": (60,)}, Setting(4, 31)), np.full(4, 0.25)
     for t in range(1, 5):
         g = np.random.default_rng(t).standard_normal((4, 60))

@@ -12,7 +12,7 @@ from airfeel.radio.fading import FadingMAC
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.power import EqualPower, LongTermPower
 from airfeel.schemes.d_dsgd import DDsgd, capacity
-from airfeel.uplink.arrive import Air
+from airfeel.uplink.arrive import Radio
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Heard, Setting
@@ -116,7 +116,7 @@ def test_what_no_single_precision_holds_stays_in_the_memory():
 
 def test_everybody_spends_all_its_power_in_s_channel_uses_and_the_mean_is_exact():
     scheme, g = DDsgd(), updates(dtype=np.float64)
-    air = Air(GaussianMAC(1.0), EqualPower(500.0))
+    air = Radio(GaussianMAC(1.0), EqualPower(500.0))
     sending = np.array([True, True, False, True, True])
     result, state = carry(
         scheme, air, begin(scheme, SHAPES, SETTING), g, WEIGHTS, seed=3, round=1, sending=sending
@@ -131,7 +131,7 @@ def test_everybody_spends_all_its_power_in_s_channel_uses_and_the_mean_is_exact(
 @pytest.mark.parametrize("policy", [EqualPower(500.0), LongTermPower(500.0)], ids=lambda p: type(p).__name__)
 @pytest.mark.parametrize("margin", [1.0, 0.1])
 def test_a_device_with_a_weak_link_is_silent_and_keeps_everything(policy, margin):
-    scheme, air = DDsgd(margin), Air(FadingMAC(threshold=0.2), policy)
+    scheme, air = DDsgd(margin), Radio(FadingMAC(threshold=0.2), policy)
     setting = Setting(devices=5, symbols=300, power=500.0, noise_var=0.1)
     state, heard = begin(scheme, SHAPES, setting), 0
     for t in range(1, 21):
@@ -153,7 +153,7 @@ def test_a_device_with_a_weak_link_is_silent_and_keeps_everything(policy, margin
 
 
 def test_a_round_in_which_nobody_can_send_uses_nothing():
-    scheme, air = DDsgd(), Air(FadingMAC(threshold=50.0), EqualPower(500.0))
+    scheme, air = DDsgd(), Radio(FadingMAC(threshold=50.0), EqualPower(500.0))
     g = updates()
     result, state = carry(scheme, air, begin(scheme, SHAPES, SETTING), g, WEIGHTS, seed=1, round=1)
     assert result.channel_uses == 0 and not result.active.any() and not result.energy.any()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.power import EqualPower
 from airfeel.schemes.low_rank import LowRank
-from airfeel.uplink.arrive import Air
+from airfeel.uplink.arrive import Radio
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Heard, Setting, size_of
@@ -16,7 +16,7 @@ from airfeel.uplink.scheme import Heard, Setting, size_of
 MATRIX = {"weights": (30, 12)}
 SHAPES = {"weights": (30, 12), "biases": (12,), "kernel": (6, 2, 3, 3), "row": (1, 9)}
 SIZE = size_of(SHAPES)
-QUIET = Air(GaussianMAC(0.0), EqualPower(500.0))
+QUIET = Radio(GaussianMAC(0.0), EqualPower(500.0))
 
 
 def exchange(scheme, state, rows, weights, round, seed=5):

@@ -7,7 +7,7 @@ from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.power import EqualPower
 from airfeel.schemes.common_k import CommonK, coordinates
 from airfeel.schemes.sign_vote import SignVote
-from airfeel.uplink.arrive import Air
+from airfeel.uplink.arrive import Radio
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Setting
@@ -15,7 +15,7 @@ from airfeel.uplink.scheme import Setting
 DEVICES, SIZE, SYMBOLS = 7, 60, 25
 SHAPES, SETTING = {"theta": (SIZE,)}, Setting(DEVICES, SYMBOLS)
 WEIGHTS = np.array([30, 20, 11, 11, 10, 10, 9]) / 101  # an odd sum: no vote ends in a tie
-QUIET = Air(GaussianMAC(0.0), EqualPower(500.0))
+QUIET = Radio(GaussianMAC(0.0), EqualPower(500.0))
 
 
 def updates(seed, dtype=np.float64):
@@ -77,7 +77,7 @@ def test_with_feedback_the_votes_of_one_device_have_the_right_mean():
 
 @pytest.mark.parametrize("noise_var", [0.0, 1e4])
 def test_noise_turns_votes_but_does_not_change_their_worth(noise_var):
-    scheme, air = SignVote(step=0.25), Air(GaussianMAC(noise_var), EqualPower(1.0))
+    scheme, air = SignVote(step=0.25), Radio(GaussianMAC(noise_var), EqualPower(1.0))
     result, _ = carry(scheme, air, begin(scheme, SHAPES, SETTING), updates(5), WEIGHTS, seed=3, round=1)
     np.testing.assert_array_equal(np.abs(result.mean[chosen(scheme)]), 0.25)
 

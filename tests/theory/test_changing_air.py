@@ -18,7 +18,7 @@ from airfeel.streams import stream
 from airfeel.theory.planner import LinkBudget, LinkPlan, Method
 from airfeel.theory.scalar import linear_variance, unequal_variance
 from airfeel.units import decibel
-from airfeel.uplink.arrive import Air, Superposed
+from airfeel.uplink.arrive import Radio, Superposed
 from airfeel.uplink.senders import Senders
 from modeldata import Model, sample_chains
 
@@ -105,7 +105,7 @@ def test_the_planner_s_devices_do_what_those_of_a_run_do(kind, policy, taking_pa
     signal = np.where(rng.random(60) < 0.5, -1.0, 1.0)  # all symbols alike, as they are in the mean
     signals, weights = np.tile(signal, (DEVICES, 1)), np.full(DEVICES, 1 / DEVICES)
     reference = 60 / (DEVICES**2 * link.power)
-    air, ledger, sent, noise = Air(channel, policy(link.power)), Ledger.open(DEVICES), [], []
+    air, ledger, sent, noise = Radio(channel, policy(link.power)), Ledger.open(DEVICES), [], []
     for t in range(rounds):
         computing, sending = taking_part.draw(DEVICES, 3, t + 1)
         senders = Senders.of(weights, computing, sending)
@@ -193,7 +193,7 @@ def carried(model, link, channel, policy, seed, rounds, usual):
     support, amplitude = sample_chains(model, rounds, np.random.default_rng(seed))
     receiver = model.known(amplitude_message="joint")
     state, errors, ledger = receiver.init(model.size), [], Ledger.open(DEVICES)
-    air, senders = Air(channel, policy(link.power)), Senders.of(np.full(DEVICES, 1 / DEVICES))
+    air, senders = Radio(channel, policy(link.power)), Senders.of(np.full(DEVICES, 1 / DEVICES))
     for t, x in enumerate(support * amplitude):
         operator = af.PartialDCT(model.size, model.rows, seed=1000 * seed + t)
         signals = np.tile(operator @ x, (DEVICES, 1))

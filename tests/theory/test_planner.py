@@ -9,7 +9,7 @@ import airfeel as af
 from airfeel.schemes.a_dsgd import ADsgd
 from airfeel.schemes.turbo_cs import IndependentTurboCS
 from airfeel.theory.planner import LinkBudget, LinkPlan, Method, solve_power, solve_rows
-from airfeel.uplink.arrive import Air
+from airfeel.uplink.arrive import Radio
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Setting
@@ -39,7 +39,7 @@ def test_reference_model_is_the_noise_of_equal_devices(scheme, method, seed):
     state = begin(scheme, {"theta": (size,)}, Setting(devices, symbols=1000))
     gradients = np.tile(gradient, (devices, 1))
     weights = np.full(devices, 1 / devices)
-    aggregate, _ = carry(scheme, Air(), state, gradients, weights, seed=seed, round=1)
+    aggregate, _ = carry(scheme, Radio(), state, gradients, weights, seed=seed, round=1)
     link = LinkBudget(size, 1000, devices, power=500.0)
     prediction = LinkPlan(CHAIN, method, rounds=1, samples=800).predict(link)
     # tau of the first iteration, less what the signal adds to it: (48), or its relative for unit columns.

@@ -14,7 +14,7 @@ from airfeel.schemes.common_k import CommonK
 from airfeel.schemes.compressed import TurboDecoded
 from airfeel.schemes.error_free import ErrorFree
 from airfeel.uplink import memory as blocks
-from airfeel.uplink.arrive import Air
+from airfeel.uplink.arrive import Radio
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Setting
@@ -22,7 +22,7 @@ from rounds import handed_over
 
 DEVICES, SIZE, ROUNDS = 7, 300, 4
 WEIGHTS = np.array([3.0, 1.0, 2.0, 2.0, 1.0, 4.0, 1.0]) / 14
-AIRS = [Air(GaussianMAC(1.0), EqualPower(500.0)), Air(FadingMAC(threshold=0.6), EqualPower(500.0))]
+AIRS = [Radio(GaussianMAC(1.0), EqualPower(500.0)), Radio(FadingMAC(threshold=0.6), EqualPower(500.0))]
 
 # That of the signals; BLAS compresses one row in another order than several, which AMP's iterations see.
 ROUNDING = [(ADsgd, 1e-4), (ErrorFree, 1e-14), (object, 1e-6)]
@@ -41,7 +41,7 @@ def masks(seed):
     return computing, computing & (rng.random((ROUNDS, DEVICES)) < 0.8)
 
 
-def course(scheme, air, rounds, height, monkeypatch, room=None, seed=0):
+def course(scheme, air, rounds, height, monkeypatch, allocate=None, seed=0):
     """Return the results and states of all rounds with so many devices in a block."""
     monkeypatch.setattr(blocks, "BLOCK", height * SIZE)
     state = begin(scheme, {"theta": (SIZE // 10, 10)}, Setting(DEVICES, 90, power=500.0, noise_var=0.1))
@@ -161,7 +161,7 @@ def test_memories_go_where_there_is_room_for_them(name, height, monkeypatch):
 
     scheme = SCHEMES.get(name).build({})
     plain = course(scheme, AIRS[1], updates(), height, monkeypatch)
-    placed = course(scheme, AIRS[1], updates(), height, monkeypatch, room=room)
+    placed = course(scheme, AIRS[1], updates(), height, monkeypatch, allocate=room)
     for (one, state), (two, again) in zip(plain, placed, strict=True):
         assert any(again.memory is arrays for arrays in given)
         assert state.memory["error"].tobytes() == again.memory["error"].tobytes()

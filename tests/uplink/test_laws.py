@@ -17,7 +17,7 @@ from airfeel.registry import CHANNELS, SCHEMES
 from airfeel.schemes.a_dsgd import ADsgd
 from airfeel.schemes.common_k import coordinates
 from airfeel.schemes.sign_vote import SignVote
-from airfeel.uplink.arrive import Air, way
+from airfeel.uplink.arrive import Radio, transmission
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import Uplink, carry
 from airfeel.uplink.scheme import ErrorFeedback, Heard, Setting, size_of
@@ -43,11 +43,11 @@ QUIET = {
     "response": {"source": FADING[0] + 1j * FADING[1], "threshold": 0.7},
 }
 AIRS = {
-    name: Air(CHANNELS.get(name).build({**options, "noise_var": 0.0}), EqualPower(500.0))
+    name: Radio(CHANNELS.get(name).build({**options, "noise_var": 0.0}), EqualPower(500.0))
     for name, options in QUIET.items()
 }
-AIRS["chosen"] = Air(CHANNELS.get("cell").build({"reference_db": 90.0}), LeastError(500.0))
-NOISY = Air(CHANNELS.get("gaussian").build({"noise_var": 1.0}), EqualPower(500.0))
+AIRS["chosen"] = Radio(CHANNELS.get("cell").build({"reference_db": 90.0}), LeastError(500.0))
+NOISY = Radio(CHANNELS.get("gaussian").build({"noise_var": 1.0}), EqualPower(500.0))
 
 every_scheme = pytest.mark.parametrize("name", LIST)
 every_channel = pytest.mark.parametrize("channel", AIRS)
@@ -216,7 +216,7 @@ def test_air_without_noise_is_a_digital_mean_of_what_was_delivered(name, channel
         )
         if arrival.delivered.ndim == 1:
             heard = Senders.of(WEIGHTS, None, arrival.delivered > 0)
-            digital = way(scheme, None, plan, heard, Ledger.open(DEVICES), seed=7, round=3)
+            digital = transmission(scheme, None, plan, heard, Ledger.open(DEVICES), seed=7, round=3)
             if channel != "response" or scheme.symbols_are_coordinates:
                 digital.put(slice(0, DEVICES), scheme.encode(plan, memory, rows).signal)
                 expected = digital.arrive()

@@ -18,8 +18,8 @@ from airfeel.radio.gaussian import GaussianMAC
 from airfeel.simulation.assembly import Own, assemble
 from airfeel.simulation.memory import estimate
 from airfeel.simulation.own import named
-from airfeel.uplink.arrive import Air
-from airfeel.uplink.memory import Next
+from airfeel.uplink.arrive import Radio
+from airfeel.uplink.memory import NextMemory
 from airfeel.uplink.result import begin
 from airfeel.uplink.scheme import Setting
 from rounds import FirstOnes, Tracking, handed_over
@@ -96,7 +96,12 @@ def test_a_round_of_a_stateless_scheme_takes_what_its_twenty_devices_need(channe
         computing = np.zeros(devices, bool)
         computing[:: devices // 20] = True
         state = begin(FirstOnes(), {"theta": (size,)}, Setting(devices, size // 10))
-        given = Air(channel), state, lambda some: np.tile(row, (len(some), 1)), np.full(devices, 1 / devices)
+        given = (
+            Radio(channel),
+            state,
+            lambda some: np.tile(row, (len(some), 1)),
+            np.full(devices, 1 / devices),
+        )
         tracemalloc.start()
         result, after = handed_over(FirstOnes(), *given, seed=1, round=1, computing=computing)
         peaks.append(tracemalloc.get_traced_memory()[1])
@@ -107,7 +112,7 @@ def test_a_round_of_a_stateless_scheme_takes_what_its_twenty_devices_need(channe
 
 
 def test_rows_that_settle_makes_up_are_refused():
-    rows = Next({"error": np.zeros((3, 4))}, np.arange(3))
+    rows = NextMemory({"error": np.zeros((3, 4))}, np.arange(3))
     for wrong in ({"other": np.zeros((3, 4))}, {"error": np.zeros((3, 5))}, {}):
         with pytest.raises(
             ValueError, match=r"^settle returned memories of widths .*: must be \{'error': \(4,"

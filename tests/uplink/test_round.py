@@ -24,7 +24,7 @@ from airfeel.schemes.compressed import Compressed, shared_seed
 from airfeel.schemes.error_free import ErrorFree
 from airfeel.schemes.scheduled import Scheduled
 from airfeel.schemes.sign_vote import SignVote
-from airfeel.uplink.arrive import Air
+from airfeel.uplink.arrive import Radio
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import Uplink, carry
 from airfeel.uplink.scheme import Setting
@@ -32,8 +32,8 @@ from rounds import FirstOnes
 
 DEVICES, SIZE = 6, 200
 WEIGHTS = np.array([5.0, 1.0, 2.0, 4.0, 3.0, 1.0]) / 16
-SILENT_AIR = Air(GaussianMAC(0.0), EqualPower(500.0))
-NOISY_AIR = Air(GaussianMAC(1.0), EqualPower(500.0))
+SILENT_AIR = Radio(GaussianMAC(0.0), EqualPower(500.0))
+NOISY_AIR = Radio(GaussianMAC(1.0), EqualPower(500.0))
 CHANNELS = [GaussianMAC(1.0), FadingMAC(threshold=0.6, csi_error=0.02, phase_error=0.2)]
 POLICIES = [EqualPower(500.0), LongTermPower(500.0)]
 SCHEMES = ["over the air", "Gaussian matrix", "common k", "error-free"]
@@ -118,7 +118,7 @@ def test_the_receivers_return_the_weighted_mean_when_nothing_disturbs(receiver):
 def test_rescaled_noise_has_the_variance_of_13():
     """sigma^2 = sigma_e^2 / (M^2 alpha), with neither K_m nor a share inside the root."""
     noise_var = 0.7
-    air = Air(GaussianMAC(noise_var), EqualPower(500.0))
+    air = Radio(GaussianMAC(noise_var), EqualPower(500.0))
     results, _ = run(With(1.0), air, gradients(rounds=60, dtype=np.float64), ratio=1.0)
     errors = []
     for result in results:
@@ -152,7 +152,7 @@ def test_energy_is_that_of_the_signals_really_sent():
 def test_energy_holds_at_every_prefix_and_nothing_is_lost(scheme, channel, policy):
     rounds = gradients(rounds=12, dtype=np.float64)
     sending = np.random.default_rng(1).random((12, DEVICES)) < 0.8
-    results, state = run(schemes()[scheme], Air(channel, policy), rounds, sending)
+    results, state = run(schemes()[scheme], Radio(channel, policy), rounds, sending)
     spent = np.cumsum([r.energy for r in results], axis=0)
     allowed = 500.0 * np.arange(1, 13)[:, None] * (1 + 1e-9)
     assert (spent <= allowed).all()
@@ -172,7 +172,7 @@ def test_saved_energy_is_used(scheme):
     sending = np.random.default_rng(1).random((10, DEVICES)) < 0.5
     alphas = {}
     for policy in POLICIES:
-        results, _ = run(schemes()[scheme], Air(GaussianMAC(0.0), policy), rounds, sending)
+        results, _ = run(schemes()[scheme], Radio(GaussianMAC(0.0), policy), rounds, sending)
         alphas[type(policy)] = np.array([r.alpha for r in results])
     assert (alphas[LongTermPower] >= alphas[EqualPower] * (1 - 1e-9)).all()
     assert alphas[LongTermPower].sum() > 1.2 * alphas[EqualPower].sum()
@@ -220,7 +220,7 @@ def test_a_device_that_was_not_selected_does_not_count(scheme):
 def test_fading_silences_the_weak_and_noise_follows_the_weight_of_all():
     (g,) = gradients(dtype=np.float64)
     channel = FadingMAC(noise_var=2.0, threshold=0.8)
-    scheme, air, partly = With(1.0), Air(channel, EqualPower(500.0)), 0
+    scheme, air, partly = With(1.0), Radio(channel, EqualPower(500.0)), 0
     for t in range(1, 9):
         active = channel.link(DEVICES, SIZE, 3, t).active
         partly += 0 < active.sum() < DEVICES
@@ -241,7 +241,7 @@ def test_fading_silences_the_weak_and_noise_follows_the_weight_of_all():
 def test_imperfect_knowledge_shows_in_the_nmse():
     (g,) = gradients(dtype=np.float64)
     exact, wrong = (
-        run(With(1.0), Air(channel, EqualPower(500.0)), [g], ratio=1.0)[0][0]
+        run(With(1.0), Radio(channel, EqualPower(500.0)), [g], ratio=1.0)[0][0]
         for channel in (FadingMAC(0.0, threshold=0.1), FadingMAC(0.0, threshold=0.1, phase_error=0.5))
     )
     assert exact.nmse < 1e-20
@@ -264,7 +264,7 @@ def test_nobody_sending_leaves_the_receiver_alone():
     rounds = gradients(rounds=2)
     sending = np.zeros((2, DEVICES), bool)
     sending[1] = True
-    results, state = run(With(0.3), Air(GaussianMAC(1.0), LongTermPower(500.0)), rounds, sending)
+    results, state = run(With(0.3), Radio(GaussianMAC(1.0), LongTermPower(500.0)), rounds, sending)
     assert results[0].alpha is None
     assert state.scheme.receiver == 1  # only the second round reached it
     assert results[1].energy.max() == pytest.approx(1000.0)  # two rounds' worth
@@ -312,7 +312,7 @@ def test_a_random_choice_is_fresh_in_every_round_and_turns_are_not():
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_round_is_pure(scheme):
-    part, air = schemes()[scheme], Air(CHANNELS[1], LongTermPower(500.0))
+    part, air = schemes()[scheme], Radio(CHANNELS[1], LongTermPower(500.0))
     rounds = gradients(rounds=3)
     _, state = run(part, air, rounds[:2])
     memory, spent, third = state.memory["error"].copy(), state.ledger.spent.copy(), rounds[2].copy()
@@ -349,7 +349,7 @@ def test_a_wrong_policy_is_stopped_by_the_audit():
             return 1.1 * super().alpha(demand, ledger)
 
     with pytest.raises(EnergyExceeded, match="after 1 rounds"):
-        run(CommonK(), Air(GaussianMAC(1.0), Greedy(500.0)), gradients())
+        run(CommonK(), Radio(GaussianMAC(1.0), Greedy(500.0)), gradients())
 
 
 @pytest.mark.parametrize(
@@ -403,7 +403,7 @@ def test_what_the_server_announces_is_counted(name, numbers):
     scheme = registry.SCHEMES.get(name).build({})
     state, given = begin(scheme, {"w": (10, 10)}, Setting(2, 12)), (np.ones((2, 100)), np.ones(2) / 2)
     for sending in (None, np.zeros(2, np.bool_)):
-        result, _ = carry(scheme, Air(), state, *given, seed=1, round=1, sending=sending)
+        result, _ = carry(scheme, Radio(), state, *given, seed=1, round=1, sending=sending)
         assert result.downlink == numbers
 
 
@@ -424,7 +424,7 @@ def test_the_server_is_told_what_part_of_the_weight_computed_and_was_heard():
     sending = np.array([True, False, True, True, False, False])
     for channel in (GaussianMAC(1.0), GaussianMAC(0.0)):
         scheme = Listening()
-        given = scheme, Air(channel), start(scheme), g, WEIGHTS
+        given = scheme, Radio(channel), start(scheme), g, WEIGHTS
         carry(*given, seed=1, round=1)
         carry(*given, seed=1, round=1, computing=computing, sending=sending)
         carry(*given, seed=1, round=1, computing=computing, sending=np.zeros(6, bool))
@@ -439,7 +439,7 @@ def test_a_share_counts_deliveries_in_part_and_symbol_by_symbol():
     (g,) = gradients()
     cell = Cell(losses_db=(80.0, 90.0, 95.0, 100.0, 110.0, 120.0), reference_db=90.0)
     scheme = Listening()
-    uplink = Uplink(scheme, Air(cell, LeastError(500.0)), start(scheme), WEIGHTS, seed=1, round=1)
+    uplink = Uplink(scheme, Radio(cell, LeastError(500.0)), start(scheme), WEIGHTS, seed=1, round=1)
     uplink.encode(np.arange(6), g)
     uplink.arrive()
     delivered = uplink.arrival.delivered
@@ -448,7 +448,7 @@ def test_a_share_counts_deliveries_in_part_and_symbol_by_symbol():
 
     taps = np.random.default_rng(0).standard_normal((2, 3, DEVICES, 30))
     response = Response(taps[0] + 1j * taps[1], threshold=0.7)
-    carry(scheme, Air(response), start(scheme), g, WEIGHTS, seed=1, round=1)
+    carry(scheme, Radio(response), start(scheme), g, WEIGHTS, seed=1, round=1)
     active = response.link(DEVICES, 50, 1, 1).active
     np.testing.assert_allclose(scheme.noted[-1].share, WEIGHTS @ active, atol=1e-12)
     assert not active.all()

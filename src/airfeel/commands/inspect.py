@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from airfeel._pace import Pace
+from airfeel._timing import Timer
 from airfeel.commands import show
 from airfeel.experiments.runs.files import below, remove_abandoned, write_atomically
 from airfeel.experiments.studies.aggregates import AggregateStatistics, statistics
@@ -94,8 +94,8 @@ def _recorded(run: Path, given: dict[str, float | None]) -> Recorded:
 
 def _told(rounds: int) -> Callable[[int], None]:
     """Return who logs now and then how far it is."""
-    pace = Pace(rounds)
-    return lambda round: pace.tell(round, _log.info, f"round {round} of {rounds}")
+    timer = Timer(rounds)
+    return lambda round: timer.tell(round, _log.info, f"round {round} of {rounds}")
 
 
 def _draw(folder: Path, recorded: Recorded, found: AggregateStatistics, recovery: Recovery) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from airfeel._pace import Pace
+from airfeel._timing import Timer
 from airfeel.commands import show
 from airfeel.commands.questions import Asked, forecast_for, link_of, read_question, require_fitting
 from airfeel.commands.run import Settings
@@ -179,18 +179,18 @@ def _solve(forecast: Promising, link: LinkBudget, target: float, solve: str, hol
     told = _told(search_steps(link, solve))
     try:
         if solve == "rows":
-            return solve_rows(forecast, link, target, hold, told=told)
-        return solve_power(forecast, link, target, told=told)
+            return solve_rows(forecast, link, target, hold, say=told)
+        return solve_power(forecast, link, target, say=told)
     except OutOfReachError as error:
         raise ValueError(f"{error} ({forecast.basis})") from None
 
 
 def _told(steps: int) -> Callable[[str], None]:
     """Return who logs every step of a search, with the time that is left where the rest takes as many."""
-    pace, done = Pace(steps), itertools.count(1)
+    timer, done = Timer(steps), itertools.count(1)
 
     def told(found: str) -> None:
-        left = pace.left(next(done))
+        left = timer.left(next(done))
         _log.info(f"{found}, at most about {left}" if left else found)
 
     return told
@@ -198,8 +198,8 @@ def _told(steps: int) -> Callable[[str], None]:
 
 def _counted(what: str, of: int) -> Callable[[int, int], None]:
     """Return who logs now and then how many of so many predictions are done."""
-    pace = Pace(of)
-    return lambda done, of: pace.tell(done, _log.info, f"{what}: {done} of {of} predictions")
+    timer = Timer(of)
+    return lambda done, of: timer.tell(done, _log.info, f"{what}: {done} of {of} predictions")
 
 
 def _draw(forecast: Promising, link: LinkBudget, units: RadioUnits | None, stem: Path) -> None:

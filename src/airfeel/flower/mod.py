@@ -1,25 +1,35 @@
-"""The client's line: ``@app.train(mods=[air_mod])``."""
+"""The client's line, ``@app.train(mods=[air_mod])``, and what a client carries from round to round.
 
+When a client sends, it does not know yet whether it will be heard. So it keeps both outcomes, and what
+was before in case the server has to begin the round again; the next request says which one counts.
+"""
+
+import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
+from airfeel import storage
 from airfeel.flower import naming, wire
-from airfeel.flower.memory import ClientMemory, keep, recall
 from airfeel.flower.tensors import Layout
 from airfeel.registry import SCHEMES
 from airfeel.uplink.memory import everywhere
 from airfeel.uplink.scheme import Memory, Plan, Scheme, Sent
 
 Call = Callable[[Message, Context], Message]
+Rows = dict[str, NDArray[Any]]  # what this client carries, by name
 
-WAITING = (
-    "airfeel-waiting"  # in an exchange of two messages: begins the names of the records kept for the second
-)
+MEMORY = "airfeel-memory"  # record in the client's state; key of the node's configuration that names a file
+WAITING = "airfeel-waiting"  # begins the names of records kept for the second message of an exchange of two
+WORDS = ("client", "training", "session", "round")
+WHEN = ("before", "heard", "unheard")
+LOG = logging.getLogger("flwr")
 
 
 class AirMod:
@@ -67,15 +77,22 @@ class AirMod:
         update = (layout.flat(model) - layout.flat(trained)).astype(np.float32)
         sent, if_heard, if_not = _encode(scheme, plan, memory, update)
         signal = np.asarray(sent.signal[0], dtype=np.float32)
-        told = client, announced.training, announced.session, announced.round
-        keep(context, ClientMemory(*told, dict(memory), if_heard, if_not))
-        facts = _facts(announced, context, wire.digest(announced, layout, plan), signal)
-        facts["client"], facts["fresh"] = client, int(known is None)
+        which = client, announced.training, announced.session, announced.round
+        keep(context, ClientMemory(*which, dict(memory), if_heard, if_not))
+        device = context.node_config.get("partition-id")
+        facts = {
+            "round": announced.round,
+            "digest": wire.digest(announced, layout, plan),
+            "energy": float(np.sum(signal.astype(np.float64) ** 2)),
+            "device": device if isinstance(device, int) else -1,  # of a node that has no number
+            "client": client,
+            "fresh": int(known is None),
+        }
         answer = wire.without_ours(reply.content)
         del answer[name]
         if exact := layout.exact(trained):
             answer[name] = wire.to_record(exact)
-        answer[wire.ROUND] = facts
+        answer[wire.ROUND] = MetricRecord(facts)
         answer[wire.SIGNAL] = wire.to_record(wire.pack(signal))
         if announced.audit and sent.payload is not None:
             answer[wire.TRUTH] = wire.to_record({"truth": sent.payload[0]})
@@ -97,22 +114,6 @@ def _encode(
     outcomes = [scheme.settle(plan, row, one, sent, np.array([heard])) for heard in (1.0, 0.0)]
     heard, unheard = ({k: np.asarray(after[k][0], memory[k].dtype) for k in memory} for after in outcomes)
     return sent, heard, unheard
-
-
-def _facts(
-    announced: wire.Announcement, context: Context, digest: int, signal: NDArray[np.float32]
-) -> MetricRecord:
-    """Return what the server has to know of a signal; device -1 stands for a node that has no number."""
-    energy = float(np.sum(signal.astype(np.float64) ** 2))
-    device = _number(context.node_config.get("partition-id", -1))
-    return MetricRecord(
-        {
-            "round": announced.round,
-            "digest": digest,
-            "energy": energy,
-            "device": device,
-        }
-    )
 
 
 def _trained(content: RecordDict, name: str) -> tuple[str, Mapping[str, NDArray[Any]]]:
@@ -145,5 +146,85 @@ def _transmit(message: Message, context: Context) -> Message:
     return Message(RecordDict(kept), reply_to=message)
 
 
-def _number(value: Any) -> int:
-    return value if isinstance(value, int) else -1
+@dataclass(frozen=True, slots=True, eq=False)
+class ClientMemory:
+    """The memory of a client around its last signal.
+
+    ``before`` is what it was when ``round`` began, ``heard`` what it is if the signal of that round was
+    heard, ``unheard`` what it is if not. ``client`` is a number by which the server knows this client again
+    when it comes back as another node.
+    """
+
+    client: int
+    training: str
+    session: str
+    round: int
+    before: Rows
+    heard: Rows
+    unheard: Rows
+
+    def at(self, announced: wire.Announcement, heard: int) -> Rows:
+        """Return what is carried when another round begins, given the last round of this node that was heard.
+
+        Another session of the same training has gone back to its last checkpoint, and may ask again for a
+        round that was answered, or for an earlier one: then what was sent since counts for nothing.
+
+        Raises
+        ------
+        ValueError
+            For a round of the same session that was answered already: it would be counted twice.
+        """
+        if self.round < announced.round:
+            return self.heard if heard == self.round else self.unheard
+        if self.session == announced.session:
+            raise ValueError(f"round {announced.round} is asked again: round {self.round} was answered")
+        return self.before
+
+
+def recall(context: Context, announced: wire.Announcement, fresh: Memory) -> ClientMemory | None:
+    """Return what this client remembers of a training, or None: from its state, else from its file.
+
+    ``fresh`` is what the scheme begins with, whose names, shapes and types it must have.
+    """
+    found = _from_state(context)
+    if found is None and (path := context.node_config.get(MEMORY)) is not None:
+        found = _from_file(Path(str(path)))
+    if found is None or found.training != announced.training:
+        return None
+    return found if all(_like(named, fresh) for named in (found.before, found.heard, found.unheard)) else None
+
+
+def keep(context: Context, outcomes: ClientMemory) -> None:
+    """Keep the memory in the client's state, and in a file where the node's configuration names one."""
+    rows = {f"{when}.{name}": row for when in WHEN for name, row in getattr(outcomes, when).items()}
+    words = {name: getattr(outcomes, name) for name in WORDS}
+    context.state[MEMORY] = wire.to_record(rows)
+    context.state[f"{MEMORY}-of"] = ConfigRecord(words)
+    if (path := context.node_config.get(MEMORY)) is not None:
+        storage.save_state(str(path), outcomes)
+
+
+def _from_state(context: Context) -> ClientMemory | None:
+    if MEMORY not in context.state:
+        return None
+    words: Any = context.state[f"{MEMORY}-of"]
+    rows = wire.from_record(context.state[MEMORY])
+    named = ({k.partition(".")[2]: row for k, row in rows.items() if k.startswith(f"{w}.")} for w in WHEN)
+    return ClientMemory(*(words[name] for name in WORDS), *named)
+
+
+def _from_file(path: Path) -> ClientMemory | None:
+    if not path.exists():
+        return None
+    try:
+        found = storage.load_state(path)
+    except (OSError, ValueError) as error:
+        LOG.warning("airfeel: the memory of this client starts empty: %s", error)
+        return None
+    return found if isinstance(found, ClientMemory) else None
+
+
+def _like(named: Any, fresh: Memory) -> bool:
+    """Whether rows have the names, shapes and types of others."""
+    forms = [sorted((k, row.shape, row.dtype.str) for k, row in rows.items()) for rows in (named, fresh)]
+    return forms[0] == forms[1]

@@ -13,6 +13,17 @@ from airfeel.registry.options import has_fields
 from airfeel.uplink.scheme import Scheme
 
 
+def scheme_of(scheme: str | Scheme[Any], options: Mapping[str, Any] | None) -> Scheme[Any]:
+    """Return a scheme given by name and options, or as an object."""
+    if isinstance(scheme, str):
+        scheme = build(scheme, options or {})
+        options = None
+    if options:
+        raise _checks.reject("options", dict(options), "must not be given beside a scheme that is an object")
+    given: Scheme[Any] = SCHEMES.given(scheme)
+    return given
+
+
 def build(name: str, options: Mapping[str, Any]) -> Scheme[Any]:
     """Return the scheme that a server asks for by name: built-in, by entry point, or package.module:Name."""
     part = SCHEMES.get(name)

@@ -44,7 +44,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sorted:
+class Replies:
     """The replies of a round: usable ones, errors and refusals with their reasons, by node.
 
     ``notes`` are errors that the SuperLink reports itself, which do not say of which node.
@@ -56,7 +56,7 @@ class Sorted:
     notes: list[str] = field(default_factory=list)
 
 
-def sort(replies: Iterable[Message], question: Question, *, signals: bool = True) -> Sorted:
+def sort(replies: Iterable[Message], question: Question, *, signals: bool = True) -> Replies:
     """Read the replies of a round; without ``signals`` they are those that only announce theirs."""
     usable: dict[int, Reply] = {}
     failed: dict[int, str] = {}
@@ -80,7 +80,7 @@ def sort(replies: Iterable[Message], question: Question, *, signals: bool = True
             except Exception as error:  # whatever a client sends, the round goes on without it
                 refused[node] = _last_line(str(error)) or type(error).__name__
     failed = {node: reason for node, reason in failed.items() if node not in usable}
-    return Sorted(list(usable.values()), failed, refused, notes)
+    return Replies(list(usable.values()), failed, refused, notes)
 
 
 def read(message: Message, question: Question, signals: bool) -> Reply:

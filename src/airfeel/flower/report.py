@@ -1,7 +1,7 @@
 """What is told of a round: numbers for Flower's metrics, names for the log."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from flwr.app import Message
@@ -32,7 +32,7 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class RoundReport:
     """One round as the server saw it; None stands for what does not exist.
 
     Parameters
@@ -104,31 +104,20 @@ class Round:
 
     def log(self) -> None:
         """Write one line on the round, and one for each node that is not in the sum."""
-        kilobytes = self.traffic.up_message / 1000
-        said = f"{len(self.heard)} of {len(self.asked)} heard, {kilobytes:.1f} kB up"
-        if self.status is not None:
-            said += f", receiver {self.status}"
-        LOG.info("airfeel round %d: %s", self.round, said)
-        if self.joined:
-            LOG.info("airfeel round %d: joined: %s", self.round, _listed(self.joined))
-        if self.returned:
-            LOG.info("airfeel round %d: came back as other nodes: %s", self.round, _listed(self.returned))
-        for node in self.restarted:
-            LOG.warning("airfeel round %d: node %d restarted, its error memory is empty", self.round, node)
-        if self.silent:
-            LOG.info("airfeel round %d: not sent, waiting there: %s", self.round, _listed(self.silent))
-        for node in self.missing:
-            LOG.warning("airfeel round %d: node %d did not answer", self.round, node)
-        for note in self.notes:
-            LOG.warning("airfeel round %d: Flower says: %s", self.round, note)
-        self._log_reasons("failed", self.failed.items())
-        self._log_reasons("left out", self.refused.items())
-        if self.skipped:
-            LOG.warning("airfeel round %d: skipped, %s", self.round, self.skipped)
-
-    def _log_reasons(self, what: str, reasons: Iterable[tuple[int, str]]) -> None:
-        for node, reason in reasons:
-            LOG.warning("airfeel round %d: node %d %s: %s", self.round, node, what, reason)
+        said = f"{len(self.heard)} of {len(self.asked)} heard, {self.traffic.up_message / 1000:.1f} kB up"
+        told = [said if self.status is None else f"{said}, receiver {self.status}"]
+        told += [f"joined: {_listed(self.joined)}"] if self.joined else []
+        told += [f"came back as other nodes: {_listed(self.returned)}"] if self.returned else []
+        told += [f"not sent, waiting there: {_listed(self.silent)}"] if self.silent else []
+        warned = [f"node {node} restarted, its error memory is empty" for node in self.restarted]
+        warned += [f"node {node} did not answer" for node in self.missing]
+        warned += [f"Flower says: {note}" for note in self.notes]
+        warned += [f"node {node} failed: {reason}" for node, reason in self.failed.items()]
+        warned += [f"node {node} left out: {reason}" for node, reason in self.refused.items()]
+        warned += [f"skipped, {self.skipped}"] if self.skipped else []
+        for level, lines in ((logging.INFO, told), (logging.WARNING, warned)):
+            for line in lines:
+                LOG.log(level, "airfeel round %d: %s", self.round, line)
 
 
 def _listed(nodes: Sequence[int]) -> str:

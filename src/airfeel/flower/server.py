@@ -9,22 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks
-from airfeel.flower import nodes, wire
-from airfeel.flower.replies import Question, Reply, Sorted
-from airfeel.flower.report import Round, Traffic
-from airfeel.flower.state import State
+from airfeel.flower import wire
+from airfeel.flower.replies import Question, Replies, Reply
+from airfeel.flower.report import RoundReport, Traffic
+from airfeel.flower.state import State, extend_ledger, mark_heard, welcome
 from airfeel.flower.tensors import Layout
 from airfeel.learning.server import Optimizer
 from airfeel.radio.power import Ledger
 from airfeel.units import count, decibel
-from airfeel.uplink.arrive import Air, Arrival, Digital, Superposed, nothing, way
+from airfeel.uplink.arrive import Arrival, Digital, Radio, Superposed, nothing, transmission
 from airfeel.uplink.round import decode, without_noise
 from airfeel.uplink.scheme import Plan, Scheme, Setting
 from airfeel.uplink.senders import Senders, WeightedMean
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Turn:
+class OpenRound:
     """A round under way: what was told and asked, and what that cost in bytes.
 
     In an exchange of two messages ``first`` holds the replies that announce energies, ``told`` the nodes that
@@ -35,7 +35,7 @@ class Turn:
     plan: Plan
     question: Question
     traffic: Traffic
-    first: Sorted | None = None
+    first: Replies | None = None
     told: Sequence[int] = ()
     alpha: float = 0.0
 
@@ -57,7 +57,7 @@ class Server:
     """Scheme, air and update: what does not change from round to round."""
 
     scheme: Scheme[Any]
-    air: Air | None
+    air: Radio | None
     optimizer: Optimizer
     rate: float
     seed: int
@@ -92,29 +92,31 @@ class Server:
             nodes={},
         )
 
-    def permit(self, turn: Turn, first: Sorted, state: State) -> Turn:
-        """Return the turn with who may transmit, and alpha (12) from the energies that were announced."""
-        turn = replace(turn, first=first)
+    def permit(self, current: OpenRound, first: Replies, state: State) -> OpenRound:
+        """Return the round with who may transmit, and alpha (12) from the energies that were announced."""
+        current = replace(current, first=first)
         if self.air is None or not first.usable:
-            return turn
-        state = replace(state, nodes=nodes.welcome(state.nodes, first.usable))
-        ids, symbols = _in_order(state, first), turn.question.symbols
-        on_air = self._way(turn, self.air, _senders(turn, state, first, first), self._ledger(state))
+            return current
+        state = replace(state, nodes=welcome(state.nodes, first.usable))
+        ids, symbols = _in_order(state, first), current.question.symbols
+        on_air = self._transmission(
+            current, self.air, _senders(current, state, first, first), self._ledger(state)
+        )
         assert isinstance(on_air, Superposed)  # or there would be no second message
         link, energy = on_air.draw(symbols), {reply.node: reply.energy for reply in first.usable}
         grant = on_air.grant(link.cost * np.array([energy[node] for node in ids]), symbols)
         if grant is None:
-            return turn
+            return current
         told = [node for node, active in zip(ids, link.active, strict=True) if active]
-        return replace(turn, told=told, alpha=grant.alpha)
+        return replace(current, told=told, alpha=grant.alpha)
 
-    def conclude(self, turn: Turn, state: State, found: Sorted) -> tuple[State, Round]:
+    def conclude(self, current: OpenRound, state: State, found: Replies) -> tuple[State, RoundReport]:
         """Carry the usable signals to the server, apply what is recovered, and say who was heard."""
-        first = found if turn.first is None else turn.first
-        report = _seen(turn, state, found, first)
-        state = replace(state, round=report.round, nodes=nodes.welcome(state.nodes, first.usable))
-        senders, ledger = _senders(turn, state, found, first), self._ledger(state)
-        arrival, reason = self._arrive(turn, senders, ledger, _signals(turn, state, found, first))
+        first = found if current.first is None else current.first
+        report = _seen(current, state, found, first)
+        state = replace(state, round=report.round, nodes=welcome(state.nodes, first.usable))
+        senders, ledger = _senders(current, state, found, first), self._ledger(state)
+        arrival, reason = self._arrive(current, senders, ledger, _signals(current, state, found, first))
         if self.air is not None:
             ledger = senders.charge(ledger, arrival.energy, self.air.policy.power)
         ids = [n for n, part in zip(_in_order(state, first), arrival.delivered, strict=True) if part]
@@ -126,26 +128,28 @@ class Server:
         )
         replies = {reply.node: reply for reply in found.usable}
         heard = [replies[node] for node in ids]
-        return self._apply(turn, replace(state, ledger=ledger), report, arrival, heard, senders)
+        return self._apply(current, replace(state, ledger=ledger), report, arrival, heard, senders)
 
     def _ledger(self, state: State) -> Ledger:
         """Return the accounts of all nodes, newcomers too."""
         power = 0.0 if self.air is None else self.air.policy.power
-        return nodes.extended(state.ledger, len(state.nodes), power)
+        return extend_ledger(state.ledger, len(state.nodes), power)
 
-    def _way(self, turn: Turn, air: Air | None, senders: Senders, ledger: Ledger) -> Superposed | Digital:
+    def _transmission(
+        self, current: OpenRound, air: Radio | None, senders: Senders, ledger: Ledger
+    ) -> Superposed | Digital:
         """Return the way of the signals, on which all symbols of a round must be alike."""
-        place = {"seed": self.seed, "round": turn.question.round}
-        found = way(self.scheme, air, turn.plan, senders, ledger, **place)
+        place = {"seed": self.seed, "round": current.question.round}
+        found = transmission(self.scheme, air, current.plan, senders, ledger, **place)
         if isinstance(found, Superposed) and air is not None:
-            link = found.draw(turn.question.symbols)
+            link = found.draw(current.question.symbols)
             if link.active.ndim == 2 or link.cost.ndim == 2:
                 rule = "must be the same in all symbols of a round with Flower"
                 raise _checks.reject("channel", air.channel, rule)
         return found
 
     def _arrive(
-        self, turn: Turn, senders: Senders, ledger: Ledger, signals: NDArray[np.float32]
+        self, current: OpenRound, senders: Senders, ledger: Ledger, signals: NDArray[np.float32]
     ) -> tuple[Arrival, str]:
         """Return what arrives; and the reason, where it is nothing."""
         usable, silence = int(senders.sending.sum()), nothing(*signals.shape)
@@ -154,23 +158,29 @@ class Server:
         if not senders.weights[senders.sending].any():
             return silence, "all weights are zero"
         air = self.air
-        if air is not None and turn.first is not None:  # clients keep to the alpha they were told
-            air = Air(air.channel, Announced(air.policy.power, turn.alpha))
-        on_its_way = self._way(turn, air, senders, ledger)
-        on_its_way.put(slice(0, len(signals)), signals)
-        arrival = on_its_way.arrive()
+        if air is not None and current.first is not None:  # clients keep to the alpha they were told
+            air = Radio(air.channel, Announced(air.policy.power, current.alpha))
+        signals_sent = self._transmission(current, air, senders, ledger)
+        signals_sent.put(slice(0, len(signals)), signals)
+        arrival = signals_sent.arrive()
         return arrival, "" if arrival.delivered.any() else "nothing was sent"
 
     def _apply(
-        self, turn: Turn, state: State, report: Round, arrival: Arrival, heard: list[Reply], senders: Senders
-    ) -> tuple[State, Round]:
+        self,
+        current: OpenRound,
+        state: State,
+        report: RoundReport,
+        arrival: Arrival,
+        heard: list[Reply],
+        senders: Senders,
+    ) -> tuple[State, RoundReport]:
         """Decode what arrived, if only silence, and update the model where that tells anything."""
         theta, server = state.theta, state.server
         everybody = sum(node.weight for node in state.nodes.values())
-        given = self.scheme, state.scheme, turn.plan, arrival, senders.whole / (everybody or 1.0)
+        given = self.scheme, state.scheme, current.plan, arrival, senders.whole / (everybody or 1.0)
         estimate, after = decode(*given)
         truth = None
-        if heard and turn.announced.audit:
+        if heard and current.announced.audit:
             told = [reply.truth for reply in heard if reply.truth is not None]
             truth = _mean(heard, senders.whole, len(theta)) if told else without_noise(*given, estimate)
         if heard or estimate.mean.any():
@@ -180,7 +190,7 @@ class Server:
                 f"the model is not finite after round {report.round}: "
                 "the training has diverged; lower the learning rate"
             )
-        known = nodes.heard(state.nodes, report.heard, report.round)
+        known = mark_heard(state.nodes, report.heard, report.round)
         exact = _averaged(heard, state.exact)
         state = replace(state, theta=theta, exact=exact, scheme=after, server=server, nodes=known)
         info = estimate.info
@@ -193,42 +203,42 @@ class Server:
         )
 
 
-def _seen(turn: Turn, state: State, found: Sorted, first: Sorted) -> Round:
+def _seen(current: OpenRound, state: State, found: Replies, first: Replies) -> RoundReport:
     """Return the beginning of a report: who answered how."""
     failed, refused = {**first.failed, **found.failed}, {**first.refused, **found.refused}
     answered = {reply.node for reply in found.usable} | failed.keys() | refused.keys()
-    if turn.first is not None:  # who was not told to transmit has answered all that was asked
-        answered |= {reply.node for reply in first.usable if reply.node not in turn.told}
+    if current.first is not None:  # who was not told to transmit has answered all that was asked
+        answered |= {reply.node for reply in first.usable if reply.node not in current.told}
     known, clients = state.nodes, {node.client for node in state.nodes.values()}
-    return Round(
-        turn.question.round,
-        tuple(turn.question.asked),
-        missing=tuple(node for node in turn.question.asked if node not in answered),
+    return RoundReport(
+        current.question.round,
+        tuple(current.question.asked),
+        missing=tuple(node for node in current.question.asked if node not in answered),
         failed=failed,
         refused=refused,
-        notes=(*(first.notes if turn.first is not None else ()), *found.notes),
+        notes=(*(first.notes if current.first is not None else ()), *found.notes),
         joined=tuple(r.node for r in first.usable if r.node not in known and r.client not in clients),
         returned=tuple(r.node for r in first.usable if r.node not in known and r.client in clients),
         restarted=tuple(r.node for r in first.usable if r.fresh and r.node in known and known[r.node].heard),
-        traffic=turn.traffic,
+        traffic=current.traffic,
     )
 
 
-def _in_order(state: State, first: Sorted) -> list[int]:
+def _in_order(state: State, first: Replies) -> list[int]:
     """Return who computed, in the order of their numbers as devices: sums shall not depend on replies."""
     return sorted((reply.node for reply in first.usable), key=lambda node: state.nodes[node].device)
 
 
-def _signals(turn: Turn, state: State, found: Sorted, first: Sorted) -> NDArray[np.float32]:
+def _signals(current: OpenRound, state: State, found: Replies, first: Replies) -> NDArray[np.float32]:
     """Return the signals in rows; that of a client that was not asked, or whose did not come, is zero."""
     ids, signals = _in_order(state, first), {reply.node: reply.signal for reply in found.usable}
-    rows = np.zeros((len(ids), turn.question.symbols), np.float32)
+    rows = np.zeros((len(ids), current.question.symbols), np.float32)
     for row, node in zip(rows, ids, strict=True):
         row[:] = signals.get(node, 0)
     return rows
 
 
-def _senders(turn: Turn, state: State, found: Sorted, first: Sorted) -> Senders:
+def _senders(current: OpenRound, state: State, found: Replies, first: Replies) -> Senders:
     """Return those who computed, with the weights of all who may have computed something.
 
     A node that was asked and did not answer, or not in a usable way, counts with the weight it announced
@@ -236,7 +246,7 @@ def _senders(turn: Turn, state: State, found: Sorted, first: Sorted) -> Senders:
     """
     ids, there = _in_order(state, first), {reply.node for reply in found.usable}
     weights = np.array([state.nodes[node].weight for node in ids])
-    lost = {*turn.question.asked} - {*ids} - first.failed.keys()
+    lost = {*current.question.asked} - {*ids} - first.failed.keys()
     absent = sum(state.nodes[node].weight for node in sorted(lost) if node in state.nodes)
     sending = np.array([node in there for node in ids], dtype=np.bool_)
     devices = np.array([state.nodes[node].device for node in ids], dtype=np.intp)

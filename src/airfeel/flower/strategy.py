@@ -14,15 +14,17 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 
 from airfeel import _checks
-from airfeel.flower import choices, naming, wire
+from airfeel.flower import naming, wire
 from airfeel.flower.replies import Question, sort
-from airfeel.flower.report import Round, Traffic
-from airfeel.flower.server import Server, Turn
+from airfeel.flower.report import RoundReport, Traffic
+from airfeel.flower.server import OpenRound, Server
 from airfeel.flower.state import State
 from airfeel.flower.tensors import Layout
 from airfeel.learning.server import GradientDescent, Optimizer
 from airfeel.radio.link import Channel
-from airfeel.radio.power import PowerPolicy
+from airfeel.radio.power import EqualPower, PowerPolicy
+from airfeel.registry import CHANNELS
+from airfeel.uplink.arrive import Radio
 from airfeel.uplink.memory import everywhere
 from airfeel.uplink.scheme import Scheme, width
 
@@ -76,7 +78,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
     Attributes
     ----------
     rounds
-        A :class:`airfeel.flower.report.Round` for every round so far.
+        A :class:`airfeel.flower.report.RoundReport` for every round so far.
     """
 
     def __init__(
@@ -99,8 +101,8 @@ class AirAvg(FedAvg):  # type: ignore[misc]
     ) -> None:
         super().__init__(**fedavg)
         self.server = Server(
-            scheme=choices.scheme_of(scheme, options),
-            air=choices.air_of(channel, power),
+            scheme=naming.scheme_of(scheme, options),
+            air=_radio(channel, power),
             optimizer=optimizer or GradientDescent(),
             rate=_checks.real("rate", rate, above=0),
             seed=_checks.integer("seed", seed, at_least=0),
@@ -111,13 +113,13 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         if exchange == "two" and not self.server.superposes:
             rule = "is for a channel on which the signals of the scheme add up"
             raise _checks.reject("exchange", exchange, rule)
-        self.exact, self.audit, self.checkpoint = choices.patterns_of(exact), bool(audit), checkpoint
-        self.rounds: list[Round] = []
+        self.exact, self.audit, self.checkpoint = _patterns(exact), bool(audit), checkpoint
+        self.rounds: list[RoundReport] = []
         self._named = naming.describe(self.server.scheme)
         self._session = uuid.uuid4().hex  # names this process to clients, and changes no result
         self._state: State | None = None
         self._arrays: ArrayRecord | None = None  # the model as it was last given out
-        self._turn: Turn | None = None
+        self._open: OpenRound | None = None
         self._done, self._timeout = 0, 3600.0
         self._horizon: int | None = None
 
@@ -176,23 +178,23 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         symbols = width(self.server.scheme, plan, fresh, state.layout.size)
         digest = wire.digest(announced, state.layout, plan)
         question = Question(round, digest, symbols, state.layout, self.weighted_by_key, asked)
-        self._turn = Turn(announced, plan, question, Traffic().sent(messages))
+        self._open = OpenRound(announced, plan, question, Traffic().sent(messages))
         return messages if self.exchange == "one" else self._announce(messages, grid)
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Take the weighted mean of the signals that count, recover the mean update, and apply it."""
-        if self._turn is None or self._state is None:
+        if self._open is None or self._state is None:
             return None, None
         received = list(replies)
-        turn = replace(self._turn, traffic=self._turn.traffic.received(received))
-        found = sort(received, turn.question)
-        state, report = self.server.conclude(turn, self._state, found)
+        current = replace(self._open, traffic=self._open.traffic.received(received))
+        found = sort(received, current.question)
+        state, report = self.server.conclude(current, self._state, found)
         moved = bool(report.heard) or state.theta is not self._state.theta
         if moved:
             self._arrays = wire.to_record(state.layout.arrays(state.theta, state.exact))
-        self._state, self._turn = state, None
+        self._state, self._open = state, None
         if self.checkpoint is not None:
             state.save(self.checkpoint)
         self.rounds.append(report)
@@ -249,12 +251,32 @@ class AirAvg(FedAvg):  # type: ignore[misc]
 
     def _announce(self, messages: list[Message], grid: Grid) -> list[Message]:
         """Ask for energies first; return the messages that tell alpha to those who can send."""
-        turn, state = self._turn, self._state
-        assert turn is not None and state is not None
+        current, state = self._open, self._state
+        assert current is not None and state is not None
         received = list(grid.send_and_receive(messages, timeout=self._timeout))
-        turn = self.server.permit(turn, sort(received, turn.question, signals=False), state)
-        told = replace(turn.announced, step="transmit", alpha=turn.alpha)
+        current = self.server.permit(current, sort(received, current.question, signals=False), state)
+        told = replace(current.announced, step="transmit", alpha=current.alpha)
         content = RecordDict({wire.ROUND: told.record()})
-        second = [Message(content, node, MessageType.TRAIN) for node in turn.told]
-        self._turn = replace(turn, traffic=turn.traffic.received(received).sent(second))
+        second = [Message(content, node, MessageType.TRAIN) for node in current.told]
+        self._open = replace(current, traffic=current.traffic.received(received).sent(second))
         return second
+
+
+def _radio(channel: str | Channel | None, power: float | PowerPolicy) -> Radio | None:
+    """Return the air between clients and server: a channel and a power policy; None for a digital uplink."""
+    policy = EqualPower(power) if isinstance(power, int | float) else power
+    if hasattr(policy, "choose"):  # clients are told whether they were heard, not in what part
+        raise _checks.reject("power", power, "must be a number or a policy that treats all devices alike")
+    if channel is None:
+        return None
+    found: Any = CHANNELS.get(channel).build({}) if isinstance(channel, str) else channel
+    if not hasattr(found, "link"):
+        raise _checks.reject("channel", channel, "must be None, the name of a channel, or have a method link")
+    return Radio(found, policy)
+
+
+def _patterns(exact: Sequence[str]) -> tuple[str, ...]:
+    """Return the patterns of names of arrays that travel whole."""
+    if isinstance(exact, str) or not all(isinstance(pattern, str) for pattern in exact):
+        raise _checks.reject("exact", exact, 'must be a list of patterns, such as ["*running_*"]')
+    return tuple(exact)

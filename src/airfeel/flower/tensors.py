@@ -16,7 +16,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class ModelArray:
     """One array of a model: its name, shape and type; ``exact`` if it travels whole."""
 
     name: str
@@ -39,7 +39,7 @@ class Layout:
     (6, ['steps'])
     """
 
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[ModelArray, ...]
 
     @classmethod
     def of(cls, arrays: Arrays, exact: Sequence[str]) -> "Layout":
@@ -48,7 +48,7 @@ class Layout:
         def stays(name: str, array: NDArray[Any]) -> bool:
             return array.dtype.kind != "f" or any(fnmatchcase(name, pattern) for pattern in exact)
 
-        return cls(tuple(Tensor(k, a.shape, str(a.dtype), stays(k, a)) for k, a in arrays.items()))
+        return cls(tuple(ModelArray(k, a.shape, str(a.dtype), stays(k, a)) for k, a in arrays.items()))
 
     @property
     def size(self) -> int:

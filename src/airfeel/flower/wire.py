@@ -19,7 +19,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from airfeel import _files
-from airfeel.flower.nodes import Nodes
+from airfeel.flower.state import Nodes
 from airfeel.flower.tensors import Layout
 from airfeel.uplink.scheme import Plan
 

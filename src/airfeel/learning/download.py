@@ -7,7 +7,7 @@ import time
 import urllib.request
 from collections.abc import Callable
 
-from airfeel._pace import Pace
+from airfeel._timing import Timer
 
 _log = logging.getLogger("airfeel")
 SLOWEST = 200_000  # bytes per second: what has come gives a download so much more time
@@ -44,7 +44,7 @@ def receive(url: str, keep: Callable[[bytes], None], seconds: float, most: int) 
             pieces.put(error)
 
     threading.Thread(target=fetch, daemon=True).start()
-    deadline, size, pace = time.monotonic() + seconds, 0, None
+    deadline, size, timer = time.monotonic() + seconds, 0, None
     try:
         while piece := _next(pieces, deadline, seconds):
             size += len(piece)
@@ -53,8 +53,8 @@ def receive(url: str, keep: Callable[[bytes], None], seconds: float, most: int) 
                 raise OSError(f"is larger than {most} bytes")
             keep(piece)
             if expected:
-                pace = pace or Pace(expected[0])
-                pace.tell(size, _log.info, f"{size / 1e6:.1f} of {expected[0] / 1e6:.1f} MB")
+                timer = timer or Timer(expected[0])
+                timer.tell(size, _log.info, f"{size / 1e6:.1f} of {expected[0] / 1e6:.1f} MB")
     finally:
         left_alone.set()
         while not pieces.empty():  # the thread may be waiting for room

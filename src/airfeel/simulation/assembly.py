@@ -22,10 +22,10 @@ from airfeel.radio.link import Channel
 from airfeel.radio.power import EqualPower, LongTermPower, PowerPolicy
 from airfeel.radio.units import RadioUnits
 from airfeel.registry import CHANNELS, SCHEMES
-from airfeel.simulation.memory import Estimate, mapped, require_memory, shapes_of
+from airfeel.simulation.memory import RunMemory, mapped, require_memory, shapes_of
 from airfeel.units import count, decibel
-from airfeel.uplink.arrive import Air
-from airfeel.uplink.memory import Room
+from airfeel.uplink.arrive import Radio
+from airfeel.uplink.memory import Allocate
 from airfeel.uplink.scheme import Scheme, Setting, Shapes
 
 Array = NDArray[np.floating[Any]]
@@ -67,7 +67,7 @@ class Parts:
     participation: Participation
     local_rate: Schedule
     scheme: Scheme[Any]
-    air: Air
+    air: Radio
     optimizer: Optimizer
     server_rate: Schedule
     units: RadioUnits | None = None
@@ -76,9 +76,9 @@ class Parts:
     """What a device may spend in a round, in words."""
     about: tuple[str, ...] = ()
     """Sentences about the data and who holds it."""
-    room: Room | None = None
+    allocate: Allocate | None = None
     """Where the memories after the next round go; None: into memory."""
-    needs: Estimate | None = None
+    needs: RunMemory | None = None
     """How much memory and disk the run takes."""
 
     @property
@@ -121,13 +121,13 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
         participation=make_participation(config),
         local_rate=_local_rate(config),
         scheme=scheme,
-        air=Air(channel, _policy(config, power), None if units is None else units.snr),
+        air=Radio(channel, _policy(config, power), None if units is None else units.snr),
         optimizer=make_optimizer(config),
         server_rate=_schedule(config.server, config.server.learning_rate),
         units=units if scheme.uses_radio else None,
         about=(source.describe(), partitions.overlap(held)),
         budget=describe_link(power, symbols, channel, units) if scheme.uses_radio else "",
-        room=_maps.temporary if mapped(config, task, scheme) else None,
+        allocate=_maps.temporary if mapped(config, task, scheme) else None,
         needs=needs,
     )
 

@@ -28,7 +28,7 @@ from airfeel.workers import Workers
 
 Array = NDArray[np.floating[Any]]
 # Hears of a round under way how many devices have trained, and how many will; one call at a time.
-Told = Callable[[int, int], None]
+Listener = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,10 +99,10 @@ def train(
     config, own = given(config, scheme, task, dataset, channel, keys)
     parts = assemble(config, own)
     listener: Progress = Lines() if progress else Silent()
-    return _told(config.rounds, steps(parts, start(parts), listener.within), listener)
+    return _records(config.rounds, steps(parts, start(parts), listener.within), listener)
 
 
-def _told(rounds: int, steps: Iterator[Step], listener: Progress) -> Iterator[Record]:
+def _records(rounds: int, steps: Iterator[Step], listener: Progress) -> Iterator[Record]:
     """Yield the record of every round, and let somebody hear of it."""
     with listener:
         listener.begin(rounds, 0, [])
@@ -111,11 +111,13 @@ def _told(rounds: int, steps: Iterator[Step], listener: Progress) -> Iterator[Re
             yield step.record
 
 
-def steps(parts: Parts, state: RunState, told: Told = lambda done, of: None) -> Generator[Step, None, None]:
+def steps(
+    parts: Parts, state: RunState, listener: Listener = lambda done, of: None
+) -> Generator[Step, None, None]:
     """Yield the rounds after ``state`` until the configured number is reached."""
     with Workers(parts.config.run.threads) as workers:
         while state.round < parts.config.rounds:
-            step = advance(parts, state, workers, told)
+            step = advance(parts, state, workers, listener)
             state = step.state
             yield step
 
@@ -134,7 +136,9 @@ def start(parts: Parts) -> RunState:
     )
 
 
-def advance(parts: Parts, state: RunState, workers: Workers, told: Told = lambda done, of: None) -> Step:
+def advance(
+    parts: Parts, state: RunState, workers: Workers, listener: Listener = lambda done, of: None
+) -> Step:
     """Carry out one round: local training, uplink, update, evaluation."""
     round, seed = state.round + 1, parts.config.seed
     computing, sending = parts.participation.draw(len(parts.data), seed, round)
@@ -142,7 +146,7 @@ def advance(parts: Parts, state: RunState, workers: Workers, told: Told = lambda
 
     def trained() -> None:
         with one_at_a_time:
-            told(min(next(done), of), of)  # power control that chooses may have some train again
+            listener(min(next(done), of), of)  # power control that chooses may have some train again
 
     def updates(devices: Devices) -> Array:
         return local_gradients(
@@ -168,7 +172,7 @@ def advance(parts: Parts, state: RunState, workers: Workers, told: Told = lambda
             round=round,
             computing=computing,
             sending=sending,
-            room=parts.room,
+            allocate=parts.allocate,
         )
         for devices in uplink.blocks:
             uplink.encode(devices, updates(devices))

@@ -23,7 +23,7 @@ PER_VALUE = 4.5  # bytes of one value of a sample on a device: single precision,
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class RunMemory:
     """Bytes of memory, beside the interpreter and its libraries, and of files of what devices carry."""
 
     memory: float
@@ -36,7 +36,7 @@ class Estimate:
 
 def estimate(
     config: Config, task: Task, source: Dataset, scheme: Scheme[Any], devices: int | None = None
-) -> Estimate:
+) -> RunMemory:
     """Return about how much a run takes, with its own number of devices or another one."""
     number, size = _number(task), float(task.size)
     devices = config.devices.count if devices is None else devices
@@ -52,7 +52,7 @@ def estimate(
         + scheme.takes(task.size, symbols)
         + PER_VALUE * values * devices
     )
-    return Estimate(memory, FILES * carried if in_files else 0.0)
+    return RunMemory(memory, FILES * carried if in_files else 0.0)
 
 
 def mapped(config: Config, task: Task, scheme: Scheme[Any], devices: int | None = None) -> bool:
@@ -66,7 +66,7 @@ def shapes_of(task: Task) -> Shapes:
     return getattr(task, "shapes", None) or {"theta": (task.size,)}
 
 
-def require_memory(config: Config, task: Task, source: Dataset, scheme: Scheme[Any]) -> Estimate:
+def require_memory(config: Config, task: Task, source: Dataset, scheme: Scheme[Any]) -> RunMemory:
     """Return the estimate; refuse a run that needs more than this machine has, with what would fit.
 
     Raises

@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from airfeel._checks import visible
-from airfeel._pace import Pace
+from airfeel._timing import Timer
 from airfeel.simulation.records import Record
 
 _LINES = 10  # how many plain lines a short run prints
@@ -66,25 +66,25 @@ class Lines(Silent):
 
     def begin(self, rounds: int, done: int, notes: list[str]) -> None:
         """Say where the run starts."""
-        self._rounds, self._pace = rounds, Pace(rounds, done)
-        self._done, self._round = done, Pace(1)
+        self._rounds, self._timer = rounds, Timer(rounds, done)
+        self._done, self._round = done, Timer(1)
         for note in notes:
             _say(note)
 
     def within(self, done: int, of: int) -> None:
         """Say something when the round takes seconds, and nothing was said for a while."""
-        if self._round.is_due() and self._pace.is_due():
-            self._pace.said()
-            left = self._pace.left(self._done + done / of)
+        if self._round.is_due() and self._timer.is_due():
+            self._timer.said()
+            left = self._timer.left(self._done + done / of)
             _say(f"round {self._done + 1}/{self._rounds}", trained(done, of), left and f"about {left}")
 
     def update(self, record: Record) -> None:
         """Say something at every tenth part of the run, and when nothing was said for a while."""
         part, done = max(1, self._rounds // _LINES), record.round
-        self._done, self._round = done, Pace(1)
-        words = timing(self._pace, done)  # in every round, as the first is not timed
-        if done % part == 0 or done == self._rounds or self._pace.is_due():
-            self._pace.said()
+        self._done, self._round = done, Timer(1)
+        words = timing(self._timer, done)  # in every round, as the first is not timed
+        if done % part == 0 or done == self._rounds or self._timer.is_due():
+            self._timer.said()
             _say(f"round {done}/{self._rounds}", describe(record), words)
 
 
@@ -94,10 +94,10 @@ def _say(*words: str) -> None:
     logging.StreamHandler().handle(line)
 
 
-def timing(pace: Pace, done: float) -> str:
+def timing(timer: Timer, done: float) -> str:
     """Return how fast rounds are and how much time is left, as far as that is known."""
-    speed = pace.per_second(done)
-    return "  ".join(filter(None, [f"{speed:.3g} rounds/s" if speed else "", pace.left(done)]))
+    speed = timer.per_second(done)
+    return "  ".join(filter(None, [f"{speed:.3g} rounds/s" if speed else "", timer.left(done)]))
 
 
 def trained(done: int, of: int) -> str:

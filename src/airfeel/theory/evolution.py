@@ -144,7 +144,7 @@ def state_evolution(
         rule = f"must be at least 1/activity = {1 / chain.activity:g}, or no coefficient is active"
         raise _checks.reject("samples", samples, rule)
     belief = Belief(stationary(chain, BATCHES * length))
-    fixed: list[_Round] = []
+    fixed: list[_FixedPoint] = []
     for x, w in sample_paths(chain, BATCHES, length, seed):
         t = len(fixed)
         fixed.append(_follow_round(given, belief.prior, came[t] * x, w, (left[t] - came[t]) * x, t + 1))
@@ -155,7 +155,7 @@ def state_evolution(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Round:
+class _FixedPoint:
     """One round at its fixed point: (z, tau), per-batch V and error, and the course of the four variances."""
 
     z: Array
@@ -167,7 +167,7 @@ class _Round:
 
 def _follow_round(
     given: Assumptions, prior: SpikeSlab, x: Array, w: Array, lost: Array, round: int
-) -> _Round:
+) -> _FixedPoint:
     """Iterate f and g on all batches, x and w being (batches, length), until v stands still in each.
 
     ``lost`` is what was sent beyond the x that arrives.
@@ -187,7 +187,7 @@ def _follow_round(
         extrinsic, v = divide(estimate, np.minimum(variance, CLOSEST * tau), z, tau)
         if len(course) == given.max_iterations or np.all(np.abs(v - before) <= given.tolerance * before):
             error = _mean_square(estimate - x - lost)
-            return _Round(z.ravel(), tau, variance, error, np.mean(course, axis=(2, 3)))
+            return _FixedPoint(z.ravel(), tau, variance, error, np.mean(course, axis=(2, 3)))
         actual_v = v
         if given.recursion == "actual":
             actual_v = _mean_square(extrinsic - x)
@@ -203,7 +203,7 @@ def _begin(given: Assumptions, prior: SpikeSlab, x: Array) -> tuple[Array, Array
     return v, _mean_square(mean - x) if given.recursion == "actual" else v
 
 
-def _carry(given: Assumptions, belief: Belief, done: _Round) -> Belief:
+def _carry(given: Assumptions, belief: Belief, done: _FixedPoint) -> Belief:
     """Carry every chain into the next round with the receiver's own messages."""
     prior, z = belief.prior, done.z
     tau = np.repeat(done.tau, len(z) // BATCHES)
@@ -234,7 +234,7 @@ def _factors(name: str, values: Array, rounds: int, least: float) -> Array:
     return factors
 
 
-def _assemble(given: Assumptions, fixed: list[_Round], left: Array) -> Prediction:
+def _assemble(given: Assumptions, fixed: list[_FixedPoint], left: Array) -> Prediction:
     """Average over batches; short courses are continued by their fixed points."""
     longest = max(len(done.course) for done in fixed)
     courses = [

@@ -128,7 +128,7 @@ class LinkDraws:
         return self
 
 
-class Air(Protocol):
+class ChangingAir(Protocol):
     """Air whose draws may depend on the link, as power control leaves out more where power is short."""
 
     def at(self, link: LinkBudget) -> LinkDraws:
@@ -148,7 +148,7 @@ class LinkPlan:
     rounds: int = 60
     samples: int = 80_000
     seed: int = 0
-    air: Air | None = None
+    air: ChangingAir | None = None
 
     def predict(self, link: LinkBudget) -> Prediction:
         """Return the predicted course of recovery over this link, the mean over the draws of the air."""
@@ -206,7 +206,7 @@ class OutOfReachError(ValueError):
     """No bandwidth, or no power, reaches the target."""
 
 
-class Forecast(Protocol):
+class LinkForecast(Protocol):
     """Whatever foresees the error of a link: a :class:`LinkPlan`, or one that a run has corrected."""
 
     def steady_db(self, link: LinkBudget) -> float:
@@ -215,16 +215,16 @@ class Forecast(Protocol):
 
 
 def solve_rows(
-    plan: Forecast,
+    plan: LinkForecast,
     link: LinkBudget,
     target_db: float,
     hold: str = "energy",
-    told: Callable[[str], None] = lambda _: None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> LinkBudget:
     """Return the link with the fewest channel uses per round whose steady-state NMSE reaches the target.
 
     ``hold`` says what stays when the bandwidth changes: the ``"energy"`` of a device per round, or the
-    receive ``"snr"`` per channel use. ``told`` hears about every step. A target that is only just missed
+    receive ``"snr"`` per channel use. ``say`` hears about every step. A target that is only just missed
     counts as reached: errors are known, and told, to 0.1 dB.
     """
     _checks.real("target_nmse", target_db, below=0)
@@ -233,7 +233,7 @@ def solve_rows(
     def reaches(rows: float) -> bool:
         count = round(rows)
         found[count] = plan.steady_db(link.with_rows(count, hold))
-        told(f"s = {count}: {found[count]:.2f} dB")
+        say(f"s = {count}: {found[count]:.2f} dB")
         return found[count] <= target_db
 
     # Halve from s = N: more rows are not always better (a soft threshold amplifies noise near s = N).
@@ -265,7 +265,7 @@ def _misses(found_db: float, target_db: float) -> bool:
 
 
 def solve_power(
-    plan: Forecast, link: LinkBudget, target_db: float, told: Callable[[str], None] = lambda _: None
+    plan: LinkForecast, link: LinkBudget, target_db: float, say: Callable[[str], None] = lambda _: None
 ) -> LinkBudget:
     """Return the link with the least power whose steady-state NMSE reaches the target, to 0.1 dB."""
     _checks.real("target_nmse", target_db, below=0)
@@ -279,7 +279,7 @@ def solve_power(
     def reaches(snr: float) -> bool:
         trial = link.with_snr(snr)
         found = plan.steady_db(trial)
-        told(f"P = {trial.power:.4g}: {found:.2f} dB")
+        say(f"P = {trial.power:.4g}: {found:.2f} dB")
         return found <= max(target_db, best)
 
     return link.with_snr(_smallest(reaches, QUIETEST, LOUDEST))

@@ -20,7 +20,7 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Air:
+class Radio:
     """A channel, and how the devices spend their energy on it.
 
     ``limit`` is the most energy per symbol, where a transmit power bounds every round and not only their mean
@@ -97,8 +97,8 @@ class Arrival:
         return replace(self.heard(computed), observation=self.clean, noise_var=noise_var[()])
 
 
-def way(
-    scheme: Scheme[Any], air: Air | None, plan: Plan, senders: Senders, ledger: Ledger, **place: int
+def transmission(
+    scheme: Scheme[Any], air: Radio | None, plan: Plan, senders: Senders, ledger: Ledger, **place: int
 ) -> "Superposed | Digital":
     """Return the way on which signals arrive at a ``place``, seed and round; without air, a digital one."""
     own = senders.accounts(ledger)
@@ -127,7 +127,7 @@ class Superposed:
     """
 
     def __init__(
-        self, air: Air, senders: Senders, ledger: Ledger, coordinates: bool, seed: int, round: int
+        self, air: Radio, senders: Senders, ledger: Ledger, coordinates: bool, seed: int, round: int
     ) -> None:
         self.air, self.senders, self._ledger, self._coordinates = air, senders, ledger, coordinates
         self._seed, self._round = seed, round

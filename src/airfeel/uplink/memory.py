@@ -16,7 +16,7 @@ Array = NDArray[Any]
 Devices = NDArray[np.intp]  # their numbers, in order
 
 # Returns arrays of these shapes and types to be filled, such as those that are kept in a file.
-Room = Callable[[Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]], dict[str, Array]]
+Allocate = Callable[[Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]], dict[str, Array]]
 
 # Coefficients in a block: 256 MiB in single precision. A sum over devices is one sum where they fit into one
 # block, else a sum of sums. So this number decides the last bits of results with more coefficients than that,
@@ -37,7 +37,7 @@ def blocks(devices: Devices, size: int) -> list[Devices]:
 
 
 def everywhere(row: Memory, devices: int) -> Memory:
-    """Return the rows of so many devices that all carry the same, without taking room for them."""
+    """Return the rows of so many devices that all carry the same, without taking memory for them."""
     return {name: np.broadcast_to(part, (devices, *np.shape(part))) for name, part in row.items()}
 
 
@@ -56,11 +56,11 @@ def require_finite(devices: Devices, rows: Array) -> None:
         )
 
 
-class Next:
+class NextMemory:
     """The rows of all devices after a round, in which those of ``computing`` may get new ones."""
 
-    def __init__(self, before: Memory, computing: Devices, room: Room | None = None) -> None:
-        self._before, self._computing, self._room = before, computing, room
+    def __init__(self, before: Memory, computing: Devices, allocate: Allocate | None = None) -> None:
+        self._before, self._computing, self._allocate = before, computing, allocate
         self._value: dict[str, Array] | None = None
 
     def put(self, devices: Devices, rows: Memory) -> None:
@@ -68,7 +68,7 @@ class Next:
         if {name: np.shape(part)[1:] for name, part in rows.items()} != _widths(self._before):
             told, known = _widths(rows), _widths(self._before)
             raise ValueError(f"settle returned memories of widths {told}: must be {known}, those of memory")
-        if self._value is None and self._room is None and len(devices) == self._count:
+        if self._value is None and self._allocate is None and len(devices) == self._count:
             self._value = dict(rows)  # all of them: they stay the arrays they are
             return
         self._value = self._opened(rows) if self._value is None else self._value
@@ -78,7 +78,7 @@ class Next:
     @property
     def value(self) -> Memory:
         """All rows."""
-        if self._value is None and self._room is not None:
+        if self._value is None and self._allocate is not None:
             self._value = self._opened(self._before)
         return self._before if self._value is None else self._value
 
@@ -89,10 +89,10 @@ class Next:
     def _opened(self, like: Memory) -> dict[str, Array]:
         """Return arrays of the types of ``like`` that hold the rows of all who did not compute."""
         wanted = {name: (self._before[name].shape, part.dtype) for name, part in like.items()}
-        if self._room is None or not wanted:
+        if self._allocate is None or not wanted:
             found = {name: np.empty(*form) for name, form in wanted.items()}
         else:
-            found = self._room(wanted)
+            found = self._allocate(wanted)
         others = np.setdiff1d(np.arange(self._count), self._computing, assume_unique=True)
         for name, part in self._before.items():
             for some in blocks(others, max(1, part[:1].size)):

@@ -8,8 +8,8 @@ import numpy as np
 from airfeel import _checks
 from airfeel.radio.link import anything
 from airfeel.receivers.base import Estimate
-from airfeel.uplink.arrive import Air, Arrival, way
-from airfeel.uplink.memory import Devices, Next, Room, blocks, place, require_finite, take
+from airfeel.uplink.arrive import Arrival, Radio, transmission
+from airfeel.uplink.memory import Allocate, Devices, NextMemory, blocks, place, require_finite, take
 from airfeel.uplink.result import Aggregate, UplinkState
 from airfeel.uplink.scheme import Array, Mask, Plan, Scheme, Sent, announced, width
 from airfeel.uplink.senders import Senders, WeightedMean
@@ -20,13 +20,13 @@ class Uplink:
 
     ``weights`` are the shares w_m (M,). Only those of ``computing`` (all) have an update; the others keep
     what they have. Those of them that are not ``sending`` (all) are silent, as one whose link is down.
-    ``room`` gives arrays for the next memories, such as those in a file.
+    ``allocate`` gives arrays for the next memories, such as those in a file.
     """
 
     def __init__(
         self,
         scheme: Scheme[Any],
-        air: Air,
+        air: Radio,
         state: UplinkState,
         weights: Array,
         *,
@@ -34,15 +34,17 @@ class Uplink:
         round: int,
         computing: Mask | None = None,
         sending: Mask | None = None,
-        room: Room | None = None,
+        allocate: Allocate | None = None,
     ) -> None:
         """Announce the plan, and say which devices shall train, in :attr:`blocks` of a few at a time."""
         weights = _checks.vector("weights", weights, len(state.ledger.spent))
-        self.scheme, self.air, self.state, self.room = scheme, air, state, room
+        self.scheme, self.air, self.state, self.allocate = scheme, air, state, allocate
         self.senders = Senders.of(weights, computing, sending)
         self.computed = self.senders.whole / (float(weights.sum()) or 1.0)
         self.plan: Plan = _checks.returned(scheme, "plan", scheme.plan(state.scheme, seed, round), Mapping)
-        self.way = way(scheme, air, self.plan, self.senders, state.ledger, seed=seed, round=round)
+        self.transmission = transmission(
+            scheme, air, self.plan, self.senders, state.ledger, seed=seed, round=round
+        )
         self.blocks = blocks(self.senders.devices, state.size)
         self._held: tuple[Devices, Array, Sent] | None = None
         self._forget()
@@ -50,8 +52,8 @@ class Uplink:
     def encode(self, devices: Devices, updates: Array) -> None:
         """Make signals of a block's updates; settle its memories if what will be delivered is known."""
         sent = self._encoded(devices, updates)
-        self.way.put(self._rows(devices), sent.signal)
-        delivered = self.way.delivered(self._rows(devices))
+        self.transmission.put(self._rows(devices), sent.signal)
+        delivered = self.transmission.delivered(self._rows(devices))
         if delivered is not None:
             self._settle(devices, updates, sent, delivered)
         elif len(self.blocks) == 1:
@@ -66,9 +68,9 @@ class Uplink:
         if not self.blocks:
             anybody = take(self.state.memory, np.arange(1))
             symbols = width(self.scheme, self.plan, anybody, self.state.size)
-            self.way.put(slice(0, 0), np.zeros((0, symbols)))
-        self.arrival = self.way.arrive()
-        expected = self.way.delivered(slice(None))
+            self.transmission.put(slice(0, 0), np.zeros((0, symbols)))
+        self.arrival = self.transmission.arrive()
+        expected = self.transmission.delivered(slice(None))
         if expected is not None and (self.arrival.delivered.any() or not expected.any()):
             return []
         self._forget()
@@ -126,7 +128,7 @@ class Uplink:
 
     def _forget(self) -> None:
         """Begin anew with what is settled."""
-        self._next = Next(self.state.memory, self.senders.devices, self.room)
+        self._next = NextMemory(self.state.memory, self.senders.devices, self.allocate)
         self._payload = WeightedMean(self.senders.weights, self.senders.whole)
 
 
@@ -149,7 +151,7 @@ def without_noise(
 
 
 def carry(
-    scheme: Scheme[Any], air: Air, state: UplinkState, updates: Array, weights: Array, **options: Any
+    scheme: Scheme[Any], air: Radio, state: UplinkState, updates: Array, weights: Array, **options: Any
 ) -> tuple[Aggregate, UplinkState]:
     """Bring the updates of all devices (M, N) to the server; see :class:`Uplink` for the options."""
     if updates.shape != (shape := (len(state.ledger.spent), state.size)):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from airfeel._pace import Pace, duration
+from airfeel._timing import Timer, duration
 from airfeel.config import Config
 from airfeel.experiments.runs.reading import finished
 from airfeel.experiments.runs.work import Work
@@ -78,10 +78,10 @@ def _trials(kinds: dict[Hashable, Work]) -> dict[Hashable, tuple[float, float]]:
     trials: dict[Hashable, tuple[float, float]] = {}
     if kinds:
         _log.info(f"trying out {TRIAL_ROUNDS} rounds of {len(kinds)} kinds of runs")
-    pace = Pace(len(kinds))
+    timer = Timer(len(kinds))
     for kind, run in kinds.items():
         trials[kind] = _trial(run)
-        pace.tell(len(trials), _log.info, f"{len(trials)} of {len(kinds)} kinds tried out")
+        timer.tell(len(trials), _log.info, f"{len(trials)} of {len(kinds)} kinds tried out")
     return trials
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
-from airfeel._pace import Pace
+from airfeel._timing import Timer
 from airfeel.experiments.runs import files
 from airfeel.experiments.runs.progress import Display
 from airfeel.experiments.runs.work import Work
@@ -27,7 +27,7 @@ class Overview(Display):
         self._settled: set[str] = set()
         self._seen: dict[str, tuple[int, int]] = {}
         dearest = max((run.effort / run.rounds for run in runs), default=1.0)  # of all rounds
-        self._pace = Pace(sum(self._efforts.values()), self._done(), dearest)
+        self._timer = Timer(sum(self._efforts.values()), self._done(), dearest)
         if skipped:
             self.note(f"{skipped} of {skipped + len(runs)} runs are finished already")
 
@@ -44,7 +44,7 @@ class Overview(Display):
         """Return how far things are, with the time left."""
         total, done = sum(self._efforts.values()), self._done()
         words = [f"{len(self._settled)}/{len(self._efforts)} runs", f"{done / total if total else 1:.0%}"]
-        if left := self._pace.left(done):
+        if left := self._timer.left(done):
             words.append(f"about {left}")
         elif not self._settled:
             words.append("the first rounds are under way")
@@ -78,8 +78,8 @@ class CampaignLines(Overview):
         """Say how far things are, if nothing was said for long, and the time left once it is known."""
         words = self.words()  # at every look, as the first rounds are not timed
         known = words.endswith("left")
-        if self._pace.is_due() or (self._vague and known):
-            self._pace.said()
+        if self._timer.is_due() or (self._vague and known):
+            self._timer.said()
             self.note(words)
             self._vague = not known
 
@@ -87,7 +87,7 @@ class CampaignLines(Overview):
         """Say so, and how much is left."""
         super().settled(label, error)
         if error is None:
-            self._pace.said()
+            self._timer.said()
             self.note(f"{self.words()}  {label}")
 
 

@@ -72,7 +72,7 @@ class Claim(Section):
     rules: Annotated[tuple[Rule, ...], Field(strict=False, min_length=1)]
 
 
-class Place(NamedTuple):
+class CurveName(NamedTuple):
     """One line of one experiment."""
 
     experiment: str
@@ -86,7 +86,7 @@ class Comparison:
 
     what: str
     measure: str
-    terms: Sequence[tuple[float, Place]]
+    terms: Sequence[tuple[float, CurveName]]
     low: float
     high: float
 
@@ -136,18 +136,18 @@ def in_words(rule: Rule) -> str:
     return f"{measure.name} ({measure.how}): {_claimed(rule)}{f' ({where})' if where else ''}"
 
 
-def _pairs(rule: Rule) -> Iterator[tuple[Place, Place]]:
+def _pairs(rule: Rule) -> Iterator[tuple[CurveName, CurveName]]:
     """Yield the places that a rule compares: ``each`` is shared, what a and b list is combined."""
     axes = []
-    for name in Place._fields:
+    for name in CurveName._fields:
         shared = getattr(rule.each, name)
         own = itertools.product(getattr(rule.a, name) or ("",), getattr(rule.b, name) or ("",))
         axes.append([(label, label) for label in shared] if shared else list(own))
     for labels in itertools.product(*axes):
-        yield Place(*(a for a, _ in labels)), Place(*(b for _, b in labels))
+        yield CurveName(*(a for a, _ in labels)), CurveName(*(b for _, b in labels))
 
 
-def _terms(rule: Rule, a: Place, b: Place) -> tuple[str, list[tuple[float, Place]]]:
+def _terms(rule: Rule, a: CurveName, b: CurveName) -> tuple[str, list[tuple[float, CurveName]]]:
     """Return what a comparison is about, and its weighted places."""
     if rule.kind == "value":
         return _name(a), [(1.0, a)]
@@ -155,7 +155,9 @@ def _terms(rule: Rule, a: Place, b: Place) -> tuple[str, list[tuple[float, Place
         weights = zip(_slope([GROWTHS[rule.growth](n) for n in rule.sizes.values()]), rule.sizes, strict=True)
         return f"{_name(a)}: exponent", [(w, a._replace(variant=variant)) for w, variant in weights]
     if rule.kind == "loses_less":
-        changes = {name: getattr(rule.start, name)[0] for name in Place._fields if getattr(rule.start, name)}
+        changes = {
+            name: getattr(rule.start, name)[0] for name in CurveName._fields if getattr(rule.start, name)
+        }
         before_a, before_b = a._replace(**changes), b._replace(**changes)
         what = f"{_difference(b, a)}, loss against {', '.join(changes.values())}"
         return what, [(1.0, before_b), (-1.0, b), (-1.0, before_a), (1.0, a)]
@@ -168,14 +170,14 @@ def _slope(sizes: Sequence[float]) -> list[float]:
     return [float(weight) for weight in centred / np.sum(centred**2)]
 
 
-def _difference(a: Place, b: Place) -> str:
+def _difference(a: CurveName, b: CurveName) -> str:
     """Return "what both share: a - b" in words."""
     shared = [x for x, y in zip(a, b, strict=True) if x == y and x]
     own_a, own_b = (", ".join(x for x, y in zip(p, q, strict=True) if x != y) for p, q in ((a, b), (b, a)))
     return f"{', '.join(shared)}: {own_a} − {own_b}"
 
 
-def _name(place: Place) -> str:
+def _name(place: CurveName) -> str:
     return ", ".join(label for label in place if label)
 
 
@@ -200,7 +202,7 @@ def _claimed(rule: Rule) -> str:
 
 def _listed(places: Places, several: str = "") -> str:
     """Return all labels of some places in words, with ``several`` before more than one."""
-    found = [getattr(places, name) for name in Place._fields if getattr(places, name)]
+    found = [getattr(places, name) for name in CurveName._fields if getattr(places, name)]
     mark = "; " if any("," in label for labels in found for label in labels) else ", "
     return mark.join((several if len(labels) > 1 else "") + _and(labels, mark) for labels in found)
 

@@ -15,7 +15,7 @@ from airfeel.experiments.campaigns.collect import Collected, Line
 from airfeel.experiments.report.claim_rules import (
     Claim,
     Comparison,
-    Place,
+    CurveName,
     against_strong_rival,
     comparisons,
     in_words,
@@ -191,7 +191,7 @@ def _values(comparison: Comparison, collected: Mapping[str, Collected]) -> list[
     return [value for value in sums if math.isfinite(value)]
 
 
-def _find(place: Place, collected: Mapping[str, Collected]) -> Line | None:
+def _find(place: CurveName, collected: Mapping[str, Collected]) -> Line | None:
     experiment = collected.get(place.experiment)
     return None if experiment is None else experiment.line(place.curve, place.variant)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from airfeel._pace import duration
+from airfeel._timing import duration
 from airfeel.experiments.campaigns.collect import Collected
 from airfeel.experiments.runs import files
 from airfeel.experiments.runs.reading import FinishedRun

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from airfeel._pace import Pace
+from airfeel._timing import Timer
 from airfeel.experiments.campaigns.collect import Collected, collect
 from airfeel.experiments.campaigns.experiment_files import SHIPPED, shipped
 from airfeel.experiments.campaigns.folder import Begun, ResultsFolder
@@ -109,10 +109,10 @@ def _drawn(drawings: Sequence[AnyDrawing], folder: Path, told: Callable[[str], N
     """Write the figures; say how many there are, and now and then how many are done."""
     told("drawing the figures")
     images: list[Path] = []
-    pace = Pace(len(drawings))
+    timer = Timer(len(drawings))
     for done, drawing in enumerate(drawings, 1):
         images += drawing.save(folder / drawing.figure.name)
-        pace.tell(done, told, f"figure {done} of {len(drawings)} is drawn")
+        timer.tell(done, told, f"figure {done} of {len(drawings)} is drawn")
     return images
 
 

@@ -28,7 +28,7 @@ HOW = {
 }
 
 
-class Place(NamedTuple):
+class PlotPosition(NamedTuple):
     """Where a variant is drawn: in which plot, and at which value of the key."""
 
     plot: str
@@ -38,7 +38,7 @@ class Place(NamedTuple):
 def draw_swept(figure: Figure, key: str, collected: Collected, order: Sequence[str]) -> CurveDrawing | None:
     """Draw the final value of a metric over the values of a swept key."""
     variants = collected.experiment.settings_by_variant()
-    places: Mapping[str, Place] = arrange(variants, key)
+    places: Mapping[str, PlotPosition] = arrange(variants, key)
     ticks = sorted({place.x for place in places.values()})
     figure = replace(
         figure,
@@ -57,8 +57,8 @@ def draw_swept(figure: Figure, key: str, collected: Collected, order: Sequence[s
 
 
 def _with_levels(
-    figure: Figure, key: str, lines: Sequence[Line], places: Mapping[str, Place]
-) -> tuple[Figure, Mapping[str, Place]]:
+    figure: Figure, key: str, lines: Sequence[Line], places: Mapping[str, PlotPosition]
+) -> tuple[Figure, Mapping[str, PlotPosition]]:
     """Tell the SNR below every P, or with the names of plots where it is not the same in all of them."""
     below = [told(line for line in lines if places[line.variant].x == x) for x in figure.ticks]
     if key == POWER and not any(" to " in words for words in below):
@@ -70,7 +70,7 @@ def _with_levels(
     return figure, {label: place._replace(plot=names.get(place.plot, "")) for label, place in places.items()}
 
 
-def arrange(variants: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, Place]:
+def arrange(variants: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, PlotPosition]:
     """Return the place of every variant, given its settings: those that differ in the key alone share a plot.
 
     A plot is named by the words that the labels of its variants have in common.
@@ -85,7 +85,7 @@ def arrange(variants: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, Pl
     if len(plots) == 1:
         names = dict.fromkeys(plots, "")
     return {
-        label: Place(names[others], float(variants[label][key]))
+        label: PlotPosition(names[others], float(variants[label][key]))
         for others, labels in plots.items()
         for label in labels
     }
@@ -98,7 +98,7 @@ def _shared(labels: Sequence[str]) -> str:
 
 
 def _curve(
-    name: str, plot: str, lines: Sequence[Line], places: Mapping[str, Place], metric: str
+    name: str, plot: str, lines: Sequence[Line], places: Mapping[str, PlotPosition], metric: str
 ) -> Curve | None:
     """Return the course of one curve over the key; None where it has no value."""
     points = []

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
 from airfeel._checks import visible
-from airfeel._pace import Pace
+from airfeel._timing import Timer
 from airfeel.simulation import Record
 from airfeel.simulation.progress import Lines, Progress, Silent, describe, timing, trained
 
@@ -57,8 +57,8 @@ class Live(Display):
         for note in notes:
             self.note(note)
         self._task = self._bar.add_task("", total=rounds, completed=done, words=f"round {done}/{rounds}")
-        self._rounds, self._pace = rounds, Pace(rounds, done)
-        self._done, self._round = done, Pace(1)
+        self._rounds, self._timer = rounds, Timer(rounds, done)
+        self._done, self._round = done, Timer(1)
 
     def within(self, done: int, of: int) -> None:
         """Redraw it when the round takes seconds."""
@@ -67,11 +67,11 @@ class Live(Display):
 
     def update(self, record: Record) -> None:
         """Redraw it."""
-        self._done, self._round = record.round, Pace(1)
+        self._done, self._round = record.round, Timer(1)
         self._draw(record.round, describe(record))
 
     def _draw(self, done: float, figures: str) -> None:
-        words = [f"round {self._done}/{self._rounds}", timing(self._pace, done), figures]
+        words = [f"round {self._done}/{self._rounds}", timing(self._timer, done), figures]
         self._bar.update(self._task, completed=done, words="  ".join(filter(None, words)))
 
 

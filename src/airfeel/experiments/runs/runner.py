@@ -100,7 +100,7 @@ def _before(config: Config, run: FinishedRun) -> Outcome:
 def _compute(folder: RunFolder, parts: Parts, progress: Progress, stop: Callable[[], bool]) -> int:
     """Go on from the newest checkpoint until the run is complete or stopped; return the last round."""
     with Generations(folder.path) as memories:
-        parts = parts if parts.room is None else replace(parts, room=memories)
+        parts = parts if parts.allocate is None else replace(parts, allocate=memories)
         return _continue(folder, parts, memories, progress, stop)
 
 

@@ -16,7 +16,7 @@ from airfeel import _checks
 from airfeel.learning.devices import Participation
 from airfeel.radio.link import Channel, Link, anything
 from airfeel.radio.power import EqualPower, Grant, Ledger, LongTermPower, Offer
-from airfeel.theory.planner import Air, LinkBudget, LinkDraws
+from airfeel.theory.planner import ChangingAir, LinkBudget, LinkDraws
 from airfeel.uplink import arrive
 
 Array = NDArray[np.floating[Any]]
@@ -38,7 +38,7 @@ def draw_air(
     draws: int = DRAWS,
     policy: Policy = EqualPower,
     participation: Participation = EVERYBODY,
-) -> Air:
+) -> ChangingAir:
     """Draw what a channel does to equal devices with equal gradients under a policy of power control.
 
     Only those that take part in a round can send in it. A round in which nobody can is none for the receiver,
@@ -53,7 +53,7 @@ def draw_air(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Round:
+class RoundDraw:
     """What a round's link asks of the devices, whose signals have unit energy, spread evenly over symbols.
 
     ``demand`` is what each device needs at alpha = 1, and ``strength`` the part of its signal that it can
@@ -73,7 +73,7 @@ class Round:
 class DrawnAir:
     """The links of all rounds, drawn several times, and the policy by which devices send over them."""
 
-    links: Sequence[Sequence[Round]]
+    links: Sequence[Sequence[RoundDraw]]
     policy: Policy
 
     def at(self, link: LinkBudget) -> LinkDraws:
@@ -95,9 +95,11 @@ class DrawnAir:
             noise, sent, arriving = noise / usual**2, sent / usual, arriving / usual
         return LinkDraws(noise, sent, arriving, silent, computing, late)
 
-    def _followed(self, rounds: Sequence[Round], snr: float) -> tuple[list[Any], list[float], list[float]]:
+    def _followed(
+        self, rounds: Sequence[RoundDraw], snr: float
+    ) -> tuple[list[Any], list[float], list[float]]:
         """Follow one draw through its rounds, with what the devices have spent; P is 1."""
-        air, ledger = arrive.Air(policy=self.policy(1.0)), Ledger.open(len(rounds[0].demand))
+        air, ledger = arrive.Radio(policy=self.policy(1.0)), Ledger.open(len(rounds[0].demand))
         noise, sent, arriving = [], [], []
         for one in rounds:
             grant = _granted(air, one, ledger, snr)
@@ -110,7 +112,7 @@ class DrawnAir:
         return noise, sent, arriving
 
 
-def _granted(air: arrive.Air, one: Round, ledger: Ledger, snr: float) -> Grant:
+def _granted(air: arrive.Radio, one: RoundDraw, ledger: Ledger, snr: float) -> Grant:
     """Ask power control, as a run does."""
     weights = np.full(len(one.demand), 1 / (len(one.demand) * one.whole))
     offer = Offer(one.demand, weights, one.strength, 1 / (snr * one.whole**2))
@@ -127,7 +129,7 @@ def _levels(active: NDArray[np.bool_], share: Array) -> Array:
 
 def _heard(
     channel: Channel, participation: Participation, devices: int, symbols: int, seed: int
-) -> Iterator[Round]:
+) -> Iterator[RoundDraw]:
     """Yield the rounds in which anybody can send."""
     silent, round = 0, 0
     while silent < SILENT:
@@ -144,22 +146,22 @@ def _heard(
     raise ValueError(f"no device could send in {SILENT} rounds: there is no link to predict")
 
 
-def _flat(link: Link) -> Round:
+def _flat(link: Link) -> RoundDraw:
     """Return a round in which a device has one gain."""
     if link.gain.ndim > 1 or np.any(np.imag(link.gain)):
         raise _turned(link)
     able = link.active.astype(float)
-    return Round(np.where(link.active, link.cost, 0.0), able, able * link.gain.real)
+    return RoundDraw(np.where(link.active, link.cost, 0.0), able, able * link.gain.real)
 
 
-def _by_symbol(link: Link, symbols: int) -> Round:
+def _by_symbol(link: Link, symbols: int) -> RoundDraw:
     """Return a round in which devices differ from symbol to symbol: mixtures of all coefficients."""
     active, cost, gain = (_wide(part, symbols) for part in (link.active, link.cost, link.gain))
     if np.any(np.imag(gain)) or np.any(gain.real[active] != 1):
         raise _turned(link)
     places = np.linspace(0, symbols - 1, min(symbols, LEVELS)).round().astype(int)
     demand = np.where(active, cost, 0.0).mean(axis=1)
-    return Round(demand, np.sqrt(active.mean(axis=1)), anything(active).astype(float), active[:, places])
+    return RoundDraw(demand, np.sqrt(active.mean(axis=1)), anything(active).astype(float), active[:, places])
 
 
 def _wide(part: NDArray[Any], symbols: int) -> NDArray[Any]:

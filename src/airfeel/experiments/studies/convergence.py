@@ -124,7 +124,7 @@ def best_loss(task: SoftmaxRegression, pooled: Samples) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Round:
+class _RoundErrors:
     """Where a round arrived, the squared norms of its errors, and its largest local gradient."""
 
     theta: Array
@@ -140,7 +140,7 @@ def _with_rate(config: Config, rate: float) -> Config:
     return config.model_copy(update={"devices": devices, "server": server})
 
 
-def _follow(parts: Parts, told: Callable[[int], None]) -> list[_Round]:
+def _follow(parts: Parts, told: Callable[[int], None]) -> list[_RoundErrors]:
     """Run, and compare what was sent and recovered in every round with the true global gradient."""
     state, rounds = start(parts), []
     with Workers(parts.config.run.threads) as workers:
@@ -151,7 +151,7 @@ def _follow(parts: Parts, told: Callable[[int], None]) -> list[_Round]:
             step = advance(parts, state, workers)
             state, sent, got = step.state, step.aggregate.truth, step.aggregate.mean
             errors = _square(got - sent), _square(sent - true), _square(got - true)
-            rounds.append(_Round(state.theta, *errors, float(np.linalg.norm(local, axis=1).max())))
+            rounds.append(_RoundErrors(state.theta, *errors, float(np.linalg.norm(local, axis=1).max())))
             told(state.round)
     return rounds
 

@@ -62,7 +62,7 @@ class Lent:
         rounds = [record.round for record in last]
         noise_var = np.array([record.noise_var for record in last])
         aggregates = stack_aggregates(self.folder, rounds)
-        sent = replay.Sent(rounds, aggregates, noise_var, self.own, self.config.seed)
+        sent = replay.RecordedUplink(rounds, aggregates, noise_var, self.own, self.config.seed)
         scheme = make_scheme(self.config)
         assert isinstance(scheme, Compressed)  # as are all that the planner knows a method for
         return replay.learn(sent, scheme, measured)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel.radio.units import RadioUnits
-from airfeel.theory.planner import Forecast, LinkBudget
+from airfeel.theory.planner import LinkBudget, LinkForecast
 from airfeel.units import count, decibel
 from airfeel.workers import available_cores
 
@@ -43,7 +43,7 @@ class Map:
     nmse_db: Array
 
 
-def contour(forecast: Forecast, link: LinkBudget, cells: int = 12, told: Told = _silent) -> Map:
+def contour(forecast: LinkForecast, link: LinkBudget, cells: int = 12, told: Told = _silent) -> Map:
     """Predict a map of ``cells`` x ``cells`` links around ``link``, on all cores.
 
     Bandwidth goes from a fifth of the link's to five times (at most s = N), power from 1/100 to 100 times.
@@ -67,7 +67,7 @@ def contour(forecast: Forecast, link: LinkBudget, cells: int = 12, told: Told = 
 
 
 def radio_contour(
-    forecast: Forecast, link: LinkBudget, units: RadioUnits, cells: int = 12, told: Told = _silent
+    forecast: LinkForecast, link: LinkBudget, units: RadioUnits, cells: int = 12, told: Told = _silent
 ) -> Map:
     """Predict the same over bandwidths and transmit powers of a radio, the symbols of a round held fixed.
 
@@ -96,7 +96,7 @@ def radio_predictions(cells: int) -> int:
     return 3 * (cells - 1) + 1
 
 
-def _predicted(forecast: Forecast, links: Sequence[LinkBudget], told: Told) -> Array:
+def _predicted(forecast: LinkForecast, links: Sequence[LinkBudget], told: Told) -> Array:
     values = []
     with ProcessPoolExecutor(min(available_cores(), len(links)), mp_context=get_context("spawn")) as pool:
         for value in pool.map(forecast.steady_db, links):

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel.theory.planner import Forecast, LinkBudget, LinkPlan
+from airfeel.theory.planner import LinkBudget, LinkForecast, LinkPlan
 from airfeel.theory.prediction import late
 from airfeel.units import decibel, from_decibel
 
@@ -58,7 +58,7 @@ class Margin:
         return cls(total, float(np.std(measured_db - decibel(predicted))))
 
 
-class Promising(Forecast, Protocol):
+class Promising(LinkForecast, Protocol):
     """A forecast that can be printed."""
 
     @property
@@ -70,7 +70,7 @@ class Promising(Forecast, Protocol):
         """Return what to expect of a link."""
         ...
 
-    def for_map(self) -> Forecast:
+    def for_map(self) -> LinkForecast:
         """Return a forecast that is quick enough for a map of many links."""
         ...
 

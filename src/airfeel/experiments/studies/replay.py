@@ -23,7 +23,7 @@ WORSE_DB, BETTER_DB = 0.5, 0.7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sent:
+class RecordedUplink:
     """What went over the ``link`` of a run: aggregates (rounds, N), and the noise sigma^2 that each met."""
 
     rounds: Sequence[int]
@@ -42,7 +42,7 @@ class ByReplay:
     measured above its replay at its own link.
     """
 
-    sent: Sent
+    sent: RecordedUplink
     scheme: Compressed
     margin: Margin = field(default_factory=lambda: Margin(0.0, 0.0))
 
@@ -103,7 +103,7 @@ class ByReplay:
         return decibel(float(np.mean(late(nmse)))) + self.margin.db
 
 
-def learn(sent: Sent, scheme: Compressed, measured_db: Array) -> ByReplay:
+def learn(sent: RecordedUplink, scheme: Compressed, measured_db: Array) -> ByReplay:
     """Return the replay with the margin that the run's own link tells."""
     bare = ByReplay(sent, scheme)
     return ByReplay(sent, scheme, Margin.learn(measured_db, bare.replay(sent.link)[0]))

@@ -13,8 +13,8 @@ from rich.console import Console
 import airfeel as af
 import fakes
 import small
-from airfeel import _pace
-from airfeel._pace import Pace
+from airfeel import _timing
+from airfeel._timing import Timer
 from airfeel.config import load_config
 from airfeel.experiments.campaigns.overview import CampaignLines
 from airfeel.experiments.report import report
@@ -32,57 +32,57 @@ class Clock:
 
 def test_the_time_left_follows_from_the_steps_after_the_first():
     clock, told = Clock(), []
-    pace = Pace(100, done=20, clock=clock)
+    timer = Timer(100, done=20, clock=clock)
     for done, seconds in [(20, 0), (20.9, 30), (21, 10), (22, 1), (23, 1), (23.9, 1), (24, 1), (30, 2)]:
         clock.now += seconds
-        told.append((pace.per_second(done), pace.left(done)))
+        told.append((timer.per_second(done), timer.left(done)))
     # The first step took 40 s, the next ones 1 s, and then come 3 in a second.
     assert told[:3] == [(0, "")] * 3 and told[3:5] == [(1, ""), (1, "")]
     assert [left for _, left in told[5:]] == ["", "101 s left", "46.7 s left"]
-    assert pace.per_second(30) == pytest.approx(9 / 6)
-    assert pace.left(120) == "0 s left"
+    assert timer.per_second(30) == pytest.approx(9 / 6)
+    assert timer.left(120) == "0 s left"
 
 
 def test_quick_steps_are_timed_for_a_while_before_their_time_is_told():
     clock = Clock()
-    pace, left = Pace(1000, clock=clock), {}
+    timer, left = Timer(1000, clock=clock), {}
     for done in range(1, 60):
         clock.now += 0.05
-        left[done] = pace.left(done)
+        left[done] = timer.left(done)
     assert {left[done] for done in range(1, 41)} == {""}
     assert left[42] == "47.9 s left"
 
 
 def test_a_step_may_be_any_part_of_the_work():
     clock, told = Clock(), []
-    pace = Pace(60.0, step=6.0, clock=clock)
+    timer = Timer(60.0, step=6.0, clock=clock)
     for done in (5.9, 6.0, 12.0, 18.0, 24.0):
         clock.now += 1
-        told.append(pace.left(done))
+        told.append(timer.left(done))
     assert told == ["", "", "", "", "6 s left"]
 
 
 def test_something_is_said_within_seconds_and_then_rarely():
     clock, said = Clock(), []
-    pace = Pace(300, clock=clock)
+    timer = Timer(300, clock=clock)
     for step in range(1, 301):
         clock.now += 0.25
-        pace.tell(step, said.append, f"step {step}")
+        timer.tell(step, said.append, f"step {step}")
     assert said == ["step 12, 72 s left", "step 132, 42 s left", "step 252, 12 s left"]
 
 
 def test_a_long_start_is_not_taken_for_the_pace_of_the_rest():
     clock, said = Clock(), []
-    pace = Pace(100, clock=clock)
+    timer = Timer(100, clock=clock)
     for step in range(1, 101):
         clock.now += 20 if step == 1 else 0.5
-        pace.tell(step, said.append, f"step {step}")
+        timer.tell(step, said.append, f"step {step}")
     assert said == ["step 1", "step 61, 19.5 s left"]
 
 
 def test_a_campaign_without_a_terminal_speaks_before_its_first_run_ends(tmp_path, monkeypatch):
     clock, said = Clock(), []
-    monkeypatch.setattr("airfeel.experiments.campaigns.overview.Pace", lambda *now: Pace(*now, clock=clock))
+    monkeypatch.setattr("airfeel.experiments.campaigns.overview.Timer", lambda *now: Timer(*now, clock=clock))
     lines = CampaignLines()
     monkeypatch.setattr(lines, "note", said.append)
     lines.begin([SimpleNamespace(label=name, effort=50.0, rounds=50) for name in "ab"], 0, tmp_path)
@@ -109,7 +109,7 @@ def test_a_campaign_without_a_terminal_speaks_before_its_first_run_ends(tmp_path
 def test_a_campaign_times_rounds_of_the_dearest_kind(tmp_path, monkeypatch):
     """A few cheap rounds say nothing of a run whose rounds cost ten times as much."""
     clock, said = Clock(), []
-    monkeypatch.setattr("airfeel.experiments.campaigns.overview.Pace", lambda *now: Pace(*now, clock=clock))
+    monkeypatch.setattr("airfeel.experiments.campaigns.overview.Timer", lambda *now: Timer(*now, clock=clock))
     lines = CampaignLines()
     monkeypatch.setattr(lines, "note", said.append)
     works = [
@@ -140,7 +140,7 @@ def test_a_campaign_that_ends_at_once_says_nothing_of_first_rounds(tmp_path, mon
 def clock(monkeypatch):
     """A clock for the lines of a run."""
     clock = Clock()
-    monkeypatch.setattr(progress, "Pace", partial(Pace, clock=clock))
+    monkeypatch.setattr(progress, "Timer", partial(Timer, clock=clock))
     return clock
 
 
@@ -180,7 +180,7 @@ def test_short_rounds_are_not_told_device_by_device(clock, capsys):
 
 
 def test_a_live_line_tells_the_time_left_by_the_same_rule(clock, monkeypatch):
-    monkeypatch.setattr("airfeel.experiments.runs.progress.Pace", partial(Pace, clock=clock))
+    monkeypatch.setattr("airfeel.experiments.runs.progress.Timer", partial(Timer, clock=clock))
     screen = io.StringIO()
     live = Live(Console(file=screen, force_terminal=True, width=60))  # as narrow as any
 
@@ -253,7 +253,7 @@ def test_every_device_that_trains_is_counted_once_in_its_round():
 
 
 def test_a_report_says_what_it_does(tmp_path, monkeypatch):
-    monkeypatch.setattr(report, "Pace", partial(Pace, clock=Clock()))
+    monkeypatch.setattr(report, "Timer", partial(Timer, clock=Clock()))
     fakes.write_run(load_config(None, {"rounds": 5}), tmp_path)
     said = []
     report.write_report(tmp_path, told=said.append)
@@ -261,4 +261,4 @@ def test_a_report_says_what_it_does(tmp_path, monkeypatch):
 
 
 def test_a_span_has_the_unit_people_use_for_it():
-    assert [_pace.duration(seconds) for seconds in (4.2, 150, 4 * 3600)] == ["4.2 s", "2 min", "4.0 h"]
+    assert [_timing.duration(seconds) for seconds in (4.2, 150, 4 * 3600)] == ["4.2 s", "2 min", "4.0 h"]

@@ -7,7 +7,7 @@ _FIRST, _EVERY = 3.0, 30.0  # seconds after which something is said for the firs
 _STEPS, _SECONDS = 3, 2.0  # that are timed at least before anything is said of the time left
 
 
-class Pace:
+class Timer:
     """Work in equal steps, of which the first is not timed: it loads and prepares, as no other does.
 
     Parameters
