@@ -277,7 +277,7 @@ def large_model():
     def build():
         return nn.Sequential(nn.Linear(784, 1200), nn.ReLU(), nn.Linear(1200, 47))
 
-    data, task = load_dataset("mnist"), TorchTask(build, flatten=True)
+    data, task = load_dataset("mnist"), TorchTask(build, view=(784,))
     samples = [
         task.prepare(data.train_inputs[part], data.train_labels[part])
         for part in partitions.iid(data.train_labels, [200] * 10, seed=0, pool=data.pool)
