@@ -7,8 +7,7 @@ import pytest
 import small
 from airfeel.cli import main
 from airfeel.experiments.report.link_level import level, snr_db
-from airfeel.experiments.report.own_reaching import reached
-from airfeel.experiments.report.reaching import Trained, check_target, reaching_table, usual_target
+from airfeel.experiments.report.reaching import Trained, check_target, reached, reaching_table, usual_target
 from airfeel.experiments.runs.reading import FinishedRun
 from airfeel.radio.units import RadioUnits
 
