@@ -119,7 +119,7 @@ def _cell(values: Sequence[float | None], key: str) -> str:
 def _over(key: str, exhibit: Exhibit, curves: Sequence[Trained]) -> CurveDrawing | None:
     """Draw accuracy over seconds or joules."""
     name, title, caption = OVER[key]
-    figure = Figure(f"{exhibit.name}-{name}", title, "accuracy", "test accuracy", y_format=".0%", x=key)
+    figure = Figure(f"{exhibit.name}-{name}", title, "accuracy", "test accuracy", y_format=".2~%", x=key)
     names = list(dict.fromkeys(one.name for one in curves))
     made = [make_curve(one.name, one.variant, one.runs, "accuracy") for one in curves]
     return draw_curves(
