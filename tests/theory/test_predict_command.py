@@ -15,6 +15,7 @@ from airfeel.radio.units import RadioUnits
 from airfeel.theory.planner import LinkBudget, LinkPlan, Method
 
 QUICK = ["--samples", "4000", "--rounds", "8"]
+RADIO = ["--bandwidth-hz", "5e6", "--tx-power-dbm", "10", "--path-loss-db", "120"]
 
 
 def predict(capsys, *arguments):
@@ -75,6 +76,13 @@ def test_snr_is_held_when_given(capsys):
     assert answer["link"]["snr_db"] == pytest.approx(20)
 
 
+def test_a_radio_is_answered_in_seconds_and_joules(capsys):
+    found = json.loads(predict(capsys, "--json", *RADIO))["radio"]
+    assert found["air_seconds"] == pytest.approx(785 / 2 / 5e6 * 1.3)
+    assert found["joules"] == pytest.approx(0.01 * found["air_seconds"])
+    assert "round on air (ms)" in predict(capsys, *RADIO)
+
+
 @pytest.mark.parametrize(
     "scheme", ["turbo_cs", "tsa_ga_no_support", "tsa_ga_no_amplitude", "a_dsgd", "a_dsgd_mmse"]
 )
@@ -85,7 +93,7 @@ def test_schemes_are_those_of_a_configuration(capsys, scheme):
     assert method["support_chain"] == scheme.startswith(("tsa_ga_no_amplitude", "a_dsgd"))
 
 
-def test_a_run_lends_its_chain_and_its_noise(capsys, tmp_path):
+def test_a_run_tells_its_chain_and_its_noise(capsys, tmp_path):
     folder = small.write_folder(tmp_path / "data")
     done = small.call(small.command(folder, tmp_path / "out", rounds=14))
     assert done.returncode == 0, done.stderr
@@ -116,6 +124,8 @@ def test_a_run_lends_its_chain_and_its_noise(capsys, tmp_path):
         (["--samples", "4000", "--target-nmse", "-90"], ["target_nmse = -90", "out of reach"]),
         (["--set", "scheme=common_k"], ["scheme = 'common_k'"]),
         (["--set", "scheme=tsaga"], ["scheme", "tsa_ga"]),
+        ([*RADIO, "--power", "5"], ["--power: must not be given with a bandwidth"]),
+        (["--bandwidth-hz", "1e6"], ["radio.tx_power_dbm is missing"]),
         (["no/such.toml"], ["no/such.toml"]),
         (["."], ["'.'"]),
     ],

@@ -4,7 +4,7 @@ import itertools
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,16 +12,12 @@ from cyclopts import Parameter
 
 from airfeel._timing import Timer
 from airfeel.commands import show
-from airfeel.commands.questions import Asked, forecast_for, link_of, read_question, require_fitting
-from airfeel.commands.run import Settings
-from airfeel.experiments.report.own_reaching import run_reaching
-from airfeel.experiments.report.tables import text_table
-from airfeel.experiments.studies.answers import Answer, as_json, as_text
-from airfeel.experiments.studies.engineering import FACTORS, ByProfile, Reaching, rounds_to, sweep_table
+from airfeel.commands.run import Settings, load
+from airfeel.config import parse_override
+from airfeel.experiments.studies.answers import Answer
+from airfeel.experiments.studies.forecasts import ByReplay, ByTheory
 from airfeel.experiments.studies.maps import contour, radio_contour, radio_predictions
-from airfeel.experiments.studies.planning import with_air
-from airfeel.experiments.studies.profiles import load as load_profile
-from airfeel.experiments.studies.promise import Promise, Promising
+from airfeel.experiments.studies.planning import from_run, plan_of, units_of, with_air
 from airfeel.radio.units import RadioUnits
 from airfeel.theory.planner import (
     LinkBudget,
@@ -30,13 +26,14 @@ from airfeel.theory.planner import (
     solve_power,
     solve_rows,
 )
-from airfeel.units import decibel
+from airfeel.units import count, decibel, from_decibel
 
 _log = logging.getLogger("airfeel")
 
 CELLS = 12  # of the map, in each direction
 
 Switch = Annotated[bool, Parameter(negative=())]
+Forecast = ByTheory | ByReplay
 
 
 def predict(
@@ -53,13 +50,10 @@ def predict(
     devices: int | None = None,
     size: int | None = None,
     rounds: int | None = None,
-    profile: str | None = None,
     bandwidth_hz: float | None = None,
     tx_power_dbm: float | None = None,
     path_loss_db: float | None = None,
     target_nmse: float | None = None,
-    target_accuracy: float | None = None,
-    table: Literal["bandwidth", "power"] | None = None,
     solve: Literal["rows", "power"] = "rows",
     figure: Path | None = None,
     json: Switch = False,
@@ -73,8 +67,8 @@ def predict(
     Parameters
     ----------
     source
-        A TOML file, or the folder of a run: then with its learned chain, the noise it had, and a margin
-        learned from its rounds; the closest one from a run with run.record_aggregates=true.
+        A TOML file, or the folder of a run: then with its learned chain and the noise it had; of a run with
+        run.record_aggregates=true the real receiver replays what was sent.
     settings
         key=value of the configuration, such as scheme=turbo_cs; may be given several times.
     activity
@@ -96,8 +90,6 @@ def predict(
     rounds
         How many rounds to follow, 60 by default; steady state is the mean over the last quarter, so slow
         chains need more. Of a run, its last ones: 150 by default, or as many as it has.
-    profile
-        Measured gradients in place of chain parameters: mnist-softmax, fashion-mnist-softmax or mnist-cnn.
     bandwidth_hz
         B, as radio.bandwidth_hz of a configuration; so are the next two. Answers are then in seconds and
         joules too.
@@ -105,11 +97,6 @@ def predict(
         Transmit power of a device.
     path_loss_db
         Between device and server.
-    target_accuracy
-        Tell how many rounds, seconds and joules it takes to reach it, such as 0.8: from a profile, or from
-        the folder of a run for its own link.
-    table
-        Compare bandwidths, or powers, around the one given (with --profile).
     target_nmse
         In dB: find the smallest link that reaches it in steady state.
     solve
@@ -131,50 +118,65 @@ def predict(
         *(settings or []),
         *(f"radio.{key}={value!r}" for key, value in radio.items() if value is not None),
     ]
-    asked = read_question(source, changes, None if profile is None else load_profile(profile))
+    run = None
+    if source and Path(source).is_dir():
+        if not (Path(source) / "rounds.jsonl").exists():
+            raise ValueError(f"{source}: must be a configuration file or the folder of a run")
+        run = from_run(Path(source), dict(parse_override(change) for change in changes))
+        config, plan, link, units = run.config, run.plan, run.link, run.units
+    else:
+        config = load(source, changes)
+        units = units_of(config)
+        plan, link = plan_of(config)
+    if units is not None and (power is not None or snr_db is not None):
+        name = "--power" if power is not None else "--snr-db"
+        raise ValueError(f"{name}: must not be given with a bandwidth and a transmit power, which tell it")
     given = {"activity": activity, "p01": p01, "beta": beta}
-    known = {key: value for key, value in given.items() if value is not None}
-    require_fitting(asked, known, rounds, power, snr_db, target_accuracy, table)
-    plan = replace(asked.plan, chain=replace(asked.plan.chain, **known))
-    if asked.profile is None:
-        plan = replace(plan, rounds=plan.rounds if rounds is None else rounds, samples=samples, seed=seed)
-    link = link_of(asked, ratio, power, snr_db, devices, size)
-    if asked.lent is None:
-        plan = with_air(plan, link, asked.config)
+    chain = replace(plan.chain, **{key: value for key, value in given.items() if value is not None})
+    rounds = plan.rounds if rounds is None else rounds
+    plan = replace(plan, chain=chain, rounds=rounds, samples=samples, seed=seed)
+    link = _link(link, units, ratio, power, snr_db, devices, size)
     _log.info(f"predicting the error of {plan.rounds} rounds")
-    forecast = forecast_for(asked, plan, link)
-    hold = "energy" if snr_db is None and asked.units is None else "snr"
+    if run is None:
+        forecast: Forecast = ByTheory(with_air(plan, link, config))
+    elif (link.devices, link.size) == (run.own.devices, run.own.size):
+        forecast = run.forecast(plan)
+    else:
+        forecast = ByTheory(plan)
+    hold = "energy" if snr_db is None and units is None else "snr"
     if target_nmse is not None:
         link = _solve(forecast, link, target_nmse, solve, hold)
-    units = None if asked.units is None else asked.units.with_snr_db(decibel(link.power / link.rows))
-    promise = forecast.promise(link)
-    answer = Answer(
-        plan, link, promise, hold, units, target_accuracy, _reaching(asked, link, promise, target_accuracy)
-    )
+    units = None if units is None else units.with_snr_db(decibel(link.power / link.rows))
+    answer = Answer(plan, link, forecast.course(link), hold, units)
     with suppress(BrokenPipeError):  # a reader that leaves early may still want the figure
-        show(as_json(answer) if json else as_text(answer))
-        if table is not None and units is not None and isinstance(forecast, ByProfile):
-            told = _counted("table", len(FACTORS[table]))
-            rows = sweep_table(units, link, table, forecast, target_accuracy, told)
-            show(f"\n{text_table(rows)}")
+        show(answer.as_json() if json else answer.as_text())
     if figure is not None:
         _draw(forecast, link, units, figure)
 
 
-def _reaching(asked: Asked, link: LinkBudget, promise: Promise, accuracy: float | None) -> Reaching | None:
-    """Return the rounds until an accuracy: of a profile, or of a run over its own link."""
-    if accuracy is None:
-        return None
-    if asked.profile is not None:
-        return rounds_to(asked.profile, accuracy, promise)
-    lent = asked.lent
-    assert lent is not None
-    if link != lent.own:
-        raise ValueError("--target-accuracy: a run tells only of its own link what accuracy it reaches when")
-    return run_reaching(lent.folder, [asdict(record) for record in lent.records], accuracy)
+def _link(
+    link: LinkBudget,
+    units: RadioUnits | None,
+    ratio: float | None,
+    power: float | None,
+    snr_db: float | None,
+    devices: int | None,
+    size: int | None,
+) -> LinkBudget:
+    """Return the link with what was given on the command line."""
+    ratio = link.ratio if ratio is None else ratio
+    if not 0 < ratio <= 1:
+        raise ValueError(f"ratio = {ratio}: must be a finite number > 0 and <= 1")
+    size = link.size if size is None else size
+    link = replace(link, size=size, rows=count(ratio, size))
+    if units is not None:  # a transmit power gives more energy to more symbols
+        power = units.power(link.rows)
+    devices = link.devices if devices is None else devices
+    link = replace(link, devices=devices, power=link.power if power is None else power)
+    return link if snr_db is None else link.with_snr(from_decibel(snr_db))
 
 
-def _solve(forecast: Promising, link: LinkBudget, target: float, solve: str, hold: str) -> LinkBudget:
+def _solve(forecast: Forecast, link: LinkBudget, target: float, solve: str, hold: str) -> LinkBudget:
     """Return the smallest link that reaches the target; that there is none rests on the forecast too."""
     told = _told(search_steps(link, solve))
     try:
@@ -182,7 +184,7 @@ def _solve(forecast: Promising, link: LinkBudget, target: float, solve: str, hol
             return solve_rows(forecast, link, target, hold, say=told)
         return solve_power(forecast, link, target, say=told)
     except OutOfReachError as error:
-        raise ValueError(f"{error} ({forecast.basis})") from None
+        raise ValueError(f"{error} ({forecast.name})") from None
 
 
 def _told(steps: int) -> Callable[[str], None]:
@@ -202,7 +204,7 @@ def _counted(what: str, of: int) -> Callable[[int, int], None]:
     return lambda done, of: timer.tell(done, _log.info, f"{what}: {done} of {of} predictions")
 
 
-def _draw(forecast: Promising, link: LinkBudget, units: RadioUnits | None, stem: Path) -> None:
+def _draw(forecast: Forecast, link: LinkBudget, units: RadioUnits | None, stem: Path) -> None:
     """Compute and write the map."""
     from airfeel.experiments.report.theory_charts import draw_map
 

@@ -113,8 +113,6 @@ class LinkDraws:
         Share of the devices that is not heard, in the mean.
     computing
         Share of the devices that is selected for a round.
-    late
-        Share of these that cannot send in it, and comes back with what it kept.
     """
 
     noise: Array
@@ -122,7 +120,6 @@ class LinkDraws:
     arriving: Array
     silent: float = 0.0
     computing: float = 1.0
-    late: float = 0.0
 
     def at(self, link: LinkBudget) -> "LinkDraws":
         """Return the same for every link."""

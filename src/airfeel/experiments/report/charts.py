@@ -36,7 +36,7 @@ STYLE = {
     "legend": {
         "labelFontSize": 14,
         "titleFontSize": 14,
-        "labelLimit": 330,
+        "labelLimit": 0,
         "symbolStrokeWidth": 2.5,
         "layout": {"bottom": {"anchor": "middle", "direction": "vertical", "center": True, "margin": 4}},
     },
@@ -63,7 +63,7 @@ IN_COLUMN = {
         "rowPadding": 1,
         "columnPadding": 6,
         "offset": 4,
-        "labelLimit": 200,
+        "labelLimit": 0,
     },
 }
 _SIZE = {"width": 640, "height": 380}

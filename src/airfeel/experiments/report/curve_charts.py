@@ -1,7 +1,7 @@
 """Charts of curves with bands: one to be moved and zoomed on the page, one with legends for paper."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,8 @@ import altair
 
 from airfeel.experiments.report.charts import COLUMN, STYLE, Figure
 
-SHORT_LEGEND, NARROW_LEGEND = 4, 2  # entries in one row, and in a paper's column
+SHORT_LEGEND, NARROW_LEGEND = 4, 2  # entries in one row at most, and in a paper's column
+LETTERS = {SHORT_LEGEND: 80, NARROW_LEGEND: 42}  # that fit in a row; the line beside a name takes seven
 EDGE: dict[str, Any] = {
     "strokeWidth": 0.6,
     "strokeOpacity": 0.45,
@@ -42,15 +43,12 @@ class Look:
     dashes: Mapping[str, Sequence[int]]
     """by variant, or by curve where variants do not need them"""
     variants: Sequence[str]
+    dashed_variants: bool
+    """whether dashes tell variants apart"""
     split: bool
     """whether each variant has a plot of its own"""
     many: bool
     """whether bands must be faint"""
-
-    @property
-    def dashed_variants(self) -> bool:
-        """Whether dashes tell variants apart."""
-        return len(self.variants) > 1 and not self.split
 
 
 def page_spec(look: Look) -> dict[str, Any]:
@@ -91,8 +89,8 @@ def paper_spec(look: Look, rows: list[dict[str, Any]], column: bool = False) -> 
 
 def _layers(look: Look, area: Any, line: Any, legends: int = 0) -> tuple[Any, Any]:
     """Return bands and lines, with so many legend entries in a row."""
-    legend = _legend(len(look.colours), legends) if legends else None
-    beside = _legend(len(look.variants), legends, symbolStrokeColor="#444") if legends else None
+    legend = _legend(look.colours, legends) if legends else None
+    beside = _legend(look.variants, legends, symbolStrokeColor="#444") if legends else None
     x, y = _x(look), _y(look)
     color = altair.Color("curve:N", scale=_scale(look.colours), legend=legend)
     width, shade, ink = (
@@ -137,7 +135,7 @@ def _x(look: Look) -> Any:
 def _y(look: Look) -> dict[str, Any]:
     figure = look.figure
     scale = altair.Scale(type="log") if figure.log_y else altair.Scale(zero=False)
-    axis = altair.Axis(format=figure.y_format or "~g", tickCount=5 if look.split or figure.log_y else 8)
+    axis = altair.Axis(format=figure.y_format or ".6~g", tickCount=5 if look.split or figure.log_y else 8)
     return {"title": figure.y_title, "scale": scale, "axis": axis}
 
 
@@ -145,9 +143,11 @@ def _scale(looks: Mapping[str, Any]) -> Any:
     return altair.Scale(domain=list(looks), range=list(looks.values()))
 
 
-def _legend(entries: int, most: int, **more: Any) -> Any:
-    """Return a legend below the plot, in rows of about equal length."""
-    rows = -(-entries // most)
+def _legend(names: Collection[str], most: int, **more: Any) -> Any:
+    """Return a legend below the plot, in rows of about equal length that no name is too long for."""
+    entries = len(names)
+    fitting = LETTERS[most] // (7 + max(map(len, names), default=0))
+    rows = -(-entries // min(most, max(1, fitting)))
     size = 600 if most == SHORT_LEGEND else 200
     look = {"symbolType": "stroke", "symbolSize": size, "symbolOpacity": 1, **more}
     return altair.Legend(title=None, orient="bottom", columns=-(-entries // rows), **look)

@@ -20,7 +20,7 @@ MOST_SHADED = 8  # curves in one plot with bands that are easily seen
 MOST_LINEAR = 4  # times the fewest channel uses that a linear axis can show beside them
 LEAST_LOG = 0.1  # of the mean: how far down a band reaches where a logarithmic axis has no room for it
 UNITS = {"air_seconds": "time on air (s)", "joules": "energy sent by a device (J)"}
-REFERENCE = "#808080"
+REFERENCE = "#808080", [5, 4]  # drawn last, so that a curve which equals it is seen between the dashes
 VARIANT_DASHES = [[1, 0], [7, 3], [2, 2], [9, 3, 2, 3]]
 
 
@@ -67,6 +67,11 @@ class CurveDrawing:
         crowded = len(self.variants) > MOST_DASHED or len(self.curves) > MOST_TOGETHER
         return (crowded or self.figure.split) and len(self.variants) > 1
 
+    @property
+    def dashed_variants(self) -> bool:
+        """Whether dashes tell variants apart, and not curves."""
+        return len(self.variants) > 1 and not self.split
+
     def payload(self) -> dict[str, Any]:
         """Return what the page needs: a Vega-Lite description without data, and the data in columns."""
         look, names = self._look(self.colours), list(self.colours)
@@ -96,15 +101,15 @@ class CurveDrawing:
         return [*save_images(paper_spec(look, rows), stem), save_column(column, stem)]
 
     def _look(self, colours: Mapping[str, str]) -> Look:
-        dashed = len(self.variants) > 1 and not self.split
         return Look(
             figure=self.figure,
             x=self._axes()[self.figure.x],
             colours=colours,
             dashes=dict(zip(self.variants, VARIANT_DASHES, strict=False))
-            if dashed
+            if self.dashed_variants
             else {name: self.dashes[name] for name in colours},
             variants=self.variants,
+            dashed_variants=self.dashed_variants,
             split=self.split,
             many=len(self.curves) > MOST_SHADED and not self.split,
         )
@@ -118,12 +123,13 @@ class CurveDrawing:
         if self.split:
             title, symbols = title.split()[-1], "symbols"
         ticks, logarithmic = self.figure.ticks, self.figure.log_x
-        form = "~g" if ticks else "~s" if logarithmic else "d"
-        first = XAxis(title, form, log if logarithmic else linear, ticks, self.figure.below)
+        form = ".6~g" if ticks else "~s" if logarithmic else "d"
+        room = {"padding": 8} if ticks else {}  # for the first and the last mark
+        first = XAxis(title, form, (log if logarithmic else linear) | room, ticks, self.figure.below)
         scale = log if uneven else linear
         found = {"round": first, "symbols": XAxis(symbols, "~s", scale)}
         known = {key for curve in self.curves for key in curve.units}
-        return found | {key: XAxis(words, "~s", scale) for key, words in UNITS.items() if key in known}
+        return found | {key: XAxis(words, ".6~g", scale) for key, words in UNITS.items() if key in known}
 
     def _columns(self, curve: Curve, names: Sequence[str]) -> dict[str, Any]:
         kept = _thinned(len(curve.points))
@@ -205,20 +211,23 @@ def draw_curves(figure: Figure, curves: Iterable[Curve | None], order: Sequence[
 def _drawing(figure: Figure, found: Sequence[Curve], order: Sequence[str]) -> CurveDrawing:
     """Give every curve its colour and dashes, no two alike; grey is what the others are held to."""
     shown = {curve.name for curve in found}
-    looks = {name: (REFERENCE, DASHES[0]) for name in order if name in WITHOUT_RADIO}
+    looks = {name: REFERENCE for name in order if name in WITHOUT_RADIO}
     others = [name for name in order if name not in looks]
     for place, name in enumerate(sorted(others, key=lambda name: name not in figure.subjects)):
         looks[name] = (
             PALETTE[place % len(PALETTE)],
             DASHES[(place + place // len(PALETTE)) % len(DASHES)],
         )
-    return CurveDrawing(
+    drawing = CurveDrawing(
         figure,
         found,
         {name: looks[name][0] for name in order if name in shown},
         {name: looks[name][1] for name in order if name in shown},
         list(dict.fromkeys(curve.variant for curve in found)),
     )
+    if drawing.dashed_variants:
+        return drawing
+    return replace(drawing, curves=sorted(found, key=lambda curve: curve.name in WITHOUT_RADIO))
 
 
 def plain_curves(figure: Figure, data: Mapping[str, tuple[Iterable[float], Iterable[float]]]) -> CurveDrawing:

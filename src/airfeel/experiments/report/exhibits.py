@@ -24,7 +24,7 @@ from airfeel.experiments.report.swept_maps import draw_maps
 Rows = list[list[str]]
 AnyDrawing = Drawing | CurveDrawing
 METRICS = {
-    "accuracy": ("test accuracy", ".0%", "Accuracy on the test images after each round."),
+    "accuracy": ("test accuracy", ".2~%", "Accuracy on the test images after each round."),
     "nmse_db": (
         "NMSE (dB)",
         "",

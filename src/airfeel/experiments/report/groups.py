@@ -15,6 +15,7 @@ from airfeel.registry import SCHEMES
 if TYPE_CHECKING:
     from airfeel.experiments.campaigns.folder import ResultsFolder
 
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
     """Runs that differ in nothing but the seed, and the words that tell them from the other groups."""

@@ -23,9 +23,16 @@ class Mean:
     def words(self, form: str) -> str:
         """Return the mean and half the width of its interval, which a single value does not have.
 
+        Of two values both are told: the interval of two is 12.7 times as wide as what lies between them.
+
         >>> interval(1, [1.0, 2.0, 3.0]).words(".2f"), interval(1, [0.5]).words(".1f")
         ('2.00 ± 2.48', '0.5')
+        >>> interval(1, [2.0, 1.0]).words(".1f")
+        '1.0 and 2.0'
         """
+        if self.seeds == 2:
+            both = self.between()
+            return f"{both.low:{form}} and {both.high:{form}}"
         half = f" ± {self.high - self.value:{form}}" if self.seeds > 1 else ""
         return f"{self.value:{form}}{half}"
 

@@ -1,6 +1,6 @@
 """What it takes until a training reaches an accuracy: rounds, symbols, seconds on air, joules of a device."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airfeel import _checks
@@ -10,7 +10,6 @@ from airfeel.experiments.report.curves import CurveDrawing, draw_curves, make_cu
 from airfeel.experiments.report.exhibits import Exhibit, Table
 from airfeel.experiments.report.groups import Group
 from airfeel.experiments.report.means import Rows, interval
-from airfeel.experiments.report.own_reaching import reached
 
 STEP = 0.05  # targets that nobody asked for are multiples of this
 COSTS = {"round": "rounds", "symbols": "symbols", "air_seconds": "seconds on air", "joules": "joules"}
@@ -37,6 +36,11 @@ class Trained:
     def label(self) -> str:
         """Name and variant."""
         return ", ".join(filter(None, [self.name, self.variant]))
+
+
+def reached(run: Rows, target: float) -> Mapping[str, float] | None:
+    """Return the record of the first round whose accuracy is the target or more."""
+    return next((row for row in run if row.get("accuracy") is not None and row["accuracy"] >= target), None)
 
 
 def of_groups(groups: Sequence[Group]) -> list[Trained]:
@@ -115,7 +119,7 @@ def _cell(values: Sequence[float | None], key: str) -> str:
 def _over(key: str, exhibit: Exhibit, curves: Sequence[Trained]) -> CurveDrawing | None:
     """Draw accuracy over seconds or joules."""
     name, title, caption = OVER[key]
-    figure = Figure(f"{exhibit.name}-{name}", title, "accuracy", "test accuracy", y_format=".0%", x=key)
+    figure = Figure(f"{exhibit.name}-{name}", title, "accuracy", "test accuracy", y_format=".2~%", x=key)
     names = list(dict.fromkeys(one.name for one in curves))
     made = [make_curve(one.name, one.variant, one.runs, "accuracy") for one in curves]
     return draw_curves(

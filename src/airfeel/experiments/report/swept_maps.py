@@ -62,7 +62,7 @@ def _title(line: Line, settings: Mapping[str, Mapping[str, Any]], keys: Sequence
 
 def _chart(figure: Figure, keys: tuple[str, str], rows: list[Row], limits: tuple[float, float]) -> Any:
     """Return coloured fields with their numbers in them, dark letters on light fields and light on dark."""
-    form = figure.y_format.replace(".0%", ".1%") or ".1f"
+    form = figure.y_format.replace(".2~%", ".1%") or ".1f"
     base = altair.Chart(altair.InlineData(values=rows)).encode(
         x=altair.X("x:O", title=keys[0], axis=altair.Axis(labelAngle=0)),
         y=altair.Y("y:O", title=keys[1], sort="descending"),

@@ -90,12 +90,11 @@ class DrawnAir:
         every = [one for rounds in self.links for one in rounds]
         silent = 1 - float(np.mean([np.mean(one.demand > 0) for one in every]))
         computing = float(np.mean([one.whole for one in every]))
-        late = 1 - (1 - silent) / computing
         if hasattr(self.policy, "choose"):
             usual = float(sent.mean())
             silent = 1 - computing * usual
             noise, sent, arriving = noise / usual**2, sent / usual, arriving / usual
-        return LinkDraws(noise, sent, arriving, silent, computing, late)
+        return LinkDraws(noise, sent, arriving, silent, computing)
 
     def _followed(
         self, rounds: Sequence[RoundDraw], snr: float

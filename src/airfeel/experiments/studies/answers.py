@@ -1,4 +1,4 @@
-"""A prediction in numbers for scripts and in lines for people."""
+"""A forecast in numbers for scripts and in lines for people."""
 
 import json
 import textwrap
@@ -6,9 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from airfeel.experiments.studies.engineering import Reaching, radio_rows
-from airfeel.experiments.studies.planning import budget
-from airfeel.experiments.studies.promise import Promise
+from airfeel.experiments.studies.forecasts import Course
 from airfeel.radio.units import RadioUnits
 from airfeel.theory.planner import LinkBudget, LinkPlan
 from airfeel.units import decibel
@@ -20,74 +18,78 @@ class Answer:
 
     plan: LinkPlan
     link: LinkBudget
-    promise: Promise
+    course: Course
     hold: str
     units: RadioUnits | None = None
-    accuracy: float | None = None
-    reaching: Reaching | None = None
 
+    def as_json(self) -> str:
+        """Return one JSON object."""
+        link, course, chain, method = self.link, self.course, self.plan.chain, self.plan.method
+        facts: dict[str, Any] = {
+            "chain": {"activity": chain.activity, "p01": chain.p01, "beta": chain.beta},
+            "method": {name: getattr(method, name) for name in method.__slots__},
+            "link": {name: getattr(link, name) for name in link.__slots__}
+            | {"ratio": link.ratio, "snr_db": decibel(link.snr), "device_snr_db": decibel(link.device_snr)}
+            | {"held": self.hold},
+            "rounds": list(course.rounds),
+            "nmse_db": _rounded(course.nmse_db),
+            "nmse_db_error": None if course.error_db is None else _rounded(course.error_db),
+            "believed_nmse_db": _rounded(course.believed_db),
+            "steady_nmse_db": round(course.steady_db, 4),
+            "basis": course.basis,
+        }
+        if self.units is not None:
+            seconds, joules = self.units.air_seconds(link.rows), self.units.joules(link.power)
+            facts["radio"] = asdict(self.units) | {"air_seconds": seconds, "joules": joules}
+        return json.dumps(facts, indent=2)
 
-def as_json(answer: Answer) -> str:
-    """Return one JSON object."""
-    plan, link, promise = answer.plan, answer.link, answer.promise
-    chain, method = plan.chain, plan.method
-    facts: dict[str, Any] = {
-        "chain": {"activity": chain.activity, "p01": chain.p01, "beta": chain.beta},
-        "method": {name: getattr(method, name) for name in method.__slots__},
-        "link": {name: getattr(link, name) for name in link.__slots__}
-        | {"ratio": link.ratio, "snr_db": decibel(link.snr), "device_snr_db": decibel(link.device_snr)}
-        | {"held": answer.hold},
-        "rounds": list(promise.rounds),
-        "nmse_db": _rounded(promise.nmse_db),
-        "nmse_db_error": None if promise.error_db is None else _rounded(promise.error_db),
-        "believed_nmse_db": _rounded(promise.believed_db),
-        "steady_nmse_db": round(promise.steady_db, 4),
-        "steady_nmse_db_limits": _rounded([promise.best_db, promise.worst_db]),
-        "margin": promise.margin,
-    }
-    if (units := answer.units) is not None:
-        seconds, joules = units.air_seconds(link.rows), units.joules(link.power)
-        facts["radio"] = asdict(units) | {"air_seconds": seconds, "joules": joules}
-    if answer.reaching is not None:
-        facts["until"] = {"accuracy": answer.accuracy} | asdict(answer.reaching)
-    return json.dumps(facts, indent=2)
+    def as_text(self) -> str:
+        """Return the course of the error, the link budget, and what they rest on."""
+        chain, course = self.plan.chain, self.course
+        lines = [f"lambda = {chain.activity:.4g}, p01 = {chain.p01:.4g}, beta = {chain.beta:.4g}", ""]
+        columns = {"NMSE (dB)": course.nmse_db}
+        if course.error_db is not None:
+            columns["standard error"] = course.error_db
+        columns["what the receiver believes (dB)"] = course.believed_db
+        lines.append("   ".join(["round", *columns]))
+        for place, (round, *values) in enumerate(zip(course.rounds, *columns.values(), strict=True), start=1):
+            if place <= 10 or round % 5 == 0 or place == len(course.rounds):
+                shown = (f"{value:{len(name)}.2f}" for name, value in zip(columns, values, strict=True))
+                lines.append("   ".join([f"{round:5d}", *shown]))
+        lines.append("")
+        for name, value in self._budget():
+            lines.append(f"{name:<38} {value if isinstance(value, str | int) else f'{value:.5g}'}")
+        basis = textwrap.fill(course.basis, 100, break_on_hyphens=False, break_long_words=False)
+        return "\n".join([*lines, "", basis])
 
-
-def as_text(answer: Answer) -> str:
-    """Return the course of the error, the link budget, and what they rest on."""
-    chain, promise, link = answer.plan.chain, answer.promise, answer.link
-    lines = [f"lambda = {chain.activity:.4g}, p01 = {chain.p01:.4g}, beta = {chain.beta:.4g}", ""]
-    columns = {"NMSE (dB)": promise.nmse_db}
-    if promise.error_db is not None:
-        columns["standard error"] = promise.error_db
-    columns["what the receiver believes (dB)"] = promise.believed_db
-    lines.append("   ".join(["round", *columns]))
-    for place, (round, *values) in enumerate(zip(promise.rounds, *columns.values(), strict=True), start=1):
-        if place <= 10 or round % 5 == 0 or place == len(promise.rounds):
-            shown = (f"{value:{len(name)}.2f}" for name, value in zip(columns, values, strict=True))
-            lines.append("   ".join([f"{round:5d}", *shown]))
-    lines.append("")
-    for name, value in [*budget(link, promise, answer.hold), *_engineer(answer)]:
-        shown_value = value if isinstance(value, str | int) else f"{value:.5g}"
-        lines.append(f"{name:<38} {shown_value}")
-    lines += ["", _wrapped(promise.margin)]
-    if answer.reaching is not None and answer.reaching.basis:
-        lines += ["", _wrapped(f"Rounds until {100 * (answer.accuracy or 0):g} %: {answer.reaching.basis}.")]
-    return "\n".join(lines)
-
-
-def _wrapped(text: str) -> str:
-    return textwrap.fill(text, 100, break_on_hyphens=False, break_long_words=False)
-
-
-def _engineer(answer: Answer) -> list[tuple[str, str]]:
-    """Return rounds, seconds and joules, as far as they are known."""
-    rows = []
-    if answer.reaching is not None:
-        rows.append((f"rounds until {100 * (answer.accuracy or 0):g} %", answer.reaching.times(1.0)))
-    if answer.units is not None:
-        rows += radio_rows(answer.units, answer.link, answer.reaching, answer.accuracy)
-    return rows
+    def _budget(self) -> list[tuple[str, float | int | str]]:
+        """Return the link budget as names and values."""
+        link, rounds = self.link, len(self.course.rounds)
+        energy = "energy per device and round"
+        rows: list[tuple[str, float | int | str]] = [
+            ("parameters N", link.size),
+            ("channel uses per round s", link.rows),
+            ("s/N", link.ratio),
+            ("devices M", link.devices),
+            (f"{energy} P", link.power),
+            ("energy per device and channel use", link.power / link.rows),
+            ("SNR of a device per symbol (dB)", decibel(link.device_snr)),
+            (f"energy per device in {rounds} rounds", link.power * rounds),
+            ("noise variance per channel use", link.channel_noise),
+            ("excess noise over equal devices (dB)", decibel(link.excess)),
+            ("receive SNR per channel use (dB)", decibel(link.snr)),
+            ("steady-state NMSE (dB)", self.course.steady_db),
+            ("held fixed when s changes", energy if self.hold == "energy" else "receive SNR per channel use"),
+        ]
+        if self.units is not None:
+            seconds, joules = self.units.air_seconds(link.rows), self.units.joules(link.power)
+            rows += [
+                ("bandwidth (MHz)", f"{self.units.bandwidth_hz / 1e6:g}"),
+                ("transmit power (dBm)", f"{self.units.tx_power_dbm:.1f}"),
+                ("round on air (ms)", f"{1e3 * seconds:.4g}"),
+                ("energy of a device, at most (mJ/round)", f"{1e3 * joules:.4g}"),
+            ]
+        return rows
 
 
 def _rounded(values: Iterable[Any]) -> list[float]:

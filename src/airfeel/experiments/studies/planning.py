@@ -1,22 +1,39 @@
-"""From a configuration to a plan of its link, and the link budget."""
+"""From a configuration, or from a finished run, to a plan of its link and to a forecast."""
 
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from airfeel.beliefs.chains import ChainParams
-from airfeel.config import Config
+from airfeel.config import Config, build_config, mistakes, read_config
+from airfeel.config.sections import RadioKeys
+from airfeel.experiments.runs.files import RunError
+from airfeel.experiments.runs.reading import aggregate_file, checked_records, read_aggregate
 from airfeel.experiments.studies.air_draws import EVERYBODY, draw_air
+from airfeel.experiments.studies.forecasts import ByReplay, ByTheory
 from airfeel.experiments.studies.methods import METHODS
-from airfeel.experiments.studies.promise import Promise
+from airfeel.experiments.studies.recorded import FEWEST, stack_aggregates
 from airfeel.learning.datasets import shape_of
 from airfeel.radio.units import RadioUnits
+from airfeel.schemes.compressed import Compressed
 from airfeel.simulation.assembly import (
     energy,
     make_participation,
     make_task,
     make_units,
 )
+from airfeel.simulation.records import Record
 from airfeel.theory.planner import LinkBudget, LinkPlan, Method
 from airfeel.units import count, decibel
+
+LONGEST = 150  # rounds at the end of a run that are predicted or replayed
+_RADIO = (f"radio.{key}" for key in RadioKeys.model_fields)
+OF_THE_LINK = frozenset(["uplink.ratio", "uplink.power", "channel.noise_var", *_RADIO])
+# And the other keys of the channel:
+OF_THE_AIR = ("devices.dropout", "devices.participation", "uplink.policy")
 
 
 def units_of(config: Config) -> RadioUnits | None:
@@ -63,24 +80,103 @@ def method_of(config: Config) -> Method:
     return replace(method, amplitude_message=message) if known else method
 
 
-def budget(link: LinkBudget, promise: Promise, hold: str) -> list[tuple[str, float | int | str]]:
-    """Return the link budget as names and values."""
-    rounds = len(promise.rounds)
-    kept = "energy per device and round" if hold == "energy" else "receive SNR per channel use"
-    rows: list[tuple[str, float | int | str]] = [
-        ("parameters N", link.size),
-        ("channel uses per round s", link.rows),
-        ("s/N", link.ratio),
-        ("devices M", link.devices),
-        ("energy per device and round P", link.power),
-        ("energy per device and channel use", link.power / link.rows),
-        ("SNR of a device per symbol (dB)", decibel(link.device_snr)),
-        (f"energy per device in {rounds} rounds", link.power * rounds),
-        ("noise variance per channel use", link.channel_noise),
-        ("excess noise over equal devices (dB)", decibel(link.excess)),
-        ("receive SNR per channel use (dB)", decibel(link.snr)),
-        ("steady-state NMSE (dB)", promise.steady_db),
-        ("and its limits (dB)", f"{promise.best_db:.1f} to {promise.worst_db:.1f}"),
-        ("held fixed when s changes", kept),
-    ]
-    return [row for row in rows if promise.best_db < promise.worst_db or "limits" not in row[0]]
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordedRun:
+    """A run as the planner sees it: its plan, its own link, and the link that is asked about.
+
+    ``units`` is the radio that is asked about, where the run has one; ``alike`` says that nothing but the
+    link was changed.
+    """
+
+    folder: Path
+    config: Config
+    units: RadioUnits | None
+    records: Sequence[Record]
+    plan: LinkPlan
+    own: LinkBudget
+    link: LinkBudget
+    alike: bool
+
+    def forecast(self, plan: LinkPlan) -> ByTheory | ByReplay:
+        """Return a replay where aggregates were recorded and only the link is another one, else theory."""
+        if not self.alike or plan.chain != self.plan.chain:
+            return ByTheory(plan, "A run with these keys would tell more.")
+        last = self.records[-plan.rounds :]
+        if len(last) < FEWEST or not all(aggregate_file(self.folder, r.round).exists() for r in last):
+            again = f"airfeel run {self.folder / 'config.toml'} --set run.record_aggregates=true"
+            return ByTheory(replace(plan, rounds=len(last)), f"For a replay of the run: {again}")
+        rounds = [record.round for record in last]
+        scheme = self.config.part("scheme")
+        assert isinstance(scheme, Compressed)  # as are all that the planner knows a method for
+        return ByReplay(
+            rounds=rounds,
+            aggregates=stack_aggregates(self.folder, rounds),
+            noise_var=np.array([record.noise_var for record in last]),
+            measured_db=np.array([record.nmse_db for record in last]),
+            own=self.own,
+            seed=self.config.seed,
+            scheme=scheme,
+        )
+
+
+def from_run(folder: Path, settings: Mapping[str, Any]) -> RecordedRun:
+    """Read what a run tells a planner: its learned chain, and the noise it really had (the link's excess).
+
+    Chain and noise are medians over the second half of the rounds. ``settings`` are changes to its
+    configuration, by dotted key.
+    """
+    records = [r for r in checked_records(folder) if r.noise_var and r.nmse_db is not None]
+    config = read_config(folder / "config.toml")
+    changed = build_config(config.model_dump(exclude_none=True), settings, str(folder / "config.toml"))
+    _require_its_air(config, changed, settings)
+    method_of(changed)  # refuses a scheme that cannot be predicted before asking for its chain
+    late = [r for r in records[len(records) // 2 :] if r.activity and r.variance]
+    if not late:
+        raise RunError(f"{folder} has no round in which chain parameters were in force: give them as options")
+    chain = ChainParams(*(_median(late, name) for name in ("activity", "p01", "beta", "variance")))
+    rows = records[0].symbols
+    size = _size(folder, records[-1].round, rows, config)
+    units = _units(folder, config, records[-1])
+    own = replace(plan_of(config, size, units)[1], rows=rows)
+    units = None if units is None else replace(units, **changed.radio.model_dump(exclude_none=True))
+    plan, reference = plan_of(changed, size, units)
+    noise = _median(late, "noise_var") / (chain.activity * chain.variance)
+    own = replace(own, excess=noise * own.snr)
+    plan = replace(plan, chain=replace(chain, variance=1.0), rounds=min(len(records), LONGEST))
+    asked = replace(reference, excess=own.excess)
+    return RecordedRun(folder, config, units, records, plan, own, asked, alike=settings.keys() <= OF_THE_LINK)
+
+
+def _require_its_air(config: Config, changed: Config, settings: Iterable[str]) -> None:
+    """Refuse changes of the air beyond the link: the rounds of a run tell of their own only."""
+    before, after = (mistakes.flatten(of.model_dump()) for of in (config, changed))
+    for key in sorted({*settings} - OF_THE_LINK):
+        if (key in OF_THE_AIR or key.startswith("channel.")) and before.get(key) != after.get(key):
+            rule = "must not be changed for the folder of a run, which tells of its own air only"
+            raise ValueError(f"{key} = {after.get(key)!r}: {rule}")
+
+
+def _size(folder: Path, round_: int, rows: int, config: Config) -> int:
+    """Return N: as recorded, or as s/N has it, since only the run could load data and model of its own."""
+    if aggregate_file(folder, round_).exists():
+        return len(read_aggregate(folder, round_))
+    return round(rows / config.uplink.ratio)
+
+
+def _units(folder: Path, config: Config, last: Record) -> RadioUnits | None:
+    """Return the radio of a run, with the path loss of its channel as its records tell it.
+
+    The channel may be one that only the run could build.
+    """
+    given = config.radio.model_dump(exclude_none=True)
+    if not given or "path_loss_db" in given:
+        return RadioUnits(**given) if given else None
+    near = RadioUnits(**given, path_loss_db=0.0)
+    spent = near.joules(last.energy or 0.0)
+    if not last.joules or not spent:
+        raise RunError(f"{folder} has no joules on record that tell the path loss of its channel")
+    return replace(near, path_loss_db=decibel(last.joules / spent))
+
+
+def _median(records: Sequence[Record], name: str) -> float:
+    return float(np.median([getattr(record, name) for record in records]))

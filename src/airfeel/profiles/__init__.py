@@ -1,1 +1,0 @@
-"""Measured profiles of gradients, one JSON file each; ``benchmarks/study_profiles.py`` makes them."""
