@@ -98,13 +98,8 @@ class AMP:
             raise ValueError(f"noise_var is one number per measurement: {rule}")
         unit = scale.follow(0.0, scale.level(reception.observation)) or 1.0
         heard = scale.apply(reception, unit, "float64")
-        found, iterations, status = _iterate(
-            heard.observation,
-            reception.operator,
-            self._denoiser(state.size, heard),
-            self.max_iterations,
-            self.tolerance,
-        )
+        given = heard.observation, reception.operator, self._denoiser(state.size, heard)
+        found, iterations, status = _iterate(*given, self.max_iterations, self.tolerance)
         info = Info(iterations, status, found.tau)
         return heard.restored(Estimate(found.mean, found.variance, info)), state
 

@@ -178,8 +178,9 @@ class TSAGA:
             return _silence(state, reception)
         heard, chain, belief, window, restarted = own
         # Line 2: y = A x + n. Lines 3-8: from the prior (43) on, iterate.
-        options = self.max_iterations, self.tolerance, chain if self.doubt else None
-        found = decode(iterate, belief.prior, pose(reception.operator, heard), *options)
+        problem, doubted = pose(reception.operator, heard), chain if self.doubt else None
+        options = {"limit": self.max_iterations, "tolerance": self.tolerance, "chain": doubted}
+        found = decode(iterate, belief.prior, problem, **options)
         prior, post, z, tau = found.prior, found.post, found.z, found.tau
         # Line 9: the estimate.
         how = found.iterations, found.status, float(tau.mean()), chain, restarted, found.surprised
@@ -197,7 +198,11 @@ class TSAGA:
 
 
 def iterate(
-    prior: SpikeSlab, problem: Problem, limit: int, tolerance: float, chain: ChainParams | None = None
+    prior: SpikeSlab,
+    problem: Problem,
+    limit: int = 25,
+    tolerance: float = 5e-3,
+    chain: ChainParams | None = None,
 ) -> Decoded:
     """Iterate linear step, denoising step and extrinsic step until tau stands still (Algorithm 1, lines 4-8).
 

@@ -74,21 +74,10 @@ class Decoded:
         return len(self.powers)
 
 
-Iteration = Callable[[SpikeSlab, Problem, int, float, ChainParams | None], Decoded]
-
-
-def decode(
-    iterate: Iteration,
-    prior: SpikeSlab,
-    problem: Problem,
-    limit: int = 25,
-    tolerance: float = 5e-3,
-    chain: ChainParams | None = None,
-) -> Decoded:
+def decode(iterate: Callable[..., Decoded], prior: SpikeSlab, problem: Problem, **options: Any) -> Decoded:
     """Decode N coefficients in a row, a few blocks at a time; the arrays of the result are rows, too."""
     laid_out = prior.each(problem.laid_out)
-    options = limit, tolerance, chain
-    parts = [settle(iterate, laid_out[blocks], part, *options) for blocks, part in problem.parts()]
+    parts = [settle(iterate, laid_out[blocks], part, **options) for blocks, part in problem.parts()]
     found = _joined(parts, laid_out)
     return replace(
         found,
@@ -99,29 +88,21 @@ def decode(
     )
 
 
-def settle(
-    iterate: Iteration,
-    prior: SpikeSlab,
-    problem: Problem,
-    limit: int = 25,
-    tolerance: float = 5e-3,
-    chain: ChainParams | None = None,
-) -> Decoded:
-    """Iterate, and where it does not come to rest return to the iterate with the smallest residual.
+def settle(iterate: Callable[..., Decoded], prior: SpikeSlab, problem: Problem, **options: Any) -> Decoded:
+    """Iterate, and where that does not come to rest return to the iterate with the smallest residual.
 
     Strongly structured signals can make the iteration diverge: then the residual |y - A m| grows. Each block
     has a best iterate of its own. Decoding once more up to there is rare, while copies of the best would not
     be.
     """
-    found = iterate(prior, problem, limit, tolerance, chain)
+    found = iterate(prior, problem, **options)
     best = found.iterations - np.ravel(np.argmin(found.powers[::-1], axis=0))  # of several the last
     if found.status == "converged" or best.min() == found.iterations:
         return found
     if len(best) > 1:
         each = [slice(i, i + 1) for i in range(len(best))]
-        options = limit, tolerance, chain
-        return _joined([settle(iterate, prior[i], problem.only(i), *options) for i in each], prior)
-    again = iterate(prior, problem, int(best[0]), tolerance, chain)
+        return _joined([settle(iterate, prior[i], problem.only(i), **options) for i in each], prior)
+    again = iterate(prior, problem, **{**options, "limit": int(best[0])})
     return replace(again, powers=found.powers, status=found.status)
 
 

@@ -40,12 +40,8 @@ class TurboCS:
 
     def __post_init__(self) -> None:
         """Refuse priors that are none."""
-        _require(
-            "activity",
-            self.activity,
-            lambda a: (a >= 0) & (a <= 1),
-            "must be a probability, 0 <= activity <= 1",
-        )
+        rule = "must be a probability, 0 <= activity <= 1"
+        _require("activity", self.activity, lambda a: (a >= 0) & (a <= 1), rule)
         _require("mean", self.mean, np.isfinite, "must be finite")
         if self.variance is not None:
             rule = "must be finite and >= 0"
@@ -69,7 +65,7 @@ class TurboCS:
             loudness = scale.level(np.sqrt(np.atleast_1d(self.variance)))
         heard = scale.apply(reception, scale.follow(0.0, loudness) or 1.0, self.precision)
         problem, prior = pose(reception.operator, heard), self._prior(state.size, heard)
-        found = decode(iterate, prior, problem, self.max_iterations, self.tolerance)
+        found = decode(iterate, prior, problem, limit=self.max_iterations, tolerance=self.tolerance)
         info = Info(found.iterations, found.status, float(found.tau.mean()))
         return heard.restored(Estimate(*found.post.moments(), info)), state
 
