@@ -7,7 +7,7 @@ import pytest
 
 from airfeel.beliefs import chains
 from airfeel.beliefs.chains import Amplitude, ChainParams, Message
-from airfeel.beliefs.spike_slab import EXPONENTS, SpikeSlab, odds_against
+from airfeel.beliefs.spike_slab import EXPONENTS, SpikeSlab
 from oracles import amplitude_joint, support_path_probabilities
 
 CHAIN = ChainParams(activity=0.2, p01=0.15, beta=0.3, variance=1.7)
@@ -59,15 +59,13 @@ def test_came_from_active_stays_a_probability_where_rounding_decides(dtype):
     for activity in (0.5 + 1e-9, 0.3, 1e-9):
         for p01 in (1 - 4e-9, 1e-9, 0.4):
             chain = ChainParams(activity, min(p01, (1 - activity) / activity), 0.3, 1.0)
-            ahead = chains.predict_support(support, chain)
-            for share in chains.came_from_active(support, ahead, chain):
+            for share in chains.came_from_active(support, chain):
                 assert ((share >= 0) & (share <= 1)).all()
 
 
 def test_came_from_active_is_bayes():
     posterior = np.array([0.05, 0.4, 0.9])
-    ahead = chains.predict_support(posterior, CHAIN)
-    into_active, into_idle = chains.came_from_active(posterior, ahead, CHAIN)
+    into_active, into_idle = chains.came_from_active(posterior, CHAIN)
     for i, p in enumerate(posterior):
         paths, weight = support_path_probabilities(p, 1 - CHAIN.p01, CHAIN.p10, [0.5, 0.5])
         for state, found in ((True, into_active[i]), (False, into_idle[i])):
@@ -143,7 +141,7 @@ EXPANSIONS = [
 
 def test_expansion_message_is_the_second_order_expansion():
     lam, z, tau = (np.array(column) for column in zip(*EXPANSIONS, strict=True))
-    message = chains.expansion_message(odds_against(lam), z, tau)
+    message = chains.expansion_message(lam, z, tau)
     slope, curvature = np.array([expand(*case) for case in EXPANSIONS]).T
     informative = curvature < 0  # vbar = -1/h only makes sense there
     precision = np.where(informative, -curvature, 0)
@@ -157,20 +155,20 @@ def test_expansion_message_is_silent_where_the_mixture_is_convex():
     z, tau = np.array([1e8, -1e8, 1.0]), np.array(1.0)
     exponent = np.maximum(-((1 - chains.EPSILON) ** 2) * z**2 / 2, EXPONENTS[z.dtype][0])
     equal = np.exp(-exponent)  # odds against at which both components weigh the same at r = z
-    message = chains.expansion_message(equal, z, tau)
+    message = chains.expansion_message(1 / (1 + equal), z, tau)
     assert message.precision[:2].tolist() == [0, 0] and message.shift[:2].tolist() == [0, 0]
     assert message.precision[2] == pytest.approx(0.5, rel=1e-6)
 
 
 def test_expansion_message_of_a_coefficient_that_cannot_be_active():
-    message = chains.expansion_message(odds_against(np.zeros(3)), np.array([-2.0, 0.0, 1e6]), np.array(0.5))
+    message = chains.expansion_message(np.zeros(3), np.array([-2.0, 0.0, 1e6]), np.array(0.5))
     assert np.allclose(message.precision, chains.EPSILON**2 / 0.5)
     assert np.isfinite(message.shift).all()
 
 
 def test_expansion_message_to_first_order_pulls_towards_z():
     lam, z, tau = np.full(5, 0.1), np.linspace(-4, 4, 5), np.array(1.0)
-    message = chains.expansion_message(odds_against(lam), z, tau)
+    message = chains.expansion_message(lam, z, tau)
     w = 1 / (1 + 9 * np.exp(-(z**2) / 2))
     assert np.allclose(message.precision, w, rtol=1e-5)
     assert np.allclose(message.shift / message.precision, z, atol=1e-4)

@@ -9,7 +9,7 @@ from airfeel.beliefs import temporal
 from airfeel.beliefs.chains import Amplitude, ChainParams, Message, stationary
 from airfeel.beliefs.spike_slab import SpikeSlab, log_likelihood_ratio, posterior
 from airfeel.receivers import em
-from airfeel.receivers.em import Evidence, Round
+from airfeel.receivers.em import Evidence, PastRound
 from airfeel.streams import stream
 from modeldata import Model, sample_chains
 from oracles import amplitude_joint, support_path_probabilities
@@ -122,7 +122,7 @@ def observed_window(model, tau, seed, rounds=25, count=20_000):
     for x_t in x:
         z = x_t + np.sqrt(tau) * rng.standard_normal(count)
         post = posterior(belief.prior, z, np.asarray(tau))
-        window.append(Round(belief.prior, z, np.asarray(tau), post.support))
+        window.append(PastRound(belief.prior, z, np.asarray(tau), post.support))
         belief = temporal.carry(belief, post, z, np.asarray(tau), chain, message="joint")
     return chain, window[-5:], support[-5:], amplitude[-5:]
 

@@ -9,7 +9,8 @@ from airfeel.beliefs.spike_slab import SpikeSlab
 from airfeel.receivers import problem as problems
 from airfeel.receivers.problem import pose
 from airfeel.receivers.scale import Scaled
-from airfeel.receivers.turbo import STATUS, decode, linear_step
+from airfeel.receivers.tsaga import iterate
+from airfeel.receivers.turbo import STATUS, settle
 from airfeel.streams import stream
 from oracles import dense, dense_partial_dct, exact_mmse, lmmse, orthonormal_rows
 
@@ -42,13 +43,13 @@ def test_linear_step_is_dense_lmmse_made_extrinsic(operator, noise_var):
     tau = 1 / (1 / posterior_var - 1 / v)
     z = tau * (mean / posterior_var - m / v)
     problem = pose(operator, Scaled(1.0, y, noise_var))
-    found_z, found_tau, residual = linear_step(problem, m[None], np.array([[v]]))
+    found_z, found_tau, residual = problem.linear_step(m[None], v)
     assert np.allclose(found_z[0], z, rtol=1e-9, atol=1e-9)
-    assert found_tau[0, 0] == pytest.approx(tau, rel=1e-9)
-    assert problem.tau(np.array([[v]]))[0, 0] == found_tau[0, 0]  # what the stopping rule looks at
+    assert found_tau == pytest.approx(tau, rel=1e-9)
+    assert problem.tau(v) == found_tau  # what the stopping rule looks at
     gap = np.broadcast_to(1 / (v + noise_var), ROWS)
-    assert residual.power[0, 0] == pytest.approx(np.average((y - matrix @ m) ** 2, weights=gap), rel=1e-12)
-    assert residual.expected[0, 0] == pytest.approx(1 / gap.mean(), rel=1e-9)
+    assert residual.power == pytest.approx(np.average((y - matrix @ m) ** 2, weights=gap), rel=1e-12)
+    assert residual.expected == pytest.approx(1 / gap.mean(), rel=1e-9)
 
 
 @pytest.mark.parametrize("rows", [1, 3, 9])
@@ -95,7 +96,7 @@ def test_every_block_is_a_problem_of_its_own(unequal):
     matrix = dense_partial_dct(operator)
     m = 0.2 * rng.standard_normal((blocks, length))
     v = rng.random((blocks, 1)) + 0.1
-    z, tau, residual = linear_step(problem, m, v)
+    z, tau, residual = problem.linear_step(m, v)
     start = 0
     for b in range(blocks):
         rows = slice(start, start + int(operator.block_rows[b]))
@@ -109,9 +110,9 @@ def test_every_block_is_a_problem_of_its_own(unequal):
         expected = 1 / (1 / average - 1 / v[b, 0])
         assert tau[b, 0] == pytest.approx(expected)
         assert np.allclose(z[b], expected * (mean / average - m[b] / v[b, 0]), atol=1e-9)
-        alone = linear_step(problem.only(slice(b, b + 1)), m[b : b + 1], v[b : b + 1])
-        assert np.allclose(alone[0][0], z[b], atol=1e-12) and alone[1][0, 0] == pytest.approx(tau[b, 0])
-        assert alone[2].power[0, 0] == pytest.approx(residual.power[b, 0])
+        alone = problem.only(slice(b, b + 1)).linear_step(m[b : b + 1], v[b, 0])
+        assert np.allclose(alone[0][0], z[b], atol=1e-12) and alone[1] == pytest.approx(tau[b, 0])
+        assert alone[2].power == pytest.approx(residual.power[b, 0])
 
 
 @pytest.mark.parametrize("unequal", [False, True])
@@ -248,10 +249,10 @@ def test_a_surprise_is_read_off_the_residual():
     problem = pose(operator, Scaled(1.0, y, 1e-4))
     for believed in (1e-3, 1e-1, 1.0):
         prior = SpikeSlab(*(np.full((1, size), value) for value in (0.1, 0.0, believed)))
-        found = decode(prior, problem, max_iterations=1, chain=af.ChainParams(0.1, 0.005, 0.005, 1.0))
+        found = settle(iterate, prior, problem, limit=1, chain=af.ChainParams(0.1, 0.005, 0.005, 1.0))
         assert found.tau[0, 0] == pytest.approx(np.mean((found.z - x) ** 2), rel=5 * np.sqrt(2 / rows))
         assert found.surprised == (believed < 1) and (found.prior is prior) == (believed == 1)
-        paper = decode(prior, problem, max_iterations=1)
+        paper = settle(iterate, prior, problem, limit=1)
         assert paper.tau[0, 0] == pytest.approx(4 * 0.1 * believed + 5 * 1e-4)
         assert not paper.surprised and paper.prior is prior
 
@@ -267,9 +268,9 @@ def lost_iteration(blocks=1):
 
 def test_a_lost_iteration_goes_back_to_the_smallest_residual():
     prior, problem = lost_iteration()
-    found = decode(prior, problem)
+    found = settle(iterate, prior, problem)
     assert found.status in STATUS[1:]
-    each = [decode(prior, problem, max_iterations=i, tolerance=0.0) for i in range(1, found.iterations + 1)]
+    each = [settle(iterate, prior, problem, limit=i, tolerance=0.0) for i in range(1, found.iterations + 1)]
     powers = [linear_step_power(problem, e) for e in each]
     assert powers[-1] == min(powers)  # what is returned never leaves more than an earlier iterate
     assert np.array_equal(found.z, each[-1].z)
@@ -277,15 +278,15 @@ def test_a_lost_iteration_goes_back_to_the_smallest_residual():
 
 def linear_step_power(problem, decoded):
     """The residual power of the message that led to z: z - m = (N/s) A^T (y - A m)."""
-    gap = problem.observation - problem.forward(decoded.z)
-    gain = float(problem.oversampling[0, 0])
+    gap = problem.observation - problem.operator @ decoded.z[0]
+    gain = float(problem.oversampling)
     return float(np.mean((gap / (1 - gain)) ** 2))
 
 
 def test_one_lost_block_does_not_take_the_others_along():
     prior, problem = lost_iteration(blocks=3)
-    together = decode(prior, problem)
-    alone = [decode(prior[i : i + 1], problem.only(slice(i, i + 1))) for i in range(3)]
+    together = settle(iterate, prior, problem)
+    alone = [settle(iterate, prior[i : i + 1], problem.only(slice(i, i + 1))) for i in range(3)]
     assert together.status == max((a.status for a in alone), key=STATUS.index) != "converged"
     assert together.iterations == max(a.iterations for a in alone)
     assert np.allclose(together.z, np.concatenate([a.z for a in alone]), atol=1e-12)

@@ -10,7 +10,7 @@ import airfeel as af
 from airfeel.beliefs.chains import stationary
 from airfeel.beliefs.gaussian import extrinsic_variance
 from airfeel.beliefs.soft_threshold import soft_threshold_risk
-from airfeel.beliefs.spike_slab import denoise, odds_against
+from airfeel.beliefs.spike_slab import denoise
 from airfeel.streams import stream
 from airfeel.theory import amp_evolution, first_round_mmse
 from airfeel.theory.scalar import linear_variance, sample_paths
@@ -50,7 +50,7 @@ def test_first_round_by_sampling_equals_quadrature(tau):
     estimate = np.empty((1, x.size))
     z = (x + np.sqrt(tau) * w)[None]
     post = prior.each(np.empty_like)
-    variance = denoise(prior, odds_against(prior.support), z, np.array([[tau]]), post, estimate)[0, 0]
+    variance = denoise(prior, z, np.array([[tau]]), post, estimate)[0, 0]
     square = (estimate[0] - x) ** 2
     error = square.std() / np.sqrt(x.size)
     exact = first_round_mmse(CHAIN, tau)

@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 
 import small
-from airfeel.receivers import turbo
+from airfeel.receivers.problem import Problem
 from airfeel.receivers.tsaga import TSAGA
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_from_the_loop_to_the_linear_step_there_are_few_frames(tmp_path, monkeypatch):
-    real, depths = turbo.linear_step, []
+    real, depths = Problem.linear_step, []
 
     def traced(*given):
         names = [Path(frame.filename).name for frame in traceback.extract_stack()]
         depths.append(len(names) - 1 - names.index("loop.py"))
         return real(*given)
 
-    monkeypatch.setattr(turbo, "linear_step", traced)
+    monkeypatch.setattr(Problem, "linear_step", traced)
     folder = small.write_folder(tmp_path / "data")
     words = small.command(folder, tmp_path / "out", scheme="tsa_ga", rounds=2)
     assert small.call(words).returncode == 0

@@ -89,16 +89,17 @@ def stationary(chain: ChainParams, shape: int | tuple[int, ...], dtype: Any = np
     return SpikeSlab(*(np.full(shape, value, dtype) for value in (chain.activity, 0.0, chain.variance)))
 
 
-def expansion_message(against: Array, z: Array, tau: Array) -> Message:
+def expansion_message(support: Array, z: Array, tau: Array) -> Message:
     """Return the message to the amplitude by expanding its logarithm at r = z to second order (34)-(37).
 
     With s in {eps, 1} the message is the mixture of (1 - lam) exp(-(z - eps r)^2 / 2 tau) and lam exp(-(z -
-    r)^2 / 2 tau); ``against`` are the odds (1 - lam) / lam, and ``w`` is the share of the second component
-    at r = z. To first order in eps this is N(z, tau / w). Where the curvature is not negative the message
-    says nothing.
+    r)^2 / 2 tau), lam being the ``support`` before the round; ``w`` is the share of the second component at
+    r = z. To first order in eps this is N(z, tau / w). Where the curvature is not negative the message says
+    nothing.
     """
-    with np.errstate(over="ignore"):
-        w = 1 / (1 + against * bounded_exp(z * z * (-((1 - EPSILON) ** 2) / (2 * tau))))
+    idle = bounded_exp(z * z * (-((1 - EPSILON) ** 2) / (2 * tau)))
+    idle *= 1 - support
+    w = support / (support + idle)
     slope = z * (EPSILON * (1 - EPSILON) / tau)  # of the logarithm of the first component
     with np.errstate(over="ignore"):  # the share 1 - w that multiplies such a square is zero
         square = np.minimum(slope**2, np.finfo(slope.dtype).max)
@@ -149,12 +150,8 @@ def predict_amplitude(amplitude: Amplitude, chain: ChainParams) -> Amplitude:
     return Amplitude(keep * amplitude.mean, keep**2 * amplitude.variance + chain.process_var)
 
 
-def came_from_active(support: Array, ahead: Array, chain: ChainParams) -> tuple[Array, Array]:
-    """Return P(s_t = 1) given that s_t+1 is 1, and given that it is 0.
-
-    ``support`` is P(s_t = 1), ``ahead`` is P(s_t+1 = 1) as :func:`predict_support` gives it.
-    """
-    tiny = np.finfo(support.dtype).tiny
-    left, stayed = chain.p01 * support, (1 - chain.p01) * support
-    # Rounding can make the whole less than its part, where a support is certain.
-    return stayed / np.maximum(ahead, stayed + tiny), left / np.maximum(1 - ahead, left + tiny)
+def came_from_active(support: Array, chain: ChainParams) -> tuple[Array, Array]:
+    """Return P(s_t = 1) given that s_t+1 is 1, and given that it is 0; ``support`` is P(s_t = 1)."""
+    tiny, idle = np.finfo(support.dtype).tiny, 1 - support
+    stayed, left = (1 - chain.p01) * support, chain.p01 * support
+    return stayed / (stayed + chain.p10 * idle + tiny), left / (left + (1 - chain.p10) * idle + tiny)

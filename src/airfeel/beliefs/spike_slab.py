@@ -11,7 +11,7 @@ Array = NDArray[Any]
 
 TILE = 1 << 14  # columns worked on at once: all temporaries of a tile stay in the caches
 
-# Exponents between which exp is neither 0 nor so large that the square root in the odds makes it infinite.
+# Exponents between which exp is neither 0 nor so large that the square root of a variance makes it infinite.
 EXPONENTS = {
     np.dtype(kind): (float(np.log(np.finfo(kind).tiny)), float(np.log(np.finfo(kind).max) / 2))
     for kind in (np.float32, np.float64)
@@ -66,14 +66,8 @@ class SpikeSlab:
         return SpikeSlab(self.support.astype(dtype), mean, variance)
 
 
-def odds_against(support: Array) -> Array:
-    """Return (1 - lam) / lam, infinite at 0."""
-    with np.errstate(divide="ignore", over="ignore"):
-        return np.asarray((1 - support) / support)
-
-
 def bounded_exp(exponent: Array) -> Array:
-    """Return exp, in place, kept off 0 and infinity: odds of 0 or infinity decide a product with it."""
+    """Return exp, in place, kept off 0 and infinity, so that a support of 0 or 1 decides."""
     np.clip(exponent, *EXPONENTS[exponent.dtype], out=exponent)
     return np.asarray(np.exp(exponent, out=exponent))
 
@@ -81,7 +75,7 @@ def bounded_exp(exponent: Array) -> Array:
 def compare(prior: SpikeSlab, z: Array, tau: Array, out: SpikeSlab) -> tuple[Array, Array]:
     """Compare z = x + N(0, tau) under both supports; write the amplitude given s = 1 into ``out`` (27).
 
-    Returns e and w such that exp(e) (w / tau)^(1/2) is the likelihood of s = 0 over that of s = 1 (33).
+    Returns e and w such that exp(e) w^(1/2) is the likelihood of s = 0 over that of s = 1 (33).
     """
     wide = prior.variance + tau
     gain = np.divide(prior.variance, wide, out=out.variance)
@@ -89,33 +83,28 @@ def compare(prior: SpikeSlab, z: Array, tau: Array, out: SpikeSlab) -> tuple[Arr
     mean = np.multiply(gain, step, out=out.mean)
     mean += prior.mean
     gain *= tau
-    exponent = z - mean
-    exponent *= step
-    exponent -= np.multiply(z, z, out=step)
-    exponent *= 0.5 / tau
-    return exponent, wide
+    step *= mean
+    step += z * prior.mean
+    step *= -0.5 / tau
+    wide *= 1 / tau
+    return step, wide
 
 
-def update(prior: SpikeSlab, against: Array, z: Array, tau: Array, out: SpikeSlab) -> None:
-    """Write the posterior given z = x + N(0, tau) into ``out``; one exponential and one root per coefficient.
-
-    ``against`` are the prior's odds against s = 1.
-    """
-    odds, wide = compare(prior, z, tau, out)
-    odds = bounded_exp(odds)
-    odds *= against
-    odds *= np.sqrt(wide, out=wide)
-    root = np.sqrt(tau)
-    odds += root
-    np.divide(root, odds, out=out.support)
+def update(prior: SpikeSlab, z: Array, tau: Array, out: SpikeSlab) -> None:
+    """Write the posterior given z = x + N(0, tau) into ``out``: one exponential and one root each."""
+    idle, wide = compare(prior, z, tau, out)
+    idle = bounded_exp(idle)
+    idle *= np.sqrt(wide, out=wide)
+    idle *= np.subtract(1, prior.support, out=wide)
+    idle += prior.support
+    np.divide(prior.support, idle, out=out.support)
 
 
 def posterior(prior: SpikeSlab, z: Array, tau: Array) -> SpikeSlab:
     """Return the posterior given z = x + N(0, tau): support, and the amplitude should it be active (27)."""
     shape = np.broadcast_shapes(np.shape(prior.mean), np.shape(z), np.shape(tau))
     out = SpikeSlab(*(np.empty(shape, np.asarray(z).dtype) for _ in range(3)))
-    with np.errstate(over="ignore"):
-        update(prior, odds_against(prior.support), z, tau, out)
+    update(prior, z, tau, out)
     return out
 
 
@@ -127,33 +116,28 @@ def log_likelihood_ratio(prior: SpikeSlab, z: Array, tau: Array) -> tuple[Array,
     shape = np.broadcast_shapes(prior.mean.shape, z.shape)
     out = SpikeSlab(prior.support, np.empty(shape), np.empty(shape))
     exponent, wide = compare(prior, z, tau, out)
-    return -exponent - np.log(wide / tau) / 2, out
+    return -exponent - np.log(wide) / 2, out
 
 
-def denoise(
-    prior: SpikeSlab, against: Array, z: Array, tau: Array, post: SpikeSlab, estimate: Array
-) -> Array:
+def denoise(prior: SpikeSlab, z: Array, tau: Array, post: SpikeSlab, estimate: Array) -> Array:
     """Write the posterior and the mean of x; return the variance averaged over each block (28)(29).
 
-    Arrays are (blocks, length), ``tau`` and the result are (blocks, 1). The work is done tile by tile.
+    Arrays are (blocks, length), ``tau`` and the result are (blocks, 1), or numbers where there is one block.
+    The work is done tile by tile.
     """
-    with np.errstate(over="ignore"):  # infinite odds give the right probability, 0
-        if z.size <= TILE:
-            # A number is broadcast faster than an array of shape (1, 1).
-            spread = _denoise(prior, against, z, tau if len(z) > 1 else tau[0, 0], post, estimate)
-        else:
-            spread = np.zeros(len(z))
-            for tile in tiles(*z.shape):
-                parts = prior[tile], against[tile], z[tile], tau[tile[0]], post[tile], estimate[tile]
-                spread[tile[0]] += _denoise(*parts)
-    return np.asarray(spread[:, None] / z.shape[1]).astype(z.dtype)
+    if z.size <= TILE:
+        spread = _denoise(prior, z, tau, post, estimate)
+    else:
+        spread = np.zeros(len(z), z.dtype)
+        for tile in tiles(*z.shape):
+            noise = tau[tile[0]] if np.ndim(tau) else tau
+            spread[tile[0]] += _denoise(prior[tile], z[tile], noise, post[tile], estimate[tile])
+    return np.divide(spread.reshape(np.shape(tau)), z.shape[1], dtype=z.dtype)
 
 
-def _denoise(
-    prior: SpikeSlab, against: Array, z: Array, tau: Array, post: SpikeSlab, estimate: Array
-) -> Array:
+def _denoise(prior: SpikeSlab, z: Array, tau: Array, post: SpikeSlab, estimate: Array) -> Array:
     """Denoise one tile; return the sum of the variances over each block."""
-    update(prior, against, z, tau, post)
+    update(prior, z, tau, post)
     np.multiply(post.support, post.mean, out=estimate)
     variance = post.mean - estimate
     variance *= post.mean

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from airfeel.beliefs import chains
 from airfeel.beliefs.chains import Amplitude, ChainParams, Message
-from airfeel.beliefs.spike_slab import SpikeSlab, odds_against
+from airfeel.beliefs.spike_slab import SpikeSlab
 
 Array = NDArray[Any]
 
@@ -42,7 +42,7 @@ def tell_amplitude(
     exact posterior pi N(m1, v1) + (1 - pi) N(mu, v).
     """
     if message == "expansion":
-        told = chains.expansion_message(odds_against(prior.support), z, tau)
+        told = chains.expansion_message(prior.support, z, tau)
         return told, chains.absorb(prior, told)
     return chains.expected_message(post.support, z, tau), chains.mix(post.support, post, prior)
 
@@ -79,7 +79,7 @@ def carry_apart(belief: Belief, post: SpikeSlab, chain: ChainParams) -> Belief:
     """
     support = chains.predict_support(post.support, chain)
     idle = belief.idle or Amplitude(belief.prior.mean, belief.prior.variance)
-    into_active, into_idle = chains.came_from_active(post.support, support, chain)
+    into_active, into_idle = chains.came_from_active(post.support, chain)
     now = chains.predict_amplitude(chains.mix(into_active, post, idle), chain)
     rest = chains.predict_amplitude(chains.mix(into_idle, post, idle), chain)
     return Belief(SpikeSlab(support, now.mean, now.variance), rest)

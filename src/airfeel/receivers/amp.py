@@ -96,24 +96,19 @@ class AMP:
         if np.ndim(reception.noise_var):
             rule = "AMP wants the same for all, a number; TSAGA and TurboCS take either"
             raise ValueError(f"noise_var is one number per measurement: {rule}")
-        loudness = scale.level(reception.observation)
-        unit = scale.power_of_two(loudness) if loudness > 0 else 1.0
-        heard = scale.apply(reception, unit, np.float64)
-        denoise = self._denoiser(state.size, heard)
-        found, iterations, status = _iterate(
-            heard.observation, reception.operator, denoise, self.max_iterations, self.tolerance
-        )
-        mean, variance = scale.restore(found.mean, found.variance, unit, reception.observation.dtype)
-        return Estimate(
-            mean, variance, Info(iterations, status, scale.restore_variance(found.tau, unit))
-        ), state
+        unit = scale.follow(0.0, scale.level(reception.observation)) or 1.0
+        heard = scale.apply(reception, unit, "float64")
+        given = heard.observation, reception.operator, self._denoiser(state.size, heard)
+        found, iterations, status = _iterate(*given, self.max_iterations, self.tolerance)
+        info = Info(iterations, status, found.tau)
+        return heard.restored(Estimate(found.mean, found.variance, info)), state
 
     def _denoiser(self, size: int, heard: Scaled) -> Denoiser:
         if self.denoiser == "soft":
             return _Sure() if self.threshold is None else _Soft(self.threshold)
         variance = heard.observation.size / size * heard.amplitude_power(self.activity)
         if self.variance is not None:
-            variance = float(scale.prior_width(self.variance, heard.scale))
+            variance = float(heard.width(self.variance))
         return _Mmse(self.activity, variance)
 
 

@@ -138,8 +138,3 @@ def require_size(size: int, reception: Reception) -> None:
     columns = int(reception.operator.shape[1])
     if columns != size:
         raise _checks.reject("operator", reception.operator, f"must have {size} columns like the state")
-
-
-def working_dtype(precision: str | None, reception: Reception) -> np.dtype[Any]:
-    """Return the precision to work in: the one asked for, else the observation's."""
-    return np.dtype(precision or reception.observation.dtype)

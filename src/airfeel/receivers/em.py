@@ -1,9 +1,9 @@
 """Learn the chain parameters from the last rounds while receiving (Algorithm 2)."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,11 @@ SMALLEST = 1e-6  # lower limit of p01 and beta: in single precision the chains w
 NEGLIGIBLE = 1e-2  # a coefficient with less than this share of the mean weight is passed over
 HUGE = 1e200  # upper limit of xi, which is infinite for the smallest beta one can write
 RARE = 1e-9  # lower limit of the activity and of 1 - activity
-TOGETHER = 2**21  # coefficients looked at together: a window takes some 80 bytes of each in every round
+TOGETHER = 2**17  # coefficients looked at together; more of them leave the caches
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Round:
+class PastRound:
     """A finished round: its prior, z = x + N(0, tau), and the posterior support that followed from them."""
 
     prior: SpikeSlab
@@ -31,17 +31,12 @@ class Round:
     tau: Array
     support: Array
 
-    def scaled(self, factor: float, dtype: Any) -> "Round":
+    def scaled(self, factor: float, dtype: Any) -> "PastRound":
         """Return the same round of ``factor`` times the signal, in another precision."""
         # Rounding is a noise, too, and more of it where the new precision is the lower one.
         tau = np.maximum(self.tau * factor**2, np.finfo(dtype).eps ** 2).astype(dtype)
         z = (self.z * factor).astype(dtype)
-        return Round(self.prior.scaled(factor, dtype), z, tau, self.support.astype(dtype))
-
-    def only(self, part: slice) -> "Round":
-        """Return the same round of some of the coefficients."""
-        prior = (_cut(array, part) for array in (self.prior.support, self.prior.mean, self.prior.variance))
-        return Round(SpikeSlab(*prior), self.z[part], _cut(self.tau, part), self.support[part])
+        return PastRound(self.prior.scaled(factor, dtype), z, tau, self.support.astype(dtype))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,91 +57,59 @@ class Evidence:
     elsewhere: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Expectations:
-    """Expected statistics of a window.
+class Expectations(NamedTuple):
+    """Expected statistics of a window, all of them sums over rounds and coefficients.
 
-    ``activity`` is the mean of E[s_i] over rounds and coefficients; ``before`` and ``both`` sum E[s_i-1]
-    and E[s_i s_i-1] over pairs of rounds. ``power`` is the mean of E[r_i^2 | s_i = 1] weighted by
-    E[s_i]; ``drift`` and ``jump`` are the means of E[r_i r_i-1 - r_i-1^2] and E[(r_i - r_i-1)^2] weighted by
-    E[s_i s_i-1], as only a coefficient that is active in both rounds tells about beta. Without any such
-    coefficient they are 0.
+    ``active`` is E[s_i], and ``cases`` of how many; ``power`` is E[s_i] E[r_i^2 | s_i = 1], and ``seen`` its
+    weights E[s_i], as far as coefficients were not passed over. Over pairs of rounds, ``before`` and ``both``
+    are E[s_i-1] and E[s_i s_i-1], ``drift`` and ``jump`` E[r_i r_i-1 - r_i-1^2] and E[(r_i - r_i-1)^2] with
+    the weight E[s_i s_i-1], as only a coefficient that is active in both rounds tells about beta.
     """
 
-    activity: float
+    cases: float
+    active: float
+    seen: float
+    power: float
     before: float
     both: float
-    power: float
     drift: float
     jump: float
 
 
 def learn(
-    window: Sequence[Round], chain: ChainParams, message: str, support_chain: bool, amplitude_chain: bool
+    window: Sequence[PastRound], chain: ChainParams, message: str, support_chain: bool, amplitude_chain: bool
 ) -> ChainParams:
-    """Return the parameters for the next round."""
-    size = window[0].support.size
-    parts = [slice(first, first + TOGETHER) for first in range(0, size, TOGETHER)]
-    found = []
-    for part in parts:
-        some = window if len(parts) == 1 else [r.only(part) for r in window]
-        found.append(e_step(gather(some, message), chain, support_chain, amplitude_chain))
-    sizes = [min(part.stop, size) - part.start for part in parts]
-    return m_step(merged(found, sizes), chain, support_chain, amplitude_chain)
+    """Return the parameters for the next round, from sums over parts of the coefficients."""
+    parts = (slice(first, first + TOGETHER) for first in range(0, window[0].support.size, TOGETHER))
+    switches = support_chain, amplitude_chain
+    found = [e_step(gather(window, message, part), chain, *switches) for part in parts]
+    return m_step(Expectations(*map(sum, zip(*found, strict=True))), chain, *switches)
 
 
-def merged(found: Sequence[Expectations], sizes: Sequence[int]) -> Expectations:
-    """Return the statistics of all coefficients, given those of parts of them with their sizes.
-
-    Of the power this is the mean as far as coefficients were not passed over, 1 % of the weight at most.
-    """
-    if len(found) == 1:
-        return found[0]
-
-    def mean(values: Iterable[float], weights: Sequence[float]) -> float:
-        total = sum(weights)
-        return sum(v * w for v, w in zip(values, weights, strict=True)) / total if total != 0 else 0.0
-
-    both = [part.both for part in found]
-    return Expectations(
-        activity=mean((part.activity for part in found), sizes),
-        before=sum(part.before for part in found),
-        both=sum(both),
-        power=mean((p.power for p in found), [p.activity * n for p, n in zip(found, sizes, strict=True)]),
-        drift=mean((part.drift for part in found), both),
-        jump=mean((part.jump for part in found), both),
-    )
-
-
-def gather(window: Sequence[Round], message: str) -> Evidence:
+def gather(window: Sequence[PastRound], message: str, part: slice = slice(None)) -> Evidence:
     """Return what the window tells about the coefficients that count.
 
     The others, with next to no weight in the window, hold at most 1 % of the total weight, and where few
     coefficients are active they would be most of the work. Where they are not, all are taken.
     """
-    weight = window[0].support.copy()
+    weight = window[0].support[part].copy()
     for r in window[1:]:
-        weight += r.support
+        weight += r.support[part]
     total = _sum(weight)
     chosen = np.flatnonzero(weight > NEGLIGIBLE * total / weight.size)
     if 2 * chosen.size >= weight.size:
         chosen = np.arange(weight.size)
+    chosen += part.start or 0
 
-    def take(arrays: Iterable[Array]) -> Array:
-        found = np.empty((len(window), chosen.size), weight.dtype)
-        for row, array in zip(found, arrays, strict=True):
+    table = np.empty((6, len(window), chosen.size), weight.dtype)
+    for i, r in enumerate(window):
+        each = r.prior.support, r.prior.mean, r.prior.variance, r.z, r.tau, r.support
+        for row, array in zip(table[:, i], each, strict=True):
             if array.size == 1:
                 row[:] = array
             else:
                 array.take(chosen, out=row, mode="clip")  # a quarter of the time of array[chosen]
-        return found
-
-    prior = SpikeSlab(
-        take(r.prior.support for r in window),
-        take(r.prior.mean for r in window),
-        take(r.prior.variance for r in window),
-    )
-    z, tau, support = take(r.z for r in window), take(r.tau for r in window), take(r.support for r in window)
+    prior, (z, tau, support) = SpikeSlab(*table[:3]), table[3:]
     post = SpikeSlab(support, np.empty_like(z), np.empty_like(z))
     compare(prior, z, tau, post)
     told, amplitude = tell_amplitude(prior, post, z, tau, message)
@@ -159,8 +122,10 @@ def gather(window: Sequence[Round], message: str) -> Evidence:
 def _likelihood(before: Array, after: Array) -> Array:
     """Return the evidence pd that turns the probability ``before`` into ``after``; 1/2 if nothing could."""
     on, off = (1 - before) * after, before * (1 - after)
-    total = on + off
-    return np.asarray(np.divide(on, total, out=np.full_like(on, 0.5), where=total > 0))
+    on += np.finfo(on.dtype).tiny
+    off += on
+    off += np.finfo(on.dtype).tiny
+    return np.asarray(np.divide(on, off, out=on))
 
 
 def e_step(
@@ -176,13 +141,15 @@ def e_step(
     drift = jump = 0.0
     if amplitude_chain:
         moments = smooth_amplitude(evidence.amplitude, evidence.message, chain)
-        drift, jump = _mean(moments.drift, pairs), _mean(moments.jump, pairs)
-    rounds, picked = weight.shape
+        drift, jump = _sum(moments.drift * pairs), _sum(moments.jump * pairs)
+    seen = _sum(weight)
     return Expectations(
-        activity=(_sum(weight) + evidence.elsewhere) / (rounds * (picked + evidence.others)),
+        cases=weight.size + len(weight) * evidence.others,
+        active=seen + evidence.elsewhere,
+        seen=seen,
+        power=_sum(evidence.square * weight),
         before=_sum(weight[:-1]),
         both=_sum(pairs),
-        power=_mean(evidence.square, weight),
         drift=drift,
         jump=jump,
     )
@@ -198,26 +165,17 @@ def m_step(
     E[s r^2] = E[s] E[r^2 | s = 1], for which E[s] E[r^2] would be up to 20 % too large. A parameter
     about which the window says nothing keeps its value, and so do those of a chain that is switched off.
     """
-    activity = min(max(found.activity, RARE), 1 - RARE)
+    activity = min(max(found.active / found.cases, RARE), 1 - RARE)
     p01, beta, variance = chain.p01, chain.beta, chain.variance
     if support_chain and found.before > 0:
         p01 = 1 - found.both / found.before
-    if found.power > 0:
-        variance = found.power
-    if amplitude_chain and found.jump > 0:
-        xi = min(chain.innovation_var, HUGE)
-        beta = (found.drift + math.sqrt(found.drift**2 + 4 * xi * found.jump)) / (2 * xi)
+    if found.seen > 0 and found.power > 0:
+        variance = found.power / found.seen
+    if amplitude_chain and found.both > 0 and found.jump > 0:
+        xi, drift, jump = min(chain.innovation_var, HUGE), found.drift / found.both, found.jump / found.both
+        beta = (drift + math.sqrt(drift**2 + 4 * xi * jump)) / (2 * xi)
     p01 = min(max(p01, SMALLEST), 1.0, (1 - activity) / activity)
     return ChainParams(activity, p01, min(max(beta, SMALLEST), 1.0), variance)
-
-
-def _cut(array: Array, part: slice) -> Array:
-    return array if array.size == 1 else array[part]
-
-
-def _mean(values: Array, weight: Array) -> float:
-    total = _sum(weight)
-    return _sum(values * weight) / total if total != 0 else 0.0
 
 
 def _sum(array: Array) -> float:

@@ -1,17 +1,16 @@
 """One round as a linear problem y = A x + n with A A^T = I, laid out in blocks.
 
-Arrays of coefficients are (blocks, length), what belongs to a block is (blocks, 1); a plain operator is one
-block.
+Arrays of coefficients are (blocks, length), what belongs to a block is (blocks, 1), or a number where there
+is one block, as with a plain operator.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import fft
+from scipy.fftpack import dct, idct  # those of scipy.fft, called at half the cost
 from scipy.sparse.linalg import LinearOperator
 
 from airfeel import _checks
@@ -33,13 +32,14 @@ class Residual(NamedTuple):
     expected: Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Problem:
     """y = A x + n with all measurements in one row, block after block, and the same noise in all.
 
     ``index`` are the rows of the blocks' DCTs, ``sign`` the signs of the columns; anybody's own operator has
-    neither. ``edges`` tell where the measurements of a block begin, ``oversampling`` is N/s of every block.
-    The first ``size`` coefficients are unknown, those appended to fill the last block are zero.
+    neither. ``edges`` tell where the measurements of a block begin, ``count`` how many it has, and
+    ``oversampling`` is its N/s. The first ``size`` coefficients are unknown, those appended to fill the last
+    block are zero.
     """
 
     size: int
@@ -50,37 +50,30 @@ class Problem:
     observation: Array
     noise_var: Array
     edges: Array
+    count: Array
     oversampling: Array
 
-    def forward(self, x: Array) -> Array:
-        """Return A x: transform, and take what was measured."""
+    def linear_step(self, m: Array, v: Array) -> tuple[Array, Array, Residual]:
+        """Return z, its variance tau, and the residual: (22)(23)(25)(26) reduced by A A^T = I.
+
+        z = m + (N/s) A^T (y - A m), tau = (N/s - 1) v + (N/s) sigma^2 where all measurements have the same
+        noise.
+        """
         if self.index is None:
-            return np.asarray(self.operator.matvec(x[0])).astype(x.dtype, copy=False)
-        spectrum = fft.dct(x if self.sign is None else x * self.sign, norm="ortho", axis=-1)
-        return np.asarray(spectrum.reshape(-1).take(self.index))
-
-    def adjoint(self, y: Array) -> Array:
-        """Return A^T y: put the measurements into an empty spectrum, and transform back."""
-        if self.index is None:
-            return np.asarray(self.operator.rmatvec(y)).astype(y.dtype, copy=False)[None]
-        spectrum = np.zeros(self.shape, y.dtype)
-        spectrum.reshape(-1)[self.index] = y
-        x = np.asarray(fft.idct(spectrum, norm="ortho", axis=-1, overwrite_x=True))
-        return x if self.sign is None else np.multiply(x, self.sign, out=x)
-
-    @cached_property
-    def count(self) -> Array:
-        """Number of measurements of every block."""
-        return np.diff(self.edges).astype(self.oversampling.dtype)[:, None]
-
-    @cached_property
-    def _line(self) -> tuple[Array, Array]:
-        return self.oversampling - 1, self.oversampling * self.noise_var
+            residual = self.residual(self.observation - self.operator.matvec(m[0]).astype(m.dtype), v)
+            z = m + self.operator.rmatvec(residual.weighted).astype(m.dtype)
+            return z, self.tau(v), residual
+        spectrum = dct(m if self.sign is None else m * self.sign, norm="ortho")
+        seen = spectrum.reshape(-1).take(self.index)
+        residual = self.residual(self.observation - seen, v)
+        seen += residual.weighted
+        spectrum.reshape(-1)[self.index] = seen  # one transform leads back m and what is added to it
+        z = np.asarray(idct(spectrum, norm="ortho", overwrite_x=True))
+        return z if self.sign is None else np.multiply(z, self.sign, out=z), self.tau(v), residual
 
     def tau(self, v: Array) -> Array:
         """Return (N/s - 1) v + (N/s) sigma^2: the variance of z where that of m is v (23)(26)."""
-        slope, offset = self._line
-        return slope * v + offset
+        return np.asarray((self.oversampling - 1) * v + self.oversampling * self.noise_var)[()]
 
     def residual(self, gap: Array, v: Array) -> Residual:
         """Return what a gap y - A m means where m has the variance v."""
@@ -89,11 +82,13 @@ class Problem:
 
     def added(self, values: Array) -> Array:
         """Add up over the measurements of each block."""
+        if len(self.edges) == 2:
+            return np.asarray(np.add.reduce(values))[()]
         return np.add.reduceat(values, self.edges[:-1])[:, None]
 
     def spread(self, values: Array) -> Array:
         """Give every measurement the value of its block."""
-        return values[0] if len(values) == 1 else np.repeat(values[:, 0], np.diff(self.edges))
+        return np.repeat(values[:, 0], np.diff(self.edges)) if np.ndim(values) else values
 
     def laid_out(self, x: Array) -> Array:
         """Lay N values out as (blocks, length), zeros appended."""
@@ -119,6 +114,7 @@ class Problem:
         """Return the problem of some of the blocks."""
         rows = slice(int(self.edges[part.start]), int(self.edges[part.stop]))
         blocks, length = part.stop - part.start, self.shape[1]
+        of_each = part if blocks > 1 else (part.start, 0)
         return replace(
             self,
             size=blocks * length,
@@ -126,9 +122,10 @@ class Problem:
             index=None if self.index is None else self.index[rows] - part.start * length,
             sign=None if self.sign is None else self.sign[part],
             observation=self.observation[rows],
-            noise_var=self.noise_var if self.noise_var.size == 1 else self.noise_var[rows],
+            noise_var=self.noise_var[rows] if np.ndim(self.noise_var) else self.noise_var,
             edges=self.edges[part.start : part.stop + 1] - rows.start,
-            oversampling=self.oversampling[part],
+            count=self.count[of_each],
+            oversampling=self.oversampling[of_each],
         )
 
 
@@ -161,10 +158,11 @@ def pose(operator: LinearOperator, heard: Scaled) -> Problem:
     noise_var = np.maximum(heard.noise_var, np.finfo(dtype).eps ** 2).astype(dtype).reshape(-1)
     edges = np.zeros(len(rows) + 1, np.intp)
     np.cumsum(rows, out=edges[1:])
-    oversampling = (shape[1] / rows[:, None]).astype(dtype)
+    count = rows.astype(dtype)[:, None] if len(rows) > 1 else dtype.type(rows[0])
     kind = Problem if noise_var.size == 1 else UnequalProblem
-    size = int(operator.shape[1])
-    return kind(size, shape, operator, index, sign, heard.observation, noise_var, edges, oversampling)
+    noise_var = noise_var if noise_var.size > 1 else noise_var[0]
+    heard_so = heard.observation, noise_var, edges, count, shape[1] / count
+    return kind(int(operator.shape[1]), shape, operator, index, sign, *heard_so)
 
 
 def require_orthonormal_rows(operator: LinearOperator) -> None:

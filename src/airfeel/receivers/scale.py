@@ -5,13 +5,13 @@ The equations are exactly scale-equivariant, floating point is not.
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel.receivers.base import Reception
+from airfeel.receivers.base import Estimate, Reception
 
 Array = NDArray[Any]
 
@@ -25,11 +25,12 @@ LOUDEST = 1e24  # noise this far above the signal drowns everything; more would 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaled:
-    """A reception in units of ``scale``."""
+    """A reception in units of ``scale``; ``user_dtype`` is the precision of the user's own."""
 
     scale: float
     observation: Array
     noise_var: float | Array
+    user_dtype: Any = np.float64
 
     def amplitude_power(self, activity: float) -> float:
         """Return gamma for a signal of which a share ``activity`` is not zero (Section VII)."""
@@ -62,6 +63,39 @@ class Scaled:
             signal = max(power - noise, signal / 2, TINY)
         return float(power), float(noise)
 
+    def width(self, variance: Any) -> Any:
+        """Return a prior's variance, given in the user's units, in units of ``scale``."""
+        with np.errstate(over="ignore"):
+            root = np.sqrt(variance) / self.scale
+        return np.square(np.minimum(root, math.sqrt(WIDEST)))
+
+    def centre(self, mean: Any) -> Any:
+        """Return a prior's mean, given in the user's units, in units of ``scale``."""
+        with np.errstate(over="ignore"):
+            return np.clip(np.asarray(mean) / self.scale, -MODEST, MODEST)
+
+    def restored(self, found: Estimate) -> Estimate:
+        """Return an estimate in the user's units; what overflows there becomes the largest number."""
+        scale, dtype, info = self.scale, self.user_dtype, found.info
+        assert found.variance is not None and info is not None
+        if 1 / MODEST < scale < MODEST:
+            mean = found.mean.astype(dtype, copy=False) * scale
+            variance = found.variance.astype(dtype, copy=False) * scale**2
+        else:
+            limit = np.finfo(dtype).max
+            with np.errstate(over="ignore", under="ignore"):
+                mean = np.clip(np.multiply(found.mean, scale, dtype=np.float64), -limit, limit)
+                variance = np.multiply(found.variance, scale, dtype=np.float64) * scale
+            mean, variance = mean.astype(dtype), np.minimum(variance, limit).astype(dtype)
+        chain = info.chain and replace(info.chain, variance=self._square(info.chain.variance))
+        return Estimate(mean, variance, replace(info, tau=self._square(info.tau), chain=chain))
+
+    def _square(self, variance: float) -> float:
+        """Return one positive variance in the user's units, kept inside the floating-point range."""
+        root = math.sqrt(variance) * self.scale
+        square = root * root if root < 1e154 else sys.float_info.max
+        return max(square, sys.float_info.min)
+
 
 def level(observation: Array) -> float:
     """Return the root mean square, without overflow or underflow on the way."""
@@ -77,54 +111,19 @@ def level(observation: Array) -> float:
     return peak * float(np.sqrt(np.mean(np.square(relative, dtype=np.float64))))
 
 
-def power_of_two(value: float) -> float:
-    """Return the power of two nearest to a positive value on a logarithmic axis."""
-    return 2.0 ** min(max(round(math.log2(value)), -1022), 1023)
-
-
 def follow(scale: float, new_level: float) -> float:
-    """Return the scale for a reception of this level: the old one while it still fits."""
+    """Return the scale for a reception of this level: the old one while it fits, else a power of two."""
     if new_level == 0 or scale / DRIFT <= new_level <= scale * DRIFT:
         return scale
-    return power_of_two(new_level)
+    return 2.0 ** min(max(round(math.log2(new_level)), -1022), 1023)
 
 
-def apply(reception: Reception, scale: float, dtype: Any) -> Scaled:
-    """Divide a reception by ``scale``."""
+def apply(reception: Reception, scale: float, precision: str | None) -> Scaled:
+    """Divide a reception by ``scale``, in the precision asked for or else the observation's."""
+    user_dtype = reception.observation.dtype
     # A scale that single precision cannot hold belongs to numbers that it can.
     wide = None if 1 / MODEST < scale < MODEST else np.float64
-    y = np.divide(reception.observation, scale, dtype=wide).astype(dtype, copy=False)
+    y = np.divide(reception.observation, scale, dtype=wide).astype(precision or user_dtype, copy=False)
     with np.errstate(over="ignore"):
         noise_var = np.minimum(np.square(np.sqrt(reception.noise_var) / scale), LOUDEST)
-    return Scaled(scale, y, noise_var)
-
-
-def prior_width(variance: Any, scale: float) -> Any:
-    """Return a prior's variance, given in the user's units, in units of ``scale``."""
-    with np.errstate(over="ignore"):
-        root = np.sqrt(variance) / scale
-    return np.square(np.minimum(root, math.sqrt(WIDEST)))
-
-
-def prior_centre(mean: Any, scale: float) -> Any:
-    """Return a prior's mean, given in the user's units, in units of ``scale``."""
-    with np.errstate(over="ignore"):
-        return np.clip(np.asarray(mean) / scale, -MODEST, MODEST)
-
-
-def restore(mean: Array, variance: Array, scale: float, dtype: Any) -> tuple[Array, Array]:
-    """Return mean and variance in the user's units; what overflows there becomes the largest number."""
-    if 1 / MODEST < scale < MODEST:
-        return mean.astype(dtype, copy=False) * scale, variance.astype(dtype, copy=False) * scale**2
-    limit = np.finfo(dtype).max
-    with np.errstate(over="ignore", under="ignore"):
-        mean = np.multiply(mean, scale, dtype=np.float64)
-        variance = np.multiply(variance, scale, dtype=np.float64) * scale
-    return np.clip(mean, -limit, limit).astype(dtype), np.minimum(variance, limit).astype(dtype)
-
-
-def restore_variance(variance: float, scale: float) -> float:
-    """Return one positive variance in the user's units, kept inside the floating-point range."""
-    root = math.sqrt(variance) * scale
-    square = root * root if root < 1e154 else sys.float_info.max
-    return max(square, sys.float_info.min)
+    return Scaled(scale, y, noise_var, user_dtype)

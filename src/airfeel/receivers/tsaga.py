@@ -10,15 +10,19 @@ from numpy.typing import NDArray
 from airfeel import _checks
 from airfeel.beliefs import temporal
 from airfeel.beliefs.chains import ChainParams, stationary
+from airfeel.beliefs.gaussian import divide
+from airfeel.beliefs.spike_slab import SpikeSlab, denoise
 from airfeel.beliefs.temporal import Belief
 from airfeel.receivers import em, scale
-from airfeel.receivers.base import Estimate, Info, Reception, require_size, working_dtype
-from airfeel.receivers.em import Round
-from airfeel.receivers.problem import pose
+from airfeel.receivers.base import Estimate, Info, Reception, require_size
+from airfeel.receivers.em import PastRound
+from airfeel.receivers.problem import Problem, pose
 from airfeel.receivers.scale import Scaled
-from airfeel.receivers.turbo import decode_blocks
+from airfeel.receivers.turbo import Decoded, decode, doubt, verdict
 
 Array = NDArray[Any]
+
+CLOSEST = 0.999  # V is kept below this share of tau: a prior that does not fit can break V < tau
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +39,7 @@ class TSAGAState:
     scale: float = 0.0
     chain: ChainParams | None = None
     belief: Belief | None = None
-    window: tuple[Round, ...] = ()
+    window: tuple[PastRound, ...] = ()
 
     def scaled(self, unit: float, dtype: Any) -> "TSAGAState":
         """Return the state in units of ``unit`` and another precision."""
@@ -134,66 +138,93 @@ class TSAGA:
         """Return the state before the first round."""
         return TSAGAState(_checks.integer("size", size, at_least=1))
 
-    def receive(self, state: TSAGAState, reception: Reception) -> tuple[Estimate, TSAGAState]:
-        """Recover one round from its reception and everything received before: a pass through Algorithm 1.
-
-        The call is pure: the same state and reception give the same bytes, and neither is changed.
-        """
-        require_size(state.size, reception)
-        unit, restarted = self._unit(state, reception)
-        if unit == 0:
-            return _silence(state, reception)
-        # Line 2: y, and what is remembered, in units of the level of y.
-        heard = scale.apply(reception, unit, working_dtype(self.precision, reception))
-        chain, belief, window = self._remembered(None if restarted else state, heard, state.size)
-        # Lines 3-8: begin with the prior (43) and iterate.
-        options = self.max_iterations, self.tolerance, chain if self.doubt else None
-        decoded = decode_blocks(belief.prior, pose(reception.operator, heard), *options)
-        post, z, tau = decoded.post, decoded.z, decoded.tau
-        # Line 9: the estimate, in the user's units.
-        mean, variance = scale.restore(*post.moments(), unit, reception.observation.dtype)
-        in_force = replace(chain, variance=scale.restore_variance(chain.variance, unit))
-        seen = scale.restore_variance(float(tau.mean()), unit)
-        info = Info(decoded.iterations, decoded.status, seen, in_force, restarted, decoded.surprised)
-        # Line 14, which the next lines need already: the chains that lead into the next round.
-        if self.learn:
-            window = (*window, Round(decoded.prior, z, tau, post.support))[-self.window :]
-        ahead = self._learned(window, chain, state.round + 1)
-        # Lines 10-13: what the round tells about support and amplitude, carried into the next round.
-        belief = Belief(decoded.prior, belief.idle)
-        switches = self.support_chain, self.amplitude_chain
-        belief = temporal.carry(belief, post, z, tau, ahead, self.amplitude_message, *switches)
-        return Estimate(mean, variance, info), TSAGAState(
-            state.size, state.round + 1, unit, ahead, belief, window
-        )
-
-    def _unit(self, state: TSAGAState, reception: Reception) -> tuple[float, bool]:
-        """Return the unit to work in, 0 while nothing was received, and whether to forget everything."""
-        loudness = scale.level(reception.observation)
-        if state.chain is None and loudness == 0 and self.variance is None:
-            return 0.0, False
-        unit = scale.follow(state.scale, loudness or math.sqrt(self.activity * (self.variance or 0.0)))
-        return unit, _out_of_proportion(state, unit)
-
-    def _remembered(
-        self, state: TSAGAState | None, heard: Scaled, size: int
-    ) -> tuple[ChainParams, Belief, tuple[Round, ...]]:
-        """Return chains, belief and window in the units of the reception; at the start, the initial ones."""
-        dtype = heard.observation.dtype
-        known = None if state is None else state.scaled(heard.scale, dtype)
-        if known is not None and known.chain is not None and known.belief is not None:
-            return known.chain, known.belief, known.window
-        variance = heard.amplitude_power(self.activity)  # gamma from the power above the noise (Section VII)
-        if self.variance is not None:
-            variance = max(float(scale.prior_width(self.variance, heard.scale)), scale.TINY)
-        chain = ChainParams(self.activity, self.p01, self.beta, variance)
-        return chain, Belief(stationary(chain, size, dtype)), ()
-
-    def _learned(self, window: tuple[Round, ...], chain: ChainParams, round: int) -> ChainParams:
+    def _learned(self, window: tuple[PastRound, ...], chain: ChainParams, round: int) -> ChainParams:
         """Return the parameters for the next round; the first rounds know too little to change them."""
         if round < self.learn_from or len(window) < 2:
             return chain
         return em.learn(window, chain, self.amplitude_message, self.support_chain, self.amplitude_chain)
+
+    def _in_own_units(
+        self, state: TSAGAState, reception: Reception
+    ) -> tuple[Scaled, ChainParams, Belief, tuple[PastRound, ...], bool] | None:
+        """Return y and what is remembered in units of the level of y, and whether all had to be forgotten.
+
+        At the start there is nothing to remember but the initial parameters; without any level, nothing.
+        """
+        require_size(state.size, reception)
+        loudness = scale.level(reception.observation)
+        if state.chain is None and loudness == 0 and self.variance is None:
+            return None
+        unit = scale.follow(state.scale, loudness or math.sqrt(self.activity * (self.variance or 0.0)))
+        heard = scale.apply(reception, unit, self.precision)
+        dtype = heard.observation.dtype
+        restarted = _out_of_proportion(state, unit)
+        known = self.init(state.size) if restarted else state.scaled(unit, dtype)
+        if known.chain is not None and known.belief is not None:
+            return heard, known.chain, known.belief, known.window, False
+        variance = heard.amplitude_power(self.activity)  # gamma from the power above the noise (Section VII)
+        if self.variance is not None:
+            variance = max(float(heard.width(self.variance)), scale.TINY)
+        chain = ChainParams(self.activity, self.p01, self.beta, variance)
+        return heard, chain, Belief(stationary(chain, state.size, dtype)), (), restarted
+
+    def receive(self, state: TSAGAState, reception: Reception) -> tuple[Estimate, TSAGAState]:
+        """Recover one round from its reception and everything received before: Algorithm 1, line by line.
+
+        The call is pure: the same state and reception give the same bytes, and neither is changed.
+        """
+        own = self._in_own_units(state, reception)
+        if own is None:
+            return _silence(state, reception)
+        heard, chain, belief, window, restarted = own
+        # Line 2: y = A x + n. Lines 3-8: from the prior (43) on, iterate.
+        problem, doubted = pose(reception.operator, heard), chain if self.doubt else None
+        options = {"limit": self.max_iterations, "tolerance": self.tolerance, "chain": doubted}
+        found = decode(iterate, belief.prior, problem, **options)
+        prior, post, z, tau = found.prior, found.post, found.z, found.tau
+        # Line 9: the estimate.
+        how = found.iterations, found.status, float(tau.mean()), chain, restarted, found.surprised
+        estimate = Estimate(*post.moments(), Info(*how))
+        # Line 14, which the next ones need already: the chains that lead into the next round.
+        if self.learn:
+            window = (*window, PastRound(prior, z, tau, post.support))[-self.window :]
+            chain = self._learned(window, chain, state.round + 1)
+        # Lines 10-13: what the round tells about support and amplitude, carried into the next one.
+        switches = self.support_chain, self.amplitude_chain
+        belief = Belief(prior, belief.idle)
+        belief = temporal.carry(belief, post, z, tau, chain, self.amplitude_message, *switches)
+        after = TSAGAState(state.size, state.round + 1, heard.scale, chain, belief, window)
+        return heard.restored(estimate), after
+
+
+def iterate(
+    prior: SpikeSlab,
+    problem: Problem,
+    limit: int = 25,
+    tolerance: float = 5e-3,
+    chain: ChainParams | None = None,
+) -> Decoded:
+    """Iterate linear step, denoising step and extrinsic step until tau stands still (Algorithm 1, lines 4-8).
+
+    With a ``chain`` a prior that the reception contradicts is doubted and goes back towards that chain's; the
+    paper does not doubt.
+    """
+    given, post = prior, prior.each(np.empty_like)  # each iteration writes over the last
+    m, spread = prior.moments()  # line 4 as it should be
+    v = spread.mean(axis=1, keepdims=True) if len(spread) > 1 else spread.mean()
+    mean = spread  # its memory serves again
+    powers: list[Array] = []
+    status = ""
+    while not status:  # line 5
+        z, tau, residual = problem.linear_step(m, v)  # line 6: (22)(23)(25)(26)
+        noise = tau  # of z; more where the residual shows it
+        if chain is not None and (residual.power > 2 * residual.expected).any():
+            prior, noise = doubt(prior, v, residual, problem, chain, first=not powers)
+        V = np.minimum(denoise(prior, z, noise, post, mean), CLOSEST * noise)  # line 7: (28)(29)
+        m, v = divide(mean, V, z, noise)  # line 7: (30)(31)
+        powers.append(residual.power)
+        status = verdict(powers, tau, problem.tau(v), limit, tolerance)
+    return Decoded(prior, post, z, np.reshape(noise, (-1, 1)), powers, status, prior is not given)  # line 8
 
 
 def _out_of_proportion(state: TSAGAState, unit: float) -> bool:

@@ -9,10 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from airfeel import _checks
 from airfeel.beliefs.spike_slab import SpikeSlab
 from airfeel.receivers import scale
-from airfeel.receivers.base import Estimate, Info, Reception, Size, require_size, working_dtype
+from airfeel.receivers.base import Estimate, Info, Reception, Size, require_size
 from airfeel.receivers.problem import pose
 from airfeel.receivers.scale import Scaled
-from airfeel.receivers.turbo import decode_blocks
+from airfeel.receivers.tsaga import iterate
+from airfeel.receivers.turbo import decode
 
 Array = NDArray[Any]
 
@@ -39,12 +40,8 @@ class TurboCS:
 
     def __post_init__(self) -> None:
         """Refuse priors that are none."""
-        _require(
-            "activity",
-            self.activity,
-            lambda a: (a >= 0) & (a <= 1),
-            "must be a probability, 0 <= activity <= 1",
-        )
+        rule = "must be a probability, 0 <= activity <= 1"
+        _require("activity", self.activity, lambda a: (a >= 0) & (a <= 1), rule)
         _require("mean", self.mean, np.isfinite, "must be finite")
         if self.variance is not None:
             rule = "must be finite and >= 0"
@@ -63,30 +60,24 @@ class TurboCS:
     def receive(self, state: Size, reception: Reception) -> tuple[Estimate, Size]:
         """Recover one round."""
         require_size(state.size, reception)
-        heard = self._hear(reception)
-        problem = pose(reception.operator, heard)
-        prior = self._prior(state.size, heard)
-        decoded = decode_blocks(prior, problem, self.max_iterations, self.tolerance)
-        mean, variance = scale.restore(*decoded.post.moments(), heard.scale, reception.observation.dtype)
-        tau = scale.restore_variance(float(np.mean(decoded.tau)), heard.scale)
-        return Estimate(mean, variance, Info(decoded.iterations, decoded.status, tau)), state
-
-    def _hear(self, reception: Reception) -> Scaled:
         loudness = scale.level(reception.observation)
         if loudness == 0 and self.variance is not None:
             loudness = scale.level(np.sqrt(np.atleast_1d(self.variance)))
-        unit = scale.power_of_two(loudness) if loudness > 0 else 1.0
-        return scale.apply(reception, unit, working_dtype(self.precision, reception))
+        heard = scale.apply(reception, scale.follow(0.0, loudness) or 1.0, self.precision)
+        problem, prior = pose(reception.operator, heard), self._prior(state.size, heard)
+        found = decode(iterate, prior, problem, limit=self.max_iterations, tolerance=self.tolerance)
+        info = Info(found.iterations, found.status, float(found.tau.mean()))
+        return heard.restored(Estimate(*found.post.moments(), info)), state
 
     def _prior(self, size: int, heard: Scaled) -> SpikeSlab:
         if self.variance is None:
             variance = np.asarray(heard.amplitude_power(float(np.mean(self.activity))))
         else:
-            variance = scale.prior_width(self.variance, heard.scale)
+            variance = heard.width(self.variance)
         dtype = heard.observation.dtype
         return SpikeSlab(
             _fill("activity", self.activity, size, dtype),
-            _fill("mean", scale.prior_centre(self.mean, heard.scale), size, dtype),
+            _fill("mean", heard.centre(self.mean), size, dtype),
             _fill("variance", variance, size, dtype),
         )
 

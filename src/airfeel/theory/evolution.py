@@ -15,7 +15,7 @@ from airfeel import _checks
 from airfeel.beliefs import temporal
 from airfeel.beliefs.chains import ChainParams, stationary
 from airfeel.beliefs.gaussian import divide
-from airfeel.beliefs.spike_slab import SpikeSlab, denoise, odds_against, posterior
+from airfeel.beliefs.spike_slab import SpikeSlab, denoise, posterior
 from airfeel.beliefs.temporal import MESSAGES, Belief
 from airfeel.ranges import GREATEST, LARGEST, MOST, SMALLEST
 from airfeel.theory.prediction import Prediction
@@ -173,8 +173,7 @@ def _follow_round(
     ``lost`` is what was sent beyond the x that arrives.
     """
     prior = prior.each(lambda array: array.reshape(x.shape))
-    against, estimate = odds_against(prior.support), np.empty_like(x)
-    post = prior.each(np.empty_like)
+    post, estimate = prior.each(np.empty_like), np.empty_like(x)
     v, actual_v = _begin(given, prior, x)
     course: list[list[Array]] = []
     while True:
@@ -182,7 +181,7 @@ def _follow_round(
         actual_tau = given.tau(actual_v, v, round)
         course.append([tau, v, actual_tau, actual_v])
         z = x + np.sqrt(actual_tau) * w
-        variance = denoise(prior, against, z, tau, post, estimate)
+        variance = denoise(prior, z, tau, post, estimate)
         before = v
         extrinsic, v = divide(estimate, np.minimum(variance, CLOSEST * tau), z, tau)
         if len(course) == given.max_iterations or np.all(np.abs(v - before) <= given.tolerance * before):
