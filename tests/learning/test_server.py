@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from airfeel.learning.optimizers import Schedule
 from airfeel.learning.optimizers.adam import Adam
 from airfeel.learning.optimizers.sgd import GradientDescent
-from airfeel.learning.rates import Schedule
 from airfeel.registry import OPTIMIZERS
 
 

@@ -14,9 +14,8 @@ from airfeel.config.sections import DeviceKeys, ServerKeys
 from airfeel.learning.datasets import Dataset, load_dataset
 from airfeel.learning.devices import Participation, shares, split
 from airfeel.learning.fitting import ModelLike, fitted
-from airfeel.learning.optimizers import Optimizer
+from airfeel.learning.optimizers import Optimizer, Schedule
 from airfeel.learning.partitions import Partition, PartitionRule, overlap, unequal_sizes
-from airfeel.learning.rates import Schedule
 from airfeel.learning.tasks import DataShape, Samples, Task
 from airfeel.learning.training import LocalTraining
 from airfeel.radio.link import Channel

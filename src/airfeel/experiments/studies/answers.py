@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from airfeel.experiments.studies.forecasts import Course
+from airfeel.experiments.studies.forecasts import ForecastCourse
 from airfeel.radio.units import RadioUnits
 from airfeel.theory.planner import LinkBudget, LinkPlan
 from airfeel.units import decibel
@@ -18,7 +18,7 @@ class Answer:
 
     plan: LinkPlan
     link: LinkBudget
-    course: Course
+    course: ForecastCourse
     hold: str
     units: RadioUnits | None = None
 

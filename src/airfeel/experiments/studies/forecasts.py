@@ -25,7 +25,7 @@ MAP_SAMPLES, MAP_ROUNDS = 16_000, 40  # at most, per cell of a map: 144 cells sh
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Course:
+class ForecastCourse:
     """The NMSE over one link, round by round.
 
     ``rounds`` are numbered as in training; ``nmse_db``, ``believed_db`` (what the receiver thinks) and, where
@@ -57,10 +57,10 @@ class ByTheory:
         """Return the NMSE in steady state, in dB."""
         return self.plan.steady_db(link)
 
-    def course(self, link: LinkBudget) -> Course:
+    def course(self, link: LinkBudget) -> ForecastCourse:
         """Return what the theory says about a link."""
         found = self.plan.predict(link)
-        return Course(
+        return ForecastCourse(
             rounds=range(1, self.plan.rounds + 1),
             nmse_db=found.nmse_db,
             believed_db=decibel(found.variance / found.power),
@@ -109,12 +109,12 @@ class ByReplay:
         """Return the NMSE in steady state, in dB."""
         return decibel(float(np.mean(late(self.replay(link)[0]))))
 
-    def course(self, link: LinkBudget) -> Course:
+    def course(self, link: LinkBudget) -> ForecastCourse:
         """Return the replay over a link, and how far a replay over the run's own link is from the run."""
         nmse, believed = self.replay(link)
         measured = decibel(float(np.mean(from_decibel(late(self.measured_db)))))
         off = round(measured - self.steady_db(self.own), 1) + 0.0
-        return Course(
+        return ForecastCourse(
             rounds=self.rounds,
             nmse_db=decibel(nmse),
             believed_db=decibel(believed),

@@ -4,10 +4,14 @@ An optimizer is parameters and two pure functions on a frozen :class:`ServerStat
 where the optimizer needs none, so that every state is the same three arrays in a checkpoint.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, get_args
 
+from airfeel import _checks
 from airfeel.learning.tasks import Array
+
+Rule = Literal["constant", "step", "cosine", "inverse"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,3 +35,47 @@ class Optimizer(Protocol):
     ) -> tuple[Array, ServerState]:
         """Return the new theta and state; arguments stay as they are."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The learning rate eta_t in round t = 1, 2, ...
+
+    Parameters
+    ----------
+    rate
+        eta_1.
+    kind
+        ``"constant"``; ``"step"``: times ``factor`` after every ``every`` rounds; ``"cosine"``: half a cosine
+        from ``rate`` to ``factor * rate`` over ``every`` rounds, constant thereafter; ``"inverse"``:
+        rate / (1 + (t - 1) / every).
+    every, factor
+        See ``kind``.
+
+    >>> Schedule(0.1, "step", every=10, factor=0.5)(11)
+    0.05
+    """
+
+    rate: float
+    kind: Rule = "constant"
+    every: int = 100
+    factor: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Refuse rates that do not descend."""
+        _checks.real("rate", self.rate, above=0)
+        _checks.choice("kind", self.kind, get_args(Rule))
+        _checks.integer("every", self.every, at_least=1)
+        _checks.real("factor", self.factor, above=0, at_most=1)
+
+    def __call__(self, round: int) -> float:
+        """Return eta in ``round`` (counted from 1)."""
+        past = _checks.integer("round", round, at_least=1) - 1
+        if self.kind == "step":
+            return self.rate * self.factor ** (past // self.every)
+        if self.kind == "cosine":
+            fall = (1 + math.cos(math.pi * min(1.0, past / self.every))) / 2
+            return self.rate * (self.factor + (1 - self.factor) * fall)
+        if self.kind == "inverse":
+            return self.rate / (1 + past / self.every)
+        return self.rate
