@@ -7,6 +7,7 @@ import dataclasses
 from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin
 
+from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BeforeValidator, Field
 
 from airfeel import _checks, _foreign
@@ -15,13 +16,14 @@ SMALLEST, LARGEST = 1e-30, 1e30
 LEAST, GREATEST = 1e-150, 1e150  # of what a few of them make together
 MOST = 10**15
 
-Positive = Annotated[float, Field(ge=SMALLEST, le=LARGEST)]
-NonNegative = Annotated[float, Field(ge=0, le=LARGEST)]
-Fraction = Annotated[float, Field(gt=0, le=1)]
-Decibels = Annotated[float, Field(ge=-300, le=300)]
-Probability = Annotated[float, Field(gt=0, lt=1)]
-Count = Annotated[int, Field(ge=1, le=MOST)]
-Several = Annotated[int, Field(ge=2, le=MOST)]
+# No Field here: pydantic 2.7 writes the default of the first key with such a type into it, for all others.
+Positive = Annotated[float, Ge(SMALLEST), Le(LARGEST)]
+NonNegative = Annotated[float, Ge(0), Le(LARGEST)]
+Fraction = Annotated[float, Gt(0), Le(1)]
+Decibels = Annotated[float, Ge(-300), Le(300)]
+Probability = Annotated[float, Gt(0), Lt(1)]
+Count = Annotated[int, Ge(1), Le(MOST)]
+Several = Annotated[int, Ge(2), Le(MOST)]
 
 
 def _sizes(value: Any) -> tuple[int, ...]:
@@ -68,5 +70,5 @@ def _declared(kind: type) -> list[tuple[str, Any, dict[str, Any], bool]]:
 
 def _limits(hint: Any) -> dict[str, Any]:
     words = {"gt": "above", "ge": "at_least", "lt": "below", "le": "at_most"}
-    rules = (rule for field in get_args(hint)[1:] for rule in getattr(field, "metadata", ()))
+    rules = (rule for item in get_args(hint)[1:] for rule in getattr(item, "metadata", (item,)))
     return {words[key]: getattr(rule, key) for rule in rules for key in words if hasattr(rule, key)}
