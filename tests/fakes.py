@@ -8,11 +8,11 @@ import numpy as np
 
 from airfeel.config.identity import recorded_digest
 from airfeel.config.mistakes import flatten
-from airfeel.experiments.campaigns.collect import collect
-from airfeel.experiments.campaigns.folder import Begun, Member, ResultsFolder, remember_experiment
-from airfeel.experiments.runs import manifest
-from airfeel.experiments.runs.reading import FinishedRun
-from airfeel.experiments.runs.rundir import open_run
+from airfeel.lab.campaigns.collect import collect
+from airfeel.lab.campaigns.folder import Begun, Member, ResultsFolder, remember_experiment
+from airfeel.lab.runs import manifest
+from airfeel.lab.runs.reading import FinishedRun
+from airfeel.lab.runs.rundir import open_run
 from airfeel.simulation.records import Record
 
 # Final accuracy and steepness: what a scheme loses, and how fast it learns.
@@ -108,7 +108,7 @@ def unseal(path):
 
 def draw_nothing(monkeypatch):
     """Let commands do everything but pictures, which take most of the time and read nothing."""
-    report = "airfeel.experiments.report"
+    report = "airfeel.lab.report"
     for module in ("charts", "curves"):
         monkeypatch.setattr(f"{report}.{module}.save_images", lambda spec, stem: [])
         monkeypatch.setattr(f"{report}.{module}.save_column", lambda spec, stem: stem)

@@ -9,8 +9,8 @@ import pytest
 import small
 from airfeel.config import load_config
 from airfeel.config.identity import content_digest
-from airfeel.experiments.runs.files import RunError
-from airfeel.experiments.runs.runner import execute
+from airfeel.lab.runs.files import RunError
+from airfeel.lab.runs.runner import execute
 
 NAMES = ("train_inputs", "train_labels", "test_inputs", "test_labels")
 

@@ -6,10 +6,10 @@ import pytest
 
 import fakes
 import small
-from airfeel.experiments.campaigns.experiment_files import shipped
-from airfeel.experiments.campaigns.plan import Experiment
-from airfeel.experiments.report.finals import finals, gaps
-from airfeel.experiments.report.headline import headline, short_table, symbols
+from airfeel.lab.campaigns.experiment_files import shipped
+from airfeel.lab.campaigns.plan import Experiment
+from airfeel.lab.report.finals import finals, gaps
+from airfeel.lab.report.headline import headline, short_table, symbols
 
 CURVES = [
     "error-free", "scheduled (our own)", "TSA-GA", "without support chain", "without amplitude chain",
@@ -126,6 +126,6 @@ def test_a_headline_of_a_sweep_goes_from_its_worst_setting_to_its_best(tmp_path)
 
 
 def test_a_study_of_the_theory_has_no_headline():
-    from airfeel.experiments.campaigns.collect import Collected
+    from airfeel.lab.campaigns.collect import Collected
 
     assert headline(Collected(shipped("recovery"), [], 0)) == ""

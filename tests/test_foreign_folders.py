@@ -10,10 +10,10 @@ import pytest
 
 import fakes
 import small
-from airfeel.experiments.campaigns.folder import remember_experiment
-from airfeel.experiments.campaigns.plan import Experiment
-from airfeel.experiments.campaigns.results import list_results
-from airfeel.experiments.studies.recorded import read_recorded
+from airfeel.lab.campaigns.folder import remember_experiment
+from airfeel.lab.campaigns.plan import Experiment
+from airfeel.lab.campaigns.results import list_results
+from airfeel.lab.studies.recorded import read_recorded
 from airfeel.radio.response import Response
 from airfeel.registry import DATASETS
 

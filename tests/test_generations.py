@@ -11,10 +11,10 @@ import pytest
 import small
 from airfeel import _maps
 from airfeel.config import load_config
-from airfeel.experiments.runs import checkpoint, progress
-from airfeel.experiments.runs.files import RunError
-from airfeel.experiments.runs.generations import Apart
-from airfeel.experiments.runs.runner import execute
+from airfeel.lab.runs import checkpoint, progress
+from airfeel.lab.runs.files import RunError
+from airfeel.lab.runs.generations import Apart
+from airfeel.lab.runs.runner import execute
 from airfeel.simulation.loop import train
 
 ROUNDS = 9

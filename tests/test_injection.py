@@ -15,17 +15,17 @@ import small
 from airfeel import commands
 from airfeel._checks import visible
 from airfeel.config import load_config
-from airfeel.experiments.campaigns.folder import remember_experiment
-from airfeel.experiments.campaigns.overview import CampaignLive
-from airfeel.experiments.campaigns.plan import Experiment
-from airfeel.experiments.runs.progress import Live
-from airfeel.experiments.runs.rundir import open_run
+from airfeel.lab.campaigns.folder import remember_experiment
+from airfeel.lab.campaigns.overview import CampaignLive
+from airfeel.lab.campaigns.plan import Experiment
+from airfeel.lab.runs.progress import Live
+from airfeel.lab.runs.rundir import open_run
 from airfeel.simulation.records import Record
 from browser import opened
 
 pytest.importorskip("altair")
 
-from airfeel.experiments.report.report import write_report
+from airfeel.lab.report.report import write_report
 
 pytestmark = pytest.mark.long
 

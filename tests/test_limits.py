@@ -17,10 +17,10 @@ import fakes
 import small
 from airfeel._timing import Timer
 from airfeel.config import load_config, parse_override
-from airfeel.experiments.report.report import write_report
-from airfeel.experiments.runs import runner
-from airfeel.experiments.runs.files import RunError
-from airfeel.experiments.runs.runner import execute
+from airfeel.lab.report.report import write_report
+from airfeel.lab.runs import runner
+from airfeel.lab.runs.files import RunError
+from airfeel.lab.runs.runner import execute
 from airfeel.learning import partitions
 from airfeel.learning.partitions.dirichlet import Dirichlet
 from airfeel.radio.power import EqualPower

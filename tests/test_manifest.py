@@ -13,15 +13,15 @@ import fakes
 import small
 from airfeel import _files
 from airfeel.config import load_config
-from airfeel.experiments.campaigns.folder import ResultsFolder
-from airfeel.experiments.campaigns.kinds import KINDS
-from airfeel.experiments.campaigns.results import list_results, write_results
-from airfeel.experiments.report.groups import read_runs
-from airfeel.experiments.runs import checkpoint, files, reading
-from airfeel.experiments.runs.manifest import Damage
-from airfeel.experiments.runs.reading import FinishedRun, examine
-from airfeel.experiments.runs.rundir import open_run
-from airfeel.experiments.runs.runner import execute
+from airfeel.lab.campaigns.folder import ResultsFolder
+from airfeel.lab.campaigns.kinds import KINDS
+from airfeel.lab.campaigns.results import list_results, write_results
+from airfeel.lab.report.groups import read_runs
+from airfeel.lab.runs import checkpoint, files, reading
+from airfeel.lab.runs.manifest import Damage
+from airfeel.lab.runs.reading import FinishedRun, examine
+from airfeel.lab.runs.rundir import open_run
+from airfeel.lab.runs.runner import execute
 from airfeel.simulation.assembly import assemble
 from airfeel.simulation.loop import start
 

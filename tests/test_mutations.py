@@ -18,7 +18,7 @@ import small
 from fuzzing import SEED, count_cases
 
 pytest.importorskip("altair")
-from airfeel.experiments.report import curve_charts
+from airfeel.lab.report import curve_charts
 
 pytestmark = pytest.mark.long
 
@@ -53,7 +53,7 @@ def place(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _without_pictures(monkeypatch):
     """Pictures take most of the time, and read nothing: none are drawn, and few are described."""
-    report = "airfeel.experiments.report"
+    report = "airfeel.lab.report"
     for module in ("charts", "curves"):
         monkeypatch.setattr(f"{report}.{module}.save_images", lambda spec, stem: [])
         monkeypatch.setattr(f"{report}.{module}.save_column", lambda spec, stem: stem)
@@ -234,8 +234,8 @@ def truth(place, tmp_path_factory):
     out = shutil.copytree(place / "out", tmp_path_factory.mktemp("truth") / "out")
     with pytest.MonkeyPatch.context() as patch:
         for module in ("charts", "curves"):
-            patch.setattr(f"airfeel.experiments.report.{module}.save_images", lambda spec, stem: [])
-            patch.setattr(f"airfeel.experiments.report.{module}.save_column", lambda spec, stem: stem)
+            patch.setattr(f"airfeel.lab.report.{module}.save_images", lambda spec, stem: [])
+            patch.setattr(f"airfeel.lab.report.{module}.save_column", lambda spec, stem: stem)
         report = call(["report", str(out)], ())
     runs = {
         run.name: {file.name: file.read_bytes() for file in run.glob("*.json*")} for run in out.glob("runs/*")

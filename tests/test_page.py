@@ -3,14 +3,14 @@
 import pytest
 
 import fakes
-from airfeel.experiments.campaigns.experiment_files import shipped
-from airfeel.experiments.campaigns.plan import Experiment
+from airfeel.lab.campaigns.experiment_files import shipped
+from airfeel.lab.campaigns.plan import Experiment
 from browser import opened
 
 pytest.importorskip("altair")
 
-from airfeel.experiments.report.glossary import used, words
-from airfeel.experiments.report.report import write_report
+from airfeel.lab.report.glossary import used, words
+from airfeel.lab.report.report import write_report
 
 pytestmark = pytest.mark.long
 

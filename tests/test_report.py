@@ -16,25 +16,25 @@ from scipy import stats
 import fakes
 from airfeel.cli import main
 from airfeel.config import load_config
-from airfeel.experiments.campaigns.experiment_files import shipped
-from airfeel.experiments.campaigns.folder import ResultsFolder, remember_experiment
-from airfeel.experiments.campaigns.plan import Experiment
-from airfeel.experiments.report.groups import group_runs, read_runs
-from airfeel.experiments.report.means import average, interval
-from airfeel.experiments.runs.rundir import open_run
+from airfeel.lab.campaigns.experiment_files import shipped
+from airfeel.lab.campaigns.folder import ResultsFolder, remember_experiment
+from airfeel.lab.campaigns.plan import Experiment
+from airfeel.lab.report.groups import group_runs, read_runs
+from airfeel.lab.report.means import average, interval
+from airfeel.lab.runs.rundir import open_run
 from airfeel.simulation.records import Record
 from browser import opened
 
 altair = pytest.importorskip("altair")
 
-from airfeel.experiments.report import page  # noqa: E402
-from airfeel.experiments.report.curves import make_curve  # noqa: E402
-from airfeel.experiments.report.exhibits import Exhibit, Table, show_experiment  # noqa: E402
-from airfeel.experiments.report.finals import accuracy_table, gap_table, mean_gap_table  # noqa: E402
-from airfeel.experiments.report.measures import nmse_db  # noqa: E402
-from airfeel.experiments.report.receptions import overview_table, reception_table  # noqa: E402
-from airfeel.experiments.report.report import summary_table, write_report  # noqa: E402
-from airfeel.experiments.report.tables import text_table  # noqa: E402
+from airfeel.lab.report import page  # noqa: E402
+from airfeel.lab.report.curves import make_curve  # noqa: E402
+from airfeel.lab.report.exhibits import Exhibit, Table, show_experiment  # noqa: E402
+from airfeel.lab.report.finals import accuracy_table, gap_table, mean_gap_table  # noqa: E402
+from airfeel.lab.report.measures import nmse_db  # noqa: E402
+from airfeel.lab.report.receptions import overview_table, reception_table  # noqa: E402
+from airfeel.lab.report.report import summary_table, write_report  # noqa: E402
+from airfeel.lab.report.tables import text_table  # noqa: E402
 
 ROUNDS = 12
 STARTS = {".png": b"\x89PNG", ".pdf": b"%PDF"}

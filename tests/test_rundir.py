@@ -20,10 +20,10 @@ import airfeel
 from airfeel import storage
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import load_config
-from airfeel.experiments.runs import checkpoint, files
-from airfeel.experiments.runs.files import RunError
-from airfeel.experiments.runs.reading import finished, read_aggregate, read_records
-from airfeel.experiments.runs.rundir import open_run
+from airfeel.lab.runs import checkpoint, files
+from airfeel.lab.runs.files import RunError
+from airfeel.lab.runs.reading import finished, read_aggregate, read_records
+from airfeel.lab.runs.rundir import open_run
 from airfeel.simulation.records import Record
 from guards import limited
 
@@ -266,7 +266,7 @@ def test_a_finished_run_is_recognised_and_a_tampered_one_is_not(tmp_path):
 def test_a_second_process_is_refused_and_the_lock_dies_with_its_owner(tmp_path):
     program = (
         "import sys, time; from pathlib import Path\n"
-        "from airfeel.config import load_config; from airfeel.experiments.runs.rundir import open_run\n"
+        "from airfeel.config import load_config; from airfeel.lab.runs.rundir import open_run\n"
         "with open_run(load_config(None, {'rounds': 6}), Path(sys.argv[1])):\n"
         "    print('open', flush=True); time.sleep(60)\n"
     )

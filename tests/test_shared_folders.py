@@ -7,8 +7,8 @@ import pytest
 
 import fakes
 import small
-from airfeel.experiments.campaigns.folder import ResultsFolder, remember_experiment
-from airfeel.experiments.campaigns.plan import Experiment
+from airfeel.lab.campaigns.folder import ResultsFolder, remember_experiment
+from airfeel.lab.campaigns.plan import Experiment
 from guards import limited
 
 pytest.importorskip("altair")

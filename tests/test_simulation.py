@@ -9,7 +9,7 @@ import pytest
 import airfeel as af
 import small
 from airfeel.config import load_config
-from airfeel.experiments.runs import checkpoint
+from airfeel.lab.runs import checkpoint
 from airfeel.learning.devices import Participation
 from airfeel.learning.tasks import Samples, Score
 from airfeel.radio.gaussian import GaussianMAC

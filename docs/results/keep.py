@@ -16,10 +16,10 @@ import shutil
 import sys
 from pathlib import Path
 
-from airfeel.experiments.campaigns.collect import Collected, Line, collect
-from airfeel.experiments.campaigns.experiment_files import shipped
-from airfeel.experiments.campaigns.folder import ResultsFolder
-from airfeel.experiments.report.claims import (
+from airfeel.lab.campaigns.collect import Collected, Line, collect
+from airfeel.lab.campaigns.experiment_files import shipped
+from airfeel.lab.campaigns.folder import ResultsFolder
+from airfeel.lab.report.claims import (
     INCOMPLETE,
     ClaimPart,
     Verdict,
@@ -28,8 +28,8 @@ from airfeel.experiments.report.claims import (
     judge,
     to_json,
 )
-from airfeel.experiments.report.exhibits import show_experiment
-from airfeel.experiments.runs.reading import FinishedRun
+from airfeel.lab.report.exhibits import show_experiment
+from airfeel.lab.runs.reading import FinishedRun
 
 HERE = Path(__file__).resolve().parent
 

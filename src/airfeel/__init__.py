@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from airfeel.beliefs.chains import ChainParams as ChainParams
     from airfeel.config import Config as Config
     from airfeel.config import load_config as load_config
-    from airfeel.experiments.api import run as run
-    from airfeel.experiments.campaigns.results import read_results as read_results
+    from airfeel.lab.api import run as run
+    from airfeel.lab.campaigns.results import read_results as read_results
     from airfeel.learning.datasets import Dataset as Dataset
     from airfeel.operators import GaussianMatrix as GaussianMatrix
     from airfeel.operators import PartialDCT as PartialDCT
@@ -44,8 +44,8 @@ __version__ = "0.3.0.dev0"
 _PUBLIC = {
     "beliefs.chains": "ChainParams",
     "config": "Config load_config",
-    "experiments.api": "run",
-    "experiments.campaigns.results": "read_results",
+    "lab.api": "run",
+    "lab.campaigns.results": "read_results",
     "learning.datasets": "Dataset",
     "operators": "GaussianMatrix PartialDCT dot_test",
     "radio.link": "Channel Link",

@@ -8,9 +8,9 @@ import time
 from contextlib import suppress
 
 import pytest
+from experiments.sweeps import write_sweep
 
 import small
-from experiments.sweeps import write_sweep
 from fuzzing import SEED, count_cases
 from processes import airfeel, begin, require_quiet, until_gone, workers_of
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import airfeel as af
-from airfeel.experiments.studies.air_draws import EVERYBODY, UNHEARD, draw_air
+from airfeel.lab.studies.air_draws import EVERYBODY, UNHEARD, draw_air
 from airfeel.learning.devices import Participation
 from airfeel.radio.cell import Cell
 from airfeel.radio.choosing import LeastError, Selection

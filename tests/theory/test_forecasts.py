@@ -9,8 +9,8 @@ import pytest
 
 import airfeel as af
 from airfeel.cli import main
-from airfeel.experiments.studies.forecasts import ByReplay, ByTheory
-from airfeel.experiments.studies.planning import from_run
+from airfeel.lab.studies.forecasts import ByReplay, ByTheory
+from airfeel.lab.studies.planning import from_run
 
 SMALL = {"rounds": 40, "devices.count": 10, "devices.samples": 300}
 

@@ -10,7 +10,7 @@ import pickle
 import numpy as np
 import pytest
 
-from airfeel.experiments.runs import checkpoint
+from airfeel.lab.runs import checkpoint
 from airfeel.radio.choosing import LeastError
 from airfeel.radio.power import EqualPower, Ledger
 from airfeel.registry import CHANNELS, SCHEMES

@@ -11,8 +11,8 @@ import pytest
 
 import airfeel as af
 import small
-from airfeel.experiments.runs import checkpoint
-from airfeel.experiments.runs.runner import execute
+from airfeel.lab.runs import checkpoint
+from airfeel.lab.runs.runner import execute
 from airfeel.radio.fading import FadingMAC
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.simulation.assembly import Own, assemble

@@ -11,12 +11,12 @@ from cyclopts import Parameter
 
 from airfeel._timing import Timer
 from airfeel.commands import show
-from airfeel.experiments.runs.files import below, remove_abandoned, write_atomically
-from airfeel.experiments.studies.aggregates import AggregateStatistics, statistics
-from airfeel.experiments.studies.gradients import read_gradients
-from airfeel.experiments.studies.inspection import Recovery, compare_receivers
-from airfeel.experiments.studies.recorded import Recorded, read_recorded
-from airfeel.experiments.studies.verdict import numbers, table, verdict
+from airfeel.lab.runs.files import below, remove_abandoned, write_atomically
+from airfeel.lab.studies.aggregates import AggregateStatistics, statistics
+from airfeel.lab.studies.gradients import read_gradients
+from airfeel.lab.studies.inspection import Recovery, compare_receivers
+from airfeel.lab.studies.recorded import Recorded, read_recorded
+from airfeel.lab.studies.verdict import numbers, table, verdict
 
 _log = logging.getLogger("airfeel")
 
@@ -101,7 +101,7 @@ def _told(rounds: int) -> Callable[[int], None]:
 def _draw(folder: Path, recorded: Recorded, found: AggregateStatistics, recovery: Recovery) -> None:
     """Write the figures, or say why there are none."""
     try:
-        from airfeel.experiments.report.inspection_charts import draw_inspection
+        from airfeel.lab.report.inspection_charts import draw_inspection
     except ImportError as error:
         _log.warning(f"no figures: {error}")
         return

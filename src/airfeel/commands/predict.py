@@ -14,10 +14,10 @@ from airfeel._timing import Timer
 from airfeel.commands import show
 from airfeel.commands.run import Settings, load
 from airfeel.config import parse_override
-from airfeel.experiments.studies.answers import Answer
-from airfeel.experiments.studies.forecasts import ByReplay, ByTheory
-from airfeel.experiments.studies.maps import contour, radio_contour, radio_predictions
-from airfeel.experiments.studies.planning import from_run, plan_of, units_of, with_air
+from airfeel.lab.studies.answers import Answer
+from airfeel.lab.studies.forecasts import ByReplay, ByTheory
+from airfeel.lab.studies.maps import contour, radio_contour, radio_predictions
+from airfeel.lab.studies.planning import from_run, plan_of, units_of, with_air
 from airfeel.radio.units import RadioUnits
 from airfeel.theory.planner import (
     LinkBudget,
@@ -206,7 +206,7 @@ def _counted(what: str, of: int) -> Callable[[int, int], None]:
 
 def _draw(forecast: Forecast, link: LinkBudget, units: RadioUnits | None, stem: Path) -> None:
     """Compute and write the map."""
-    from airfeel.experiments.report.theory_charts import draw_map
+    from airfeel.lab.report.theory_charts import draw_map
 
     quick = forecast.for_map()
     if units is None:

@@ -9,12 +9,12 @@ from cyclopts import Parameter
 
 from airfeel.commands import show
 from airfeel.config import Config, load_config, parse_override
-from airfeel.experiments.campaigns.folder import ResultsFolder
-from airfeel.experiments.campaigns.results import write_results
-from airfeel.experiments.runs import progress
-from airfeel.experiments.runs.rundir import run_path
-from airfeel.experiments.runs.runner import Outcome, execute
-from airfeel.experiments.runs.stopping import stop_asked
+from airfeel.lab.campaigns.folder import ResultsFolder
+from airfeel.lab.campaigns.results import write_results
+from airfeel.lab.runs import progress
+from airfeel.lab.runs.rundir import run_path
+from airfeel.lab.runs.runner import Outcome, execute
+from airfeel.lab.runs.stopping import stop_asked
 
 _log = logging.getLogger("airfeel")
 

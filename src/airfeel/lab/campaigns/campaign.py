@@ -1,0 +1,174 @@
+"""Carry out many runs: each at most once, wherever there is room, whatever happens to the others."""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from airfeel.lab.campaigns.engines import Engine, open_engine
+from airfeel.lab.campaigns.overview import Overview
+from airfeel.lab.runs import files
+from airfeel.lab.runs.manifest import Damage
+from airfeel.lab.runs.reading import FinishedRun, examine, finished, not_verified
+from airfeel.lab.runs.stopping import held_back, stop_asked
+from airfeel.lab.runs.work import Work
+
+_PATIENCE = 3  # times that processes may die without one run being finished in between
+_GLANCE = 0.25  # seconds between looks at how far the runs are, and whether somebody pressed Ctrl-C
+
+
+class FailedRuns(Exception):
+    """Some runs failed; the message says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What became of the runs: how many were computed now, how many were there, and the errors by label."""
+
+    computed: int
+    skipped: int
+    failures: Mapping[str, str]
+    stopped: bool
+
+
+def without_repeats(runs: Iterable[Work]) -> list[Work]:
+    """Return every run once, also where several experiments share it."""
+    return list({run.label: run for run in runs}.values())
+
+
+def carry_out(
+    runs: Sequence[Work],
+    out: Path,
+    *,
+    engine: str | None = None,
+    workers: int | None = None,
+    force: bool = False,
+    overview: Overview,
+) -> Tally:
+    """Compute all runs that are not finished yet.
+
+    Parameters
+    ----------
+    runs, out
+        What to compute, no run twice, and the results folder, which workers on other machines must see too.
+    engine
+        Address of a Dask scheduler; None: processes on this machine.
+    workers
+        Number of processes; None: one for each core.
+    force
+        Compute finished ones again.
+    overview
+        Told how far things are.
+    """
+    with files.explained(out):
+        files.below(out, "runs")  # refused once, and not by every run
+    todo, notes = (list(runs), []) if force else _missing(runs, out)
+    # The long ones first: a long run that starts last would keep one worker busy and the others idle.
+    todo.sort(key=lambda run: -run.effort)
+    campaign = _Campaign(out, force, overview, {run.label: run for run in todo})
+    began = time.perf_counter()
+    with overview, stop_asked() as asked:
+        overview.begin(todo, len(runs) - len(todo), out)
+        for note in notes:
+            overview.note(note)
+        while campaign.waiting and not campaign.stopped and campaign.patience > 0:
+            with open_engine(engine, workers) as opened:
+                campaign.use(opened, asked)
+    if campaign.computed:
+        _remember(out, time.perf_counter() - began, opened, campaign.computed)
+    for label in campaign.waiting if not campaign.stopped else ():
+        campaign.failures[label] = "its process was ended from outside, again and again (memory?)"
+    return Tally(campaign.computed, len(runs) - len(todo), campaign.failures, campaign.stopped)
+
+
+def _missing(runs: Sequence[Work], out: Path) -> tuple[list[Work], list[str]]:
+    """Return the runs that are not finished, and sentences on finished ones: damaged, or not verified."""
+    missing, notes, doubtful = [], [], []
+    for run in runs:
+        found = examine(out / "runs" / run.label)
+        if not isinstance(found, FinishedRun):
+            missing.append(run)
+        elif not found.verified:
+            doubtful.append(run.label)
+        if isinstance(found, Damage):
+            notes.append(f"{run.label}: {found}: the run is computed again")
+    return missing, notes + not_verified(doubtful)
+
+
+class _Campaign:
+    """The state of :func:`carry_out` while engines come and go."""
+
+    def __init__(self, out: Path, force: bool, overview: Overview, waiting: dict[str, Work]) -> None:
+        self.out, self.force, self.overview = out.absolute(), force, overview
+        self.waiting = waiting
+        self.failures: dict[str, str] = {}
+        self.computed, self.patience, self.stopped = 0, _PATIENCE, False
+
+    def use(self, engine: Engine, asked: Callable[[], bool]) -> None:
+        """Give all waiting runs to an engine until they are done, it breaks, or a stop is asked for."""
+        futures: dict[Future[bool], str] = {}
+        try:
+            with held_back():  # from the processes that the engine starts for them
+                for label, run in self.waiting.items():
+                    future = engine.executor.submit(do, run, str(self.out), self.force, engine.stopping)
+                    futures[future] = label
+            while futures:
+                if asked():
+                    self.stopped = True
+                    self.overview.note("stopping after the rounds under way")
+                    engine.stop(futures)
+                    return
+                done, _ = wait(futures, timeout=_GLANCE, return_when=FIRST_COMPLETED)
+                for future in done:
+                    self._settle(futures.pop(future), future, engine.explain)
+                self.overview.update()
+        except BrokenProcessPool:
+            self.patience -= 1
+            self.stopped = asked()  # where a signal was for all processes, workers may die of it
+            if not self.stopped:
+                self.overview.note("a worker process was ended from outside; its run goes on in a new one")
+
+    def _settle(self, label: str, future: "Future[bool]", explain: Callable[[Exception], str]) -> None:
+        """Take note of how a run ended."""
+        try:
+            complete = future.result()
+        except BrokenProcessPool:
+            raise
+        except Exception as error:  # whatever it is, the other runs go on
+            self.failures[label] = explain(error)
+        else:
+            if complete and finished(self.out / "runs" / label) is None:
+                where = self.out / "runs" / label
+                self.failures[label] = f"was computed, but is not in {where}: workers must share this folder"
+            self.computed += 1
+            self.patience = _PATIENCE
+        del self.waiting[label]
+        self.overview.settled(label, self.failures.get(label))
+
+
+def do(run: Work, out: str, force: bool, stopping: Callable[[], bool]) -> bool:
+    """Compute one run in a worker; return whether it is complete."""
+    if stopping():
+        return False
+    threadpool_limits(limits=1)  # for good: several runs may share this process
+    return run.do(Path(out), force, stopping)
+
+
+def _remember(out: Path, seconds: float, engine: Engine, computed: int) -> None:
+    """Add to ``campaign.json`` what this session took."""
+    path = out / "campaign.json"
+    try:
+        before: dict[str, Any] = files.parse_json(files.read_text(path))
+        seconds += float(before["seconds"])
+        computed += int(before["runs"])
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        pass
+    facts = {"seconds": round(seconds, 1), "runs": computed, "workers": engine.workers, "engine": engine.kind}
+    with files.explained(out):
+        files.write_atomically(path, (json.dumps(facts, indent=2) + "\n").encode())

@@ -1,0 +1,122 @@
+"""How a campaign of many runs shows itself: one live line on a terminal, a line per run elsewhere."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import Progress as Bar
+
+from airfeel._timing import Timer
+from airfeel.lab.runs import files
+from airfeel.lab.runs.progress import Display
+from airfeel.lab.runs.work import Work
+
+_log = logging.getLogger("airfeel")
+
+
+class Overview(Display):
+    """Follows runs by the length of their records on disk, so that it works for every engine alike."""
+
+    def begin(self, runs: Sequence[Work], skipped: int, out: Path) -> None:
+        """Hear what is to be done."""
+        self._out = out
+        self._efforts = {run.label: run.effort for run in runs}
+        self._rounds = {run.label: run.rounds for run in runs}
+        self._settled: set[str] = set()
+        self._seen: dict[str, tuple[int, int]] = {}
+        dearest = max((run.effort / run.rounds for run in runs), default=1.0)  # of all rounds
+        self._timer = Timer(sum(self._efforts.values()), self._done(), dearest)
+        if skipped:
+            self.note(f"{skipped} of {skipped + len(runs)} runs are finished already")
+
+    def update(self) -> None:
+        """Look at how far things are."""
+
+    def settled(self, label: str, error: str | None) -> None:
+        """Hear that a run has ended."""
+        self._settled.add(label)
+        if error is not None:
+            self.note(f"{label} failed: {error}")
+
+    def words(self) -> str:
+        """Return how far things are, with the time left."""
+        total, done = sum(self._efforts.values()), self._done()
+        words = [f"{len(self._settled)}/{len(self._efforts)} runs", f"{done / total if total else 1:.0%}"]
+        if left := self._timer.left(done):
+            words.append(f"about {left}")
+        elif not self._settled:
+            words.append("the first rounds are under way")
+        return "  ".join(words)
+
+    def _done(self) -> float:
+        """Return the effort behind us: settled runs, and the others by their rounds so far."""
+        return sum(
+            effort if label in self._settled else effort * min(1.0, self._lines(label) / self._rounds[label])
+            for label, effort in self._efforts.items()
+        )
+
+    def _lines(self, label: str) -> int:
+        """Count the rounds on record, reading a file only when it has grown."""
+        path = self._out / "runs" / label / "rounds.jsonl"
+        try:
+            size = path.stat().st_size
+            if self._seen.get(label, (-1, 0))[0] != size:
+                self._seen[label] = size, sum(line.endswith(b"\n") for line in files.read_lines(path))
+        except OSError:
+            return 0
+        return self._seen[label][1]
+
+
+class CampaignLines(Overview):
+    """One plain line per finished run, for log files and pipes, and some in between where runs take long."""
+
+    _vague = False  # whether something was said without the time left
+
+    def update(self) -> None:
+        """Say how far things are, if nothing was said for long, and the time left once it is known."""
+        words = self.words()  # at every look, as the first rounds are not timed
+        known = words.endswith("left")
+        if self._timer.is_due() or (self._vague and known):
+            self._timer.said()
+            self.note(words)
+            self._vague = not known
+
+    def settled(self, label: str, error: str | None) -> None:
+        """Say so, and how much is left."""
+        super().settled(label, error)
+        if error is None:
+            self._timer.said()
+            self.note(f"{self.words()}  {label}")
+
+
+class CampaignLive(Overview):
+    """One line that is rewritten in place."""
+
+    def __init__(self, console: Console) -> None:
+        self._bar = Bar(BarColumn(bar_width=30), TextColumn("{task.fields[words]}"), console=console)
+        super().__init__(self._bar)
+        self._task = TaskID(0)
+
+    def begin(self, runs: Sequence[Work], skipped: int, out: Path) -> None:
+        """Draw the line."""
+        super().begin(runs, skipped, out)
+        self._task = self._bar.add_task("", total=sum(self._efforts.values()), words=self.words())
+
+    def update(self) -> None:
+        """Redraw it."""
+        self._bar.update(self._task, completed=self._done(), words=self.words())
+
+    def settled(self, label: str, error: str | None) -> None:
+        """Redraw it."""
+        super().settled(label, error)
+        self.update()
+
+
+def choose() -> Overview:
+    """Return what suits stderr and the verbosity in force."""
+    if not _log.isEnabledFor(logging.INFO):
+        return Overview()
+    console = Console(stderr=True)
+    return CampaignLive(console) if console.is_terminal else CampaignLines()

@@ -1,0 +1,263 @@
+"""An experiment is a readable file: what all runs share, curves, variants or a grid, and seeds.
+
+The same form serves the figures of the paper, which are shipped with the package, and everybody's own sweeps.
+Every combination of curve, variant and seed is one run; nothing else is needed to find it again.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from airfeel.config import mistakes, toml
+from airfeel.config.sections import Section
+from airfeel.lab.campaigns.kinds import KINDS
+from airfeel.lab.runs.work import Work
+from airfeel.ranges import Count
+
+MOST_VARIANTS = 10_000  # a report counts them all, also those of a file in somebody's folder
+QUICK_ROUNDS, QUICK_SEEDS = 50, 3
+COURSES = ("round", "symbols", "air_seconds", "joules")  # what a figure can follow a run along
+
+Metric = Literal["accuracy", "loss", "nmse_db", "cumulative_nmse_db"]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
+Text = Annotated[str, Field(min_length=1)]
+Seeds = Annotated[
+    tuple[Annotated[int, Field(ge=0, lt=2**63)], ...],
+    Field(min_length=1, strict=False, json_schema_extra={"rule": "must be a list of whole numbers >= 0"}),
+]
+Table = Annotated[dict[str, Any], Field(json_schema_extra={"rule": "must be a table of configuration keys"})]
+Tables = Annotated[
+    tuple[dict[str, Any], ...],
+    Field(strict=False, json_schema_extra={"rule": "must be a list of tables, each with a label"}),
+]
+
+
+class FigureSpec(Section):
+    """One picture of an experiment's curves."""
+
+    name: Name
+    """of the files made from it"""
+    title: Text
+    kind: Literal["curves", "magnitudes", "evolution", "recovery", "cost", "bound"] = "curves"
+    """curves of a metric, or one of the special figures"""
+    variant: str = ""
+    """show this variant only (special figures)"""
+    metric: Metric = "accuracy"
+    x: str = "round"
+    """round, symbols, or a swept key: then what came out in the end is drawn over its values"""
+    y: str = ""
+    """a second swept key: then what came out is a map over both"""
+    split: bool = False
+    """a plot for each variant, however few there are"""
+    caption: str = ""
+
+
+class LeftOut(Section):
+    """Runs of one curve that are not made, and why."""
+
+    curve: Text
+    """its label"""
+    variants: Annotated[tuple[Text, ...], Field(strict=False)] = ()
+    """labels of the variants; none given: all"""
+    why: Text
+
+
+class Experiment(Section):
+    """A set of runs that belong together and how to look at them."""
+
+    name: Name
+    title: Text
+    caption: str = ""
+    kind: Literal[tuple(KINDS)] = "training"  # type: ignore[valid-type]
+    """training, or one of the theory's own studies"""
+    rounds: Count | None = None
+    """of every run; unset: what base says"""
+    seeds: Seeds = (0, 1, 2)
+    base: Table = Field(default_factory=dict)
+    """configuration keys that all runs share"""
+    grid: Table = Field(default_factory=dict)
+    """lists of values by key: every combination is a variant"""
+    curves: Tables = ()
+    """what is compared: label and configuration keys; seeds of its own, where a curve is costly"""
+    subjects: Annotated[tuple[Text, ...], Field(strict=False)] = ()
+    """labels of the curves that the experiment is about: figures emphasise them, and mute the others"""
+    variants: Tables = ()
+    """under which circumstances: label and configuration keys"""
+    left_out: Annotated[
+        tuple[LeftOut, ...],
+        Field(strict=False, json_schema_extra={"rule": "must be a list of tables with curve and why"}),
+    ] = ()
+    """combinations that cannot exist, or are not worth their time: the tables say why"""
+    figures: Annotated[
+        tuple[FigureSpec, ...],
+        Field(strict=False, json_schema_extra={"rule": "must be a list of tables with name and title"}),
+    ] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for key, entries in (("curves", self.curves), ("variants", self.variants)):
+            labels = [entry.get("label") for entry in entries]
+            if not all(isinstance(label, str) and label for label in labels):
+                raise mistakes.Contradiction(key, labels, "every entry must have a label, a text")
+            if len(set(labels)) < len(labels):
+                raise mistakes.Contradiction(key, labels, "no label may appear twice")
+        for key, values in mistakes.flatten(self.grid).items():
+            if not isinstance(values, list) or not values:
+                raise mistakes.Contradiction(f"grid.{key}", values, "must be a list of values")
+        if math.prod(map(len, mistakes.flatten(self.grid).values())) > MOST_VARIANTS:
+            rule = f"must make at most {MOST_VARIANTS} combinations"
+            raise mistakes.Contradiction("grid", dict(self.grid), rule)
+        if self.grid and self.variants:
+            raise mistakes.Contradiction("grid", dict(self.grid), "must be empty where variants are listed")
+        known = [label for label, _ in self._variants()]
+        self._check_curves()
+        self._check_left_out(known)
+        for figure in self.figures:
+            if figure.variant and figure.variant not in known:
+                raise mistakes.Contradiction("figures.variant", figure.variant, f"must be one of {known}")
+            self._check_axes(figure)
+        return self
+
+    def _check_axes(self, figure: FigureSpec) -> None:
+        axes = [*COURSES, *self.numeric()]
+        if figure.x not in axes:
+            rule = f"must be one of {axes}, of the swept keys one that is a number in every variant"
+            raise mistakes.Contradiction("figures.x", figure.x, rule)
+        others = [key for key in self.numeric() if key != figure.x]
+        if figure.y and (figure.x in COURSES or figure.y not in others):
+            rule = f"must be another swept key than x, a number in every variant, of {others}"
+            raise mistakes.Contradiction("figures.y", figure.y, rule)
+
+    def _check_curves(self) -> None:
+        for entry in self.curves:
+            seeds = entry.get("seeds", list(self.seeds))
+            if not isinstance(seeds, list) or not seeds or not set(seeds) <= set(self.seeds):
+                rule = f"must be a list of some of the experiment's seeds, {list(self.seeds)}"
+                raise mistakes.Contradiction("curves.seeds", seeds, rule)
+        labels = [entry["label"] for entry in self.curves]
+        for subject in self.subjects:
+            if subject not in labels:
+                raise mistakes.Contradiction("subjects", subject, f"must be one of {labels}")
+
+    def _check_left_out(self, variants: Sequence[str]) -> None:
+        curves = [entry["label"] for entry in self.curves]
+        for entry in self.left_out:
+            if entry.curve not in curves:
+                raise mistakes.Contradiction("left_out.curve", entry.curve, f"must be one of {curves}")
+            for variant in entry.variants:
+                if variant not in variants:
+                    raise mistakes.Contradiction("left_out.variants", variant, f"must be one of {variants}")
+
+    def why_not(self, curve: str, variant: str) -> str:
+        """Return why a combination is left out; nothing where it is not."""
+        found = (e.why for e in self.left_out if e.curve == curve and variant in (e.variants or (variant,)))
+        return next(found, "")
+
+    def runs(self) -> list[Work]:
+        """Return every run, in an order that never varies.
+
+        Raises
+        ------
+        ValueError
+            Where a curve and a variant do not make a valid configuration.
+        """
+        planned: list[Work] = []
+        for curve, variant, seeds, tree in self._combinations():
+            place = " / ".join(word for word in (self.name, curve, variant) if word)
+            for seed in seeds:
+                work = KINDS[self.kind]({**tree, "seed": seed}, place)
+                planned.append(replace(work, curve=curve or work.scheme, variant=variant))
+        return planned
+
+    def swept(self) -> list[str]:
+        """Return the dotted configuration keys in which variants differ."""
+        return list(dict.fromkeys(key for of in self.settings_by_variant().values() for key in of))
+
+    def settings_by_variant(self) -> dict[str, dict[str, Any]]:
+        """Return by label what every variant sets, by dotted key; the scheme makes a curve, not a variant."""
+        flat = {label: mistakes.flatten(tree) for label, tree in self._variants()}
+        return {label: {k: v for k, v in of.items() if k != "scheme"} for label, of in flat.items()}
+
+    def numeric(self) -> list[str]:
+        """Return the swept keys that have a number in every variant."""
+        settings = list(self.settings_by_variant().values())
+        numbers = [{key for key, value in of.items() if type(value) in (int, float)} for of in settings]
+        return [key for key in self.swept() if all(key in found for found in numbers)]
+
+    def shortened(self, rounds: int | None = None, seeds: int | None = None) -> "Experiment":
+        """Return the same experiment with other rounds, or with so many seeds, counted on from its first.
+
+        A study that is no training has the rounds it needs: it becomes shorter, never longer.
+        """
+        if rounds is not None and self.kind != "training" and self.rounds is not None:
+            rounds = min(rounds, self.rounds)
+        changes: dict[str, Any] = {} if rounds is None else {"rounds": rounds}
+        if seeds is not None:
+            changes["seeds"] = tuple(range(self.seeds[0], self.seeds[0] + seeds))
+            changes["curves"] = tuple(_with_some_of(curve, changes["seeds"]) for curve in self.curves)
+        return self.model_copy(update=changes)
+
+    def to_toml(self) -> str:
+        """Return the experiment as a file that ``read_experiment`` understands."""
+        tree = self.model_dump(mode="json", exclude_none=True)
+        scalars = {
+            key: tree.pop(key) for key in list(tree) if not isinstance(getattr(self, key), dict | tuple)
+        }
+        lines = _lines({**scalars, "seeds": tree.pop("seeds"), "subjects": tree.pop("subjects")})
+        for key, content in tree.items():
+            for table in [content] if isinstance(content, dict) else content:
+                heading = f"[{key}]" if isinstance(content, dict) else f"[[{key}]]"
+                lines += ["", heading, *_lines(table)] if table else []
+        return "\n".join(lines) + "\n"
+
+    def _combinations(self) -> Iterator[tuple[str, str, Sequence[int], dict[str, Any]]]:
+        """Yield curve label, variant label, seeds and the configuration they make together."""
+        curves = self.curves or ({},)
+        for entry, (variant, changes) in itertools.product(curves, self._variants()):
+            curve = {key: value for key, value in entry.items() if key not in ("label", "seeds")}
+            if self.why_not(str(entry.get("label")), variant):
+                continue
+            tree = toml.merge(toml.merge(self.base, changes), curve)
+            if self.rounds is not None:
+                tree["rounds"] = self.rounds
+            label = str(entry.get("label", tree.get("scheme", "")))
+            yield label, variant, entry.get("seeds", self.seeds), _resolve(tree)
+
+    def _variants(self) -> list[tuple[str, dict[str, Any]]]:
+        if self.variants:
+            return [(v["label"], {k: x for k, x in v.items() if k != "label"}) for v in self.variants]
+        axes = mistakes.flatten(self.grid)
+        found = []
+        for values in itertools.product(*axes.values()):
+            chosen = dict(zip(axes, values, strict=True))
+            words = [f"{key} = {value}" for key, value in chosen.items() if key != "scheme"]
+            found.append((", ".join(words), mistakes.nest(chosen)))
+        return found
+
+
+def _with_some_of(curve: dict[str, Any], seeds: Sequence[int]) -> dict[str, Any]:
+    """Return a curve whose own seeds, where it has any, are among these; one at least."""
+    kept = [seed for seed in curve.get("seeds", ()) if seed in seeds]
+    return curve | {"seeds": kept or [seeds[0]]} if "seeds" in curve else curve
+
+
+def _resolve(tree: dict[str, Any]) -> dict[str, Any]:
+    """Replace every ``{ of = "uplink.ratio", times = 0.5 }`` by that multiple of the other key's value."""
+    flat = mistakes.flatten(tree)
+    found = dict(flat)
+    for key in [key for key in flat if key.endswith(".of")]:
+        owner, source = key.removesuffix(".of"), flat[key]
+        if not isinstance(flat.get(source), int | float):
+            raise ValueError(f"{key} = {source!r}: must name a key that has a number here")
+        del found[key]
+        found[owner] = flat[source] * found.pop(f"{owner}.times", 1)
+    return mistakes.nest(found)
+
+
+def _lines(table: Mapping[str, Any]) -> list[str]:
+    """Return one line of TOML per key, tables inside as dotted keys."""
+    return [f"{key} = {toml.value(item)}" for key, item in mistakes.flatten(table).items()]

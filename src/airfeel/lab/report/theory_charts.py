@@ -1,0 +1,81 @@
+"""Maps of the predicted error over many links. Needs the extra ``report``."""
+
+from itertools import pairwise
+from typing import Any
+
+import altair
+import numpy as np
+from scipy.interpolate import RegularGridInterpolator
+
+from airfeel.lab.report.charts import Drawing, Figure
+from airfeel.lab.studies.maps import Axis, Map
+
+FINE = 60  # cells per side into which a map is interpolated for drawing
+SHADES = 12  # at most, of 1, 2.5, 5, 10 or 20 dB each
+
+
+def draw_map(field: Map) -> Drawing:
+    """Draw steady-state NMSE in shades; points mark what was computed, a cross the link asked about."""
+    figure = Figure("contour", "predicted NMSE in steady state", "nmse_db", field.y.title)
+    shades = _shades(float(field.nmse_db.min()))
+    x = altair.X("x:Q", title=field.x.title, scale=_scale(field.x))
+    y = altair.Y("y:Q", title=field.y.title, scale=_scale(field.y))
+    cells = altair.Chart(altair.InlineData(values=_fine(field))).encode(
+        x=x,
+        x2="x2:Q",
+        y=y,
+        y2="y2:Q",
+        color=altair.Color("nmse:Q", scale=shades, title="NMSE (dB)"),
+        stroke=altair.Stroke("nmse:Q", scale=shades, title="NMSE (dB)"),
+    )
+    dots = altair.Chart(altair.InlineData(values=_computed(field)))
+    dots = dots.mark_circle(size=9, color="black", opacity=0.5)
+    own = [{"x": field.x.here, "y": field.y.here}]
+    here = altair.Chart(altair.InlineData(values=own)).mark_point(
+        shape="cross", size=160, color="white", filled=True, stroke="black"
+    )
+    chart = cells.mark_rect() + dots.encode(x=x, y=y, tooltip=["nmse:Q"]) + here.encode(x=x, y=y)
+    return Drawing(figure, chart.configure_axis(grid=False))
+
+
+def _fine(field: Map) -> list[dict[str, float]]:
+    """Interpolate the map linearly between its points, on the axes as they are drawn."""
+    sides = field.x, field.y
+    where = [np.log(side.values) if side.log else side.values for side in sides]
+    value = RegularGridInterpolator(where, field.nmse_db)
+    edges = [np.linspace(axis[0], axis[-1], FINE + 1) for axis in where]
+    ends = [
+        [float(f"{end:.5g}") for end in (np.exp(edge) if side.log else edge)]
+        for side, edge in zip(sides, edges, strict=True)
+    ]
+    rows = []
+    for i, (left, right) in enumerate(pairwise(edges[0])):
+        for j, (low, high) in enumerate(pairwise(edges[1])):
+            nmse = round(float(value(((left + right) / 2, (low + high) / 2))), 2)
+            corners = {"x": ends[0][i], "x2": ends[0][i + 1], "y": ends[1][j], "y2": ends[1][j + 1]}
+            rows.append(corners | {"nmse": nmse})
+    return rows
+
+
+def _computed(field: Map) -> list[dict[str, float]]:
+    return [
+        {"x": float(x), "y": float(y), "nmse": round(float(field.nmse_db[i, j]), 2)}
+        for i, x in enumerate(field.x.values)
+        for j, y in enumerate(field.y.values)
+    ]
+
+
+def _scale(axis: Axis) -> Any:
+    ends = [float(axis.values[0]), float(axis.values[-1])]
+    return altair.Scale(type="log" if axis.log else "linear", domain=ends, nice=False)
+
+
+def _shades(lowest: float) -> Any:
+    """Return the scale of colours: from dark, the smallest error, to light at 0 dB, in equal steps."""
+    step = next((s for s in (1.0, 2.5, 5.0, 10.0) if -lowest <= s * SHADES), 20.0)
+    count = max(2, int(np.ceil(-lowest / step)))
+    stops = np.array([[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]], dtype=float)
+    at = np.linspace(0, len(stops) - 1, count)
+    mixed = np.array([np.interp(at, range(len(stops)), stops[:, c]) for c in range(3)]).T
+    colours = ["#" + "".join(f"{round(c):02x}" for c in colour) for colour in mixed]
+    return altair.Scale(type="threshold", domain=list(-step * np.arange(count - 1, 0, -1)), range=colours)

@@ -1,0 +1,208 @@
+"""Carry out one run in its folder: from the start, or from wherever an earlier process left it."""
+
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import airfeel
+from airfeel.config import Config
+from airfeel.lab.runs.checkpoint import previous
+from airfeel.lab.runs.endings import count_endings
+from airfeel.lab.runs.files import RunError
+from airfeel.lab.runs.generations import Apart, Generations
+from airfeel.lab.runs.reading import FinishedRun, examine, not_verified, read_records
+from airfeel.lab.runs.rundir import RunFolder, open_run, run_path
+from airfeel.lab.runs.sources import edited_since, refilled_since
+from airfeel.simulation.assembly import Own, Parts, assemble
+from airfeel.simulation.loop import RunState, start, steps
+from airfeel.simulation.progress import Progress
+from airfeel.simulation.records import Record
+from airfeel.units import decibel, from_decibel
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a run: its folder, the last round there is, and the summary if it is complete.
+
+    ``notes`` are sentences about a finished run that was not computed again.
+    """
+
+    folder: Path
+    round: int
+    summary: dict[str, Any] | None
+    computed: bool
+    notes: tuple[str, ...] = ()
+
+
+def execute(
+    config: Config,
+    out: Path,
+    *,
+    own: Own = Own(),  # noqa: B008  (frozen)
+    force: bool = False,
+    progress: Progress | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Outcome:
+    """Run ``config`` in ``out/runs/<name>-<hash>`` unless that is finished.
+
+    Parameters
+    ----------
+    config, out
+        What to run, and where the folders of all runs are.
+    own
+        Objects that stand for what ``config`` names, see :func:`airfeel.simulation.own.named`.
+    force
+        Compute a finished run again.
+    progress
+        Told about every round.
+    stop
+        Asked after every round; True leaves a checkpoint and returns.
+    """
+    path = run_path(config, out)
+    found = None if force else examine(path)
+    if isinstance(found, FinishedRun):
+        if previous(path / "checkpoint.npz").exists():  # of a version that wrote its summary first
+            with suppress(RunError), open_run(config, out):
+                pass
+        return _before(config, found)
+    parts = assemble(config, own)  # before the folder is made: a mistake found here leaves nothing behind
+    with open_run(config, out, force) as folder:
+        found = None if force else examine(path)
+        if isinstance(found, FinishedRun):  # by another process, meanwhile
+            return _before(config, found)
+        folder.reopen(forget=force, damage=found)
+        try:
+            round = _compute(folder, parts, progress or Progress(), stop)
+        except MemoryError as error:
+            raise RunError(_out_of_memory(path, error)) from error
+        if round < config.rounds:
+            return Outcome(path, round, None, computed=True)
+        summary = summarise(config, read_records(path))
+        folder.finish(summary)
+        return Outcome(path, round, summary, computed=True)
+
+
+def _before(config: Config, run: FinishedRun) -> Outcome:
+    """Return what became of a run that was finished before."""
+    path, toml = run.folder / "config.toml", config.to_toml()
+    notes = edited_since(path, toml)
+    changed = refilled_since(path, toml)
+    notes += [f"the content of {file} has changed since this run was computed" for file in changed]
+    notes += not_verified([] if run.verified else [run.folder.name])
+    return Outcome(run.folder, config.rounds, run.summary, computed=False, notes=tuple(notes))
+
+
+def _compute(folder: RunFolder, parts: Parts, progress: Progress, stop: Callable[[], bool]) -> int:
+    """Go on from the newest checkpoint until the run is complete or stopped; return the last round."""
+    with Generations(folder.path) as memories:
+        parts = parts if parts.allocate is None else replace(parts, allocate=memories)
+        return _continue(folder, parts, memories, progress, stop)
+
+
+def _continue(
+    folder: RunFolder, parts: Parts, memories: Generations, progress: Progress, stop: Callable[[], bool]
+) -> int:
+    state, options, rounds = start(parts), parts.config.run, parts.config.rounds
+    revived = partial(_revived, state, memories, rounds)
+    restored = folder.restore(_modules(parts), revived, options.record_aggregates)
+    state = state if restored is None else restored
+    round = state.round
+    memories.tidy(round if round < rounds else 0)
+    # Closed here, and not where Python drops it: an interrupt that comes then could only be printed.
+    with progress, closing(steps(parts, state, progress.within)) as computed:
+        progress.begin(rounds, round, [*folder.notes, *_remarks(parts)])
+        began = time.perf_counter()
+        for step in computed:
+            round = step.record.round
+            folder.append(step.record.to_json(), round, _since(began))
+            if options.record_aggregates:
+                folder.keep_aggregate(round, step.aggregate.truth)
+            progress.update(step.record)
+            stopping, last = stop(), round == rounds
+            if stopping or round % options.checkpoint_every == 0 or last:
+                folder.save(round, memories.apart(step.state, last))
+                memories.tidy(0 if last else round)
+            if stopping:
+                break
+            began = time.perf_counter()
+    return int(round)
+
+
+def _revived(fresh: RunState, memories: Generations, rounds: int, saved: Any, round: int) -> RunState | None:
+    """Return the state after ``round`` of the run that began as ``fresh``; None where this cannot be it."""
+    state = saved.state if isinstance(saved, Apart) else saved
+    if not isinstance(state, RunState) or state.round != round:
+        return None
+    arrays = [(one.theta, one.true_sum, one.found_sum) for one in (fresh, state)]
+    if any(np.shape(a) != np.shape(b) for a, b in zip(*arrays, strict=True)):
+        return None
+    if not isinstance(saved, Apart):
+        return state if _rows(state) == _rows(fresh) else None
+    if saved.memory is None and round < rounds:
+        return None
+    return memories.together(saved, fresh.uplink.memory)
+
+
+def _rows(state: RunState) -> dict[str, tuple[int, ...]] | None:
+    """Return the shapes of what devices carry, None where a file holds something else."""
+    memory: Any = state.uplink.memory
+    return {name: np.shape(part) for name, part in memory.items()} if isinstance(memory, dict) else None
+
+
+def _remarks(parts: Parts) -> list[str]:
+    """Return what is worth knowing of data, memory and link, and what is done otherwise than configured."""
+    ratio, size = parts.config.uplink.ratio, parts.task.size
+    needs = "" if parts.needs is None else f"the run takes {parts.needs}"
+    remarks = [*parts.about, *filter(None, ["; ".join(filter(None, [needs, parts.budget]))])]
+    if not parts.scheme.uses_radio or ratio * size >= 0.5:
+        return remarks
+    return [
+        *remarks,
+        f"uplink.ratio = {ratio:g} of N = {size} is less than one channel use: every round takes one",
+    ]
+
+
+def _out_of_memory(path: Path, error: MemoryError) -> str:
+    reason = str(error).splitlines()[0] if error.args else "nothing is left"
+    return (
+        f"{path}: not enough memory ({reason}); what was saved before is kept, "
+        "and the same command continues from there where there is more"
+    )
+
+
+def _modules(parts: Parts) -> list[str]:
+    """Return the packages that the parts come from: whose code is run may also keep its state."""
+    kinds = {type(getattr(parts, field.name)).__module__ for field in fields(parts)}
+    return sorted({kind.partition(".")[0] for kind in kinds} - {"builtins"})
+
+
+def _since(began: float) -> float:
+    return round(time.perf_counter() - began, 6)
+
+
+def summarise(config: Config, records: list[Record]) -> dict[str, Any]:
+    """Return the outcome of a run in a few numbers; None for what the scheme does not have."""
+    last = records[-1]
+    errors = [from_decibel(record.nmse_db) for record in records if record.nmse_db is not None]
+    accuracies = [record.accuracy for record in records if record.accuracy is not None]
+    return {
+        "airfeel": airfeel.__version__,
+        "scheme": config.scheme,
+        "seed": config.seed,
+        "rounds": last.round,
+        "accuracy": last.accuracy,
+        "best_accuracy": max(accuracies, default=None),
+        "loss": last.loss,
+        "mean_nmse_db": decibel(float(np.mean(errors))) if errors else None,
+        "rounds_above_zero_db": sum(bool(record.above_zero_db) for record in records),
+        "cumulative_nmse_db": last.cumulative_nmse_db,
+        **count_endings(record.status for record in records).facts(),
+        "symbols": last.symbols,
+        "energy": last.energy,
+    }

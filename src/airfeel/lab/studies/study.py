@@ -1,0 +1,63 @@
+"""Carry out a study of the theory in a folder like that of a training run.
+
+Studies take seconds: one that was interrupted starts again, and none has checkpoints.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import airfeel
+from airfeel.lab.runs.reading import finished, read_rows
+from airfeel.lab.runs.rundir import open_run, run_path
+from airfeel.lab.runs.work import Described
+
+Row = Mapping[str, Any]
+
+
+class Stopped(Exception):
+    """The study was asked to stop."""
+
+
+def execute(
+    kind: str,
+    config: Described,
+    out: Path,
+    force: bool,
+    rows: Iterable[tuple[Row, float]],
+    summarise: Callable[[list[dict[str, Any]]], Row],
+) -> bool:
+    """Do a study unless it is finished; return whether it is complete.
+
+    Parameters
+    ----------
+    kind, config, out, force
+        What to do, where, and whether to repeat it.
+    rows
+        Computes a line of ``rounds.jsonl`` and how many seconds it took, round after round; raises
+        :class:`Stopped` to leave the study incomplete.
+    summarise
+        Makes a few numbers of all rows.
+    """
+    path = run_path(config, out)
+    if not force and finished(path) is not None:
+        return True
+    with open_run(config, out, force) as folder:
+        if not force and finished(path) is not None:  # by another process, meanwhile
+            return True
+        folder.reopen(forget=True)
+        try:
+            for row, seconds in rows:
+                line = json.dumps(row, separators=(",", ":"), allow_nan=False)
+                folder.append(line, row["round"], round(seconds, 6))
+        except Stopped:
+            return False
+        facts = {
+            "airfeel": airfeel.__version__,
+            "kind": kind,
+            "scheme": config.scheme,
+            "rounds": config.rounds,
+        }
+        folder.finish(facts | dict(summarise(read_rows(path))))
+    return True

@@ -1,0 +1,326 @@
+"""Experiment files: the shipped ones are the paper's, all are checked before anything is computed."""
+
+import tomllib
+from math import prod
+
+import pytest
+
+import small
+from airfeel.config import build_config, mistakes
+from airfeel.lab.campaigns.experiment_files import (
+    BEYOND,
+    PAPER,
+    RIVALS,
+    SHIPPED,
+    read_experiment,
+    select,
+    shipped,
+)
+from airfeel.lab.campaigns.plan import Experiment
+from airfeel.registry import MODELS, SCHEMES
+from airfeel.units import count
+from airfeel.uplink.scheme import Setting
+
+OF_THEIR_OWN_SIZE = ("rates", "cell", "models", "cifar", *RIVALS, "rivals-cifar")
+TRAINING = [name for name in SHIPPED if shipped(name).kind == "training" and name not in OF_THEIR_OWN_SIZE]
+
+
+def settings(name):
+    """Return curve, variant and configuration of every run with the first seed."""
+    return {(run.curve, run.variant): run.config for run in shipped(name).runs() if run.seed == 0}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_file_is_read_and_written(name):
+    experiment = shipped(name)
+    assert experiment.name == name
+    assert Experiment.model_validate(tomllib.loads(experiment.to_toml())) == experiment
+    assert experiment.runs()
+
+
+@pytest.mark.parametrize("name", [name for name in SHIPPED if shipped(name).kind != "recovery"])
+def test_shipped_experiments_state_their_scheme_and_rates(name):
+    """Or their model's preset does: so defaults can change, and the server's rate follows the devices'."""
+    for run in shipped(name).shortened(seeds=1).runs():
+        config = getattr(run.config, "config", run.config)
+        given = mistakes.flatten(config.model_dump(exclude_unset=True))
+        tuned = MODELS.get(config.model.kind).tuned if config.model.preset else {}
+        assert "scheme" in given and "devices.learning_rate" in given.keys() | tuned.keys()
+        assert config.server.learning_rate == given.get("server.learning_rate", config.devices.learning_rate)
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_the_training_figures_have_the_papers_sizes(name):
+    experiment = shipped(name)
+    assert (experiment.rounds, experiment.seeds) == (300, (0, 1, 2))
+    for config in settings(name).values():
+        assert (config.devices.count, config.devices.samples, config.rounds) == (25, 1000, 300)
+        assert (config.devices.learning_rate, config.channel.noise_var) == (0.01, 1.0)
+        if config.scheme == "tsa_ga":
+            start = config.receiver
+            assert (start.p01, start.beta, start.learn_from) == (0.005, 0.005, 10)
+
+
+@pytest.mark.parametrize(("name", "steps"), [("fig5a", 1), ("fig5b", 5)])
+def test_fig5_compares_six_schemes(name, steps):
+    found = settings(name)
+    schemes = ("error_free", "tsa_ga", "tsa_ga_no_support", "tsa_ga_no_amplitude", "a_dsgd", "a_dsgd_mmse")
+    assert tuple(config.scheme for config in found.values()) == schemes
+    for config in found.values():
+        assert config.devices.local_steps == steps
+        assert (config.uplink.ratio, config.uplink.power) == (0.1, 500.0)
+        assert config.uplink.sparsity == (0.05 if config.scheme.startswith("a_dsgd") else 0.2)
+
+
+def test_rates_vary_both_learning_rates_together_on_seeds_of_their_own():
+    experiment = shipped("rates")
+    assert (experiment.rounds, experiment.seeds) == (100, (10, 11, 12, 13, 14))
+    configs = [run.config for run in experiment.runs()]
+    assert {config.devices.learning_rate for config in configs} == {0.01, 0.03, 0.1, 0.3}
+    assert all(config.server.learning_rate == config.devices.learning_rate for config in configs)
+    assert {(config.uplink.ratio, config.partition.classes) for config in configs} == {
+        (ratio, classes) for ratio in (0.1, 0.04) for classes in (None, 2)
+    }
+    assert experiment.shortened(seeds=2).seeds == (10, 11)
+
+
+def test_other_models_train_with_their_presets():
+    for name, kinds in (("models", {"mlp", "cnn"}), ("cifar", {"resnet8"})):
+        configs = [run.config for run in shipped(name).runs()]
+        assert {config.model.kind for config in configs} == kinds
+        assert {config.uplink.ratio for config in configs} == {0.1}
+        for config in configs:
+            plain = build_config({"model": {"kind": config.model.kind, "preset": False}}, source="")
+            assert config.devices != plain.devices
+    images = {
+        config.devices.count * config.devices.local_steps * config.devices.batch_size for config in configs
+    }
+    assert images == {4000}
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_rivals_meet_under_the_same_circumstances(name):
+    experiment = shipped(name)
+    assert (experiment.rounds, experiment.seeds) == (100, (100, 101, 102, 103, 104))
+    planned = {(run.curve, run.variant): run.config for run in experiment.runs() if run.seed == 100}
+    assert {config.uplink.ratio for config in planned.values()} == {0.1, 0.04, 0.01}
+    for config in planned.values():
+        assert (config.devices.count, config.devices.samples, config.uplink.power) == (10, 300, 500.0)
+        assert config.server.learning_rate == config.devices.learning_rate
+    rates = {config.devices.learning_rate for config in planned.values()}
+    assert name.endswith("-own") or len(rates) == 1
+
+
+@pytest.mark.parametrize("name", ["rivals-softmax", "rivals-mlp", "rivals-cnn"])
+def test_what_is_left_out_cannot_exist(name):
+    """A scheme refuses every combination that is left out on its account; A-DSGD's reason is memory."""
+    experiment = shipped(name)
+    whole = experiment.model_copy(update={"left_out": ()})
+    planned = {(run.curve, run.variant) for run in experiment.runs()}
+    left = [run for run in whole.runs() if run.seed == 100 and (run.curve, run.variant) not in planned]
+    assert left and all(experiment.why_not(run.curve, run.variant) for run in left)
+    shapes = {
+        "softmax": {"weights": (784, 10), "bias": (10,)},
+        "mlp": {"1.weight": (100, 784), "1.bias": (100,), "3.weight": (10, 100), "3.bias": (10,)},
+        "cnn": {
+            "0.weight": (8, 1, 5, 5),
+            "0.bias": (8,),
+            "2.weight": (16, 8, 3, 3),
+            "2.bias": (16,),
+            "5.weight": (24, 784),
+            "5.bias": (24,),
+            "7.weight": (10, 24),
+            "7.bias": (10,),
+        },
+    }[name.removeprefix("rivals-")]
+    size = sum(prod(shape) for shape in shapes.values())
+    for run in whole.runs():
+        if run.seed == 100 and run.config.scheme in ("low_rank", "d_dsgd"):
+            symbols = count(run.config.uplink.ratio, size)
+            setting = Setting(devices=10, symbols=symbols, power=500.0, noise_var=1.0, rounds=100)
+            scheme = SCHEMES.get(run.config.scheme).build({})
+            if (run.curve, run.variant) in planned:
+                scheme.init(shapes, setting)
+            else:
+                with pytest.raises(ValueError, match="needs"):
+                    scheme.init(shapes, setting)
+
+
+def test_left_out_must_name_what_there_is(tmp_path):
+    file = tmp_path / "x.toml"
+    text = 'seeds = [0]\n[[curves]]\nlabel = "a"\n[[left_out]]\ncurve = "{}"\nvariants = {}\nwhy = "w"\n'
+    file.write_text(text.format("b", "[]"))
+    with pytest.raises(ValueError, match=r"left_out.curve = 'b': must be one of \['a'\]"):
+        read_experiment(file)
+    file.write_text(text.format("a", '["v"]'))
+    with pytest.raises(ValueError, match="left_out.variants = 'v': must be one of"):
+        read_experiment(file)
+
+
+def test_a_file_can_be_like_a_shipped_one(tmp_path):
+    file, model = tmp_path / "mine.toml", shipped("rivals-softmax")
+    file.write_text(
+        'like = "rivals-softmax"\nseeds = [7]\n[base]\nuplink.power = 5.0\n'
+        '[[curves]]\nlabel = "TSA-GA"\nuplink.sparsity = 0.1\n'
+        '[[curves]]\nlabel = "mine"\nscheme = "turbo_cs"\n'
+    )
+    mine = read_experiment(file)
+    assert (mine.name, mine.title, mine.rounds, mine.seeds) == ("mine", model.title, model.rounds, (7,))
+    assert mine.variants == model.variants
+    assert mine.base == model.base | {"uplink": {"power": 5.0}}
+    labels = [curve["label"] for curve in model.curves]
+    assert [curve["label"] for curve in mine.curves] == [*labels, "mine"]
+    changed = {"label": "TSA-GA", "scheme": "tsa_ga", "uplink": {"sparsity": 0.1}}
+    assert mine.curves[labels.index("TSA-GA")] == changed
+    others = [curve for curve in mine.curves if curve["label"] not in ("TSA-GA", "mine")]
+    assert others == [curve for curve in model.curves if curve["label"] != "TSA-GA"]
+
+
+def test_a_grid_takes_the_place_of_the_variants_of_the_other(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text('like = "fig7"\n[grid]\nuplink.power = [1.0, 2.0]\n')
+    mine = read_experiment(file)
+    assert {run.config.uplink.power for run in mine.runs()} == {1.0, 2.0}
+    assert mine.variants == () and shipped("fig7").variants
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('like = "fig99"\n', "like = 'fig99': must be one of fig2, "),
+        ("like = 3\n", "like = 3: must be one of fig2, "),
+        ('like = "fig5a"\n[[curves]]\nscheme = "dense"\n', "every entry must have a label"),
+        ('like = "fig5a"\n[[curves]]\nlabel = [1]\n', "every entry must have a label"),
+        ('like = "fig5a"\ncurves = 3\n', "must be a list of tables"),
+        ('like = "fig5a"\nbase = 3\n', "must be a table"),
+    ],
+)
+def test_what_a_file_can_be_like_is_checked(tmp_path, text, sentence):
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=r"mine\.toml") as told:
+        read_experiment(file)
+    assert sentence in str(told.value)
+
+
+def test_fig6_ties_sparsity_to_the_ratio():
+    found = settings("fig6")
+    assert {config.uplink.ratio for config in found.values()} == {0.5, 0.2, 0.1, 0.04}
+    for config in found.values():
+        factor = 0.5 if config.scheme.startswith("a_dsgd") else 1.0
+        assert config.uplink.sparsity == pytest.approx(factor * config.uplink.ratio)
+        assert (config.devices.local_steps, config.uplink.power) == (5, 500.0)
+    assert {figure.x for figure in shipped("fig6").figures} == {"round", "symbols"}
+
+
+def test_fig7_varies_the_power_and_fig8_the_classes():
+    powers = settings("fig7").values()
+    assert {config.uplink.power for config in powers} == {50.0, 200.0, 500.0, 1000.0}
+    assert {(config.uplink.ratio, config.devices.local_steps) for config in powers} == {(0.1, 5)}
+    classes = settings("fig8").values()
+    assert {config.partition.classes for config in classes} == {None, 2, 5}
+    assert {(config.uplink.sparsity, config.devices.local_steps) for config in classes} == {(0.05, 1)}
+
+
+def test_figures_share_runs():
+    labels = {name: {run.label for run in shipped(name).runs()} for name in TRAINING}
+    assert len(labels["fig6"] & labels["fig7"]) == 9  # P = 500: three schemes, three seeds
+    assert len(labels["fig5b"] & labels["fig6"]) == 9  # both A-DSGD, and error-free with k/N = 0.2
+    assert len(labels["fig5a"] & labels["fig8"]) == 6  # both A-DSGD, IID
+
+
+def test_all_is_the_paper_and_nothing_beyond():
+    assert tuple(experiment.name for experiment in select(["all", "fig5a"])) == PAPER
+    assert tuple(experiment.name for experiment in select(["tuned", "all"])) == ("tuned", *PAPER)
+    assert not set(PAPER) & set(BEYOND)
+    assert tuple(experiment.name for experiment in select(["rivals"])) == RIVALS
+    with pytest.raises(ValueError, match="NAME = 'fig9': must be one of fig2"):
+        select(["fig9"])
+
+
+def test_fewer_rounds_and_seeds():
+    short = shipped("fig5a").shortened(rounds=7, seeds=1)
+    assert [run.rounds for run in short.runs()] == [7] * 6
+    assert {run.seed for run in short.runs()} == {0}
+    assert shipped("fig5a").shortened() == shipped("fig5a")
+
+
+def write(folder, text):
+    path = folder / "mine.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_grid_is_every_combination(tmp_path):
+    text = "seeds = [3, 4]\n[grid]\nscheme = ['tsa_ga', 'common_k']\nuplink.ratio = [0.1, 0.2, 0.4]\n"
+    experiment = read_experiment(write(tmp_path, text))
+    runs = experiment.runs()
+    assert (experiment.name, len(runs), experiment.swept()) == ("mine", 12, ["uplink.ratio"])
+    assert [(run.curve, run.variant, run.seed) for run in runs[:3]] == [
+        ("tsa_ga", "uplink.ratio = 0.1", 3),
+        ("tsa_ga", "uplink.ratio = 0.1", 4),
+        ("tsa_ga", "uplink.ratio = 0.2", 3),
+    ]
+
+
+def test_curves_win_over_variants_and_those_over_the_base(tmp_path):
+    text = """
+    seeds = [0]
+    [base]
+    uplink = { ratio = 0.1, power = 1.0 }
+    rounds = 9
+    [[variants]]
+    label = "loud"
+    uplink.power = 2.0
+    [[curves]]
+    label = "short"
+    rounds = 3
+    uplink.sparsity = { of = "uplink.ratio", times = 0.5 }
+    """
+    (run,) = read_experiment(write(tmp_path, text)).runs()
+    uplink = run.config.uplink
+    assert (uplink.ratio, uplink.power, uplink.sparsity, run.rounds) == (0.1, 2.0, 0.05, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("seeds = 3", "seeds = 3: must be a list of whole numbers >= 0"),
+        ("seeds = []", "seeds = []: must be a list of whole numbers >= 0"),
+        ("sedes = [1]", "sedes = [1]: unknown key, the nearest valid key is 'seeds'"),
+        ("kind = 'trainin'", "did you mean 'training'?"),
+        ("base = 3", "base = 3: must be a table of configuration keys"),
+        ("grid.uplink.ratio = 0.1", "grid.uplink.ratio = 0.1: must be a list of values"),
+        (
+            f"grid.seed = [0{', 0' * 100}]\ngrid.rounds = [1{', 1' * 99}]",
+            "characters): must make at most 10000 combinations",
+        ),
+        (
+            "[grid]\nuplink.ratio = [0.1, 2]",
+            "mine / uplink.ratio = 2: uplink.ratio = 2: must be a finite number",
+        ),
+        (
+            "[base]\nuplink.rato = 1",
+            "mine: uplink.rato = 1: unknown key, the nearest valid key is 'uplink.ratio'",
+        ),
+        ("[[curves]]\nscheme = 'tsa_ga'", "every entry must have a label"),
+        ("[[curves]]\nlabel = 'a'\n[[curves]]\nlabel = 'a'", "no label may appear twice"),
+        ("[base]\nuplink.sparsity = { of = 'uplink.ratoi' }", "must name a key that has a number here"),
+        ("[[figures]]\nname = 'a b'\ntitle = 'x'", "figures.name = 'a b': must be a text"),
+        ("[grid]\nrounds = [1]\n[[variants]]\nlabel = 'x'", "must be empty where variants are listed"),
+        ("rounds = ", "is not valid TOML"),
+    ],
+)
+def test_mistakes_in_a_file_are_one_sentence_and_exit_code_2(tmp_path, text, sentence):
+    ended = small.call(["airfeel", "sweep", str(write(tmp_path, text)), "--out", str(tmp_path / "out")])
+    assert ended.returncode == 2
+    assert sentence in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_file_is_one_sentence():
+    ended = small.call(["airfeel", "sweep", "nowhere.toml"])
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "nowhere.toml: cannot be read as an experiment file (No such file or directory)" in ended.stderr

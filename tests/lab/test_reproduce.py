@@ -1,0 +1,50 @@
+"""``airfeel reproduce`` as a user calls it: every shipped experiment, on the real data."""
+
+import csv
+import json
+
+import pytest
+
+import small
+from airfeel.lab.campaigns.experiment_files import PAPER, RIVALS, SHIPPED, select
+
+
+def reproduce(out, *words):
+    ended = small.call(["airfeel", "reproduce", *words, "--out", str(out)])
+    assert ended.returncode == 0, ended.stderr
+    with (out / "results.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+LARGE = ("rates", "models", "cifar", *RIVALS, "rivals-cifar")  # many runs, PyTorch, and data of 170 MB
+SMALL = tuple(name for name in SHIPPED if name not in (*LARGE, "demo"))  # which has a test of its own
+
+
+@pytest.mark.parametrize(
+    ("names", "rounds"),
+    [
+        (("fig5a",), 1),
+        pytest.param(SMALL, 2, marks=pytest.mark.long),
+        pytest.param(LARGE, 1, marks=pytest.mark.slow),
+    ],
+)
+def test_every_shipped_experiment_runs_a_round_or_two(tmp_path, names, rounds):
+    rows = reproduce(tmp_path, *names, "--rounds", str(rounds), "--seeds", "1")
+    assert {row["experiment"] for row in rows} == set(names)
+    planned = {run.label for e in select(names) for run in e.shortened(rounds, 1).runs()}
+    assert {path.parent.name for path in tmp_path.glob("runs/*/summary.json")} == planned
+    assert json.loads((tmp_path / "campaign.json").read_text())["runs"] == len(planned)
+    ratios = {row["uplink.ratio"] for row in rows if row["experiment"] == "fig6"}
+    assert ratios == ({"0.5", "0.2", "0.1", "0.04"} if "fig6" in names else set())
+    assert "" not in {row["accuracy"] for row in rows if row["experiment"] == "fig5a"}
+
+
+@pytest.mark.slow
+def test_the_whole_paper_in_a_hurry(tmp_path):
+    rows = reproduce(tmp_path, "all", "--quick")
+    assert {row["experiment"] for row in rows} == set(PAPER)
+    ended = small.call(["airfeel", "report", str(tmp_path)])
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "report.html").stat().st_size > 1e6
+    assert {"fig5a.png", "fig6b.svg", "fig8.png"} <= {path.name for path in (tmp_path / "figures").iterdir()}
+    assert not (tmp_path / "claims.json").exists()  # 50 rounds decide nothing

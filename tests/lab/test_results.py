@@ -1,0 +1,359 @@
+"""Tables over all runs: renewed by what has changed, with the bytes of a table written anew."""
+
+import csv
+import json
+import pickle
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import airfeel as af
+import fakes
+from airfeel.lab.campaigns import folder as folders
+from airfeel.lab.campaigns.csv_table import csv_table
+from airfeel.lab.campaigns.folder import ResultsFolder, remember_experiment
+from airfeel.lab.campaigns.kinds import KINDS
+from airfeel.lab.campaigns.plan import Experiment
+from airfeel.lab.campaigns.results import list_results, write_results
+from airfeel.lab.campaigns.runs_table import write_runs
+from airfeel.lab.runs.rundir import open_run
+
+ROUNDS = 3
+
+
+def config(seed, scheme="tsa_ga", **settings):
+    return af.load_config(None, {"scheme": scheme, "seed": seed, "rounds": ROUNDS, **settings})
+
+
+def experiment(name="sweep", key="ratio", values=(0.15, 0.2)):
+    base, grid = {"scheme": "tsa_ga"}, {"uplink": {key: list(values)}}
+    return Experiment(name=name, title=name, rounds=ROUNDS, seeds=[0, 1], base=base, grid=grid)
+
+
+def renewed(out):
+    """Renew the table; return it after holding it against one written anew from the same files."""
+    table = write_results(ResultsFolder(out)).read_bytes()
+    copy = out.parent / f"{out.name}-copy"
+    shutil.copytree(out, copy)
+    (copy / ".results.json").unlink()
+    assert write_results(ResultsFolder(copy)).read_bytes() == table
+    shutil.rmtree(copy)
+    return table.decode().splitlines()
+
+
+@pytest.fixture
+def out(tmp_path):
+    """Two runs of no experiment, in the table."""
+    for seed in range(2):
+        fakes.write_run(config(seed), tmp_path / "out")
+    assert len(renewed(tmp_path / "out")) == 1 + 2 * ROUNDS
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """The names of the runs that are read."""
+    labels, real = [], folders.examine
+    monkeypatch.setattr(folders, "examine", lambda path: labels.append(path.name) or real(path))
+    return labels
+
+
+def test_only_the_new_run_is_read(out, read):
+    fakes.write_run(config(2), out)
+    table = write_results(ResultsFolder(out)).read_text().splitlines()
+    assert read == [config(2).label()]
+    assert len(table) == 1 + 3 * ROUNDS
+    write_results(ResultsFolder(out))
+    assert len(read) == 1
+
+
+def test_lines_stand_where_a_full_table_has_them(out):
+    for seed, scheme in ((2, "a_dsgd"), (3, "tsa_ga"), (4, "common_k")):  # before, among and between
+        fakes.write_run(config(seed, scheme), out)
+        renewed(out)
+    labels = sorted(path.name for path in (out / "runs").iterdir())
+    assert [line.split(",")[1] for line in renewed(out)[1::ROUNDS]] == [x.partition("-")[0] for x in labels]
+
+
+def test_a_run_computed_again_replaces_its_lines(out, read):
+    first, label = renewed(out), config(1).label()
+    read.clear()
+    path = out / "runs" / label
+    rows = [json.loads(line) for line in (path / "rounds.jsonl").read_text().splitlines()]
+    with open_run(config(1), out) as folder:
+        folder.reopen(forget=True)
+        for row in rows[:-1]:
+            folder.append(json.dumps(row | {"accuracy": 0.125}), row["round"], 0.1)
+        folder.finish({})
+    write_results(ResultsFolder(out))
+    assert read == [label]
+    second = renewed(out)
+    assert len(second) == len(first) - 1 and sum(",0.125," in line for line in second) == ROUNDS - 1
+
+
+def test_runs_that_disappear_or_are_damaged_leave_the_table_and_come_back(out, read):
+    gone, damaged = (out / "runs" / config(seed).label() for seed in range(2))
+    shutil.move(gone, out / "aside")
+    content = (damaged / "rounds.jsonl").read_bytes()
+    (damaged / "rounds.jsonl").write_bytes(content + b"{}\n")
+    assert len(renewed(out)) == 1
+    read.clear()
+    write_results(ResultsFolder(out))
+    assert read == []  # nor is what is known to be damaged read again and again
+    (damaged / "rounds.jsonl").write_bytes(content)
+    shutil.move(out / "aside", gone)
+    assert len(renewed(out)) == 1 + 2 * ROUNDS
+
+
+def test_curves_of_one_scheme_can_be_told_apart(out):
+    curves = [
+        {"label": "any", "scheme": "common_k"},
+        {"label": "in turns", "scheme": "common_k", "uplink": {"order": "turns"}},
+        {"label": "the first again", "scheme": "common_k"},  # the same run: it stands in the table once
+    ]
+    orders = Experiment(name="orders", title="orders", rounds=ROUNDS, seeds=[0], curves=curves)
+    fakes.write_experiment(orders, out)
+    lines = list(csv.DictReader(renewed(out)))[::ROUNDS]
+    assert [(line["experiment"], line["scheme"], line["curve"]) for line in lines] == [
+        ("orders", "common_k", "any"),
+        ("orders", "common_k", "in turns"),
+        ("run", "tsa_ga", ""),
+        ("run", "tsa_ga", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        ("=1+1", "'=1+1"),
+        ("+memory", "'+memory"),
+        ("-1 dB", "'-1 dB"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("-", "'-"),
+        ("\t=1", r"\u0009=1"),
+        ("\r=1", r"\u000d=1"),
+        ("a\x1b\n\udcff", r"a\u001b\u000a\udcff"),
+        ("a=1", "a=1"),
+        ("'a", "'a"),
+        (-1.5, "-1.5"),
+        (-7, "-7"),
+        ("-1e-3", "-1e-3"),
+        ("+2", "+2"),
+        (float("-inf"), "-inf"),
+        (float("nan"), "nan"),
+        (None, ""),
+        (True, "True"),
+        (["=1"], "['=1']"),
+    ],
+)
+def test_text_in_a_table_is_text_and_a_number_a_number(value, cell):
+    assert list(csv.reader(csv_table([[value, 0]]).decode().splitlines())) == [[cell, "0"]]
+
+
+def test_no_text_of_a_run_is_computed_by_a_spreadsheet(out):
+    labels = {"tsa_ga": "=1+1", "a_dsgd": "-\x1b[31m"}
+    hostile = Experiment(
+        name="hostile",
+        title="hostile",
+        rounds=ROUNDS,
+        seeds=[0],
+        base={"dataset": "@data\u2028"},
+        curves=[{"label": label, "scheme": scheme} for scheme, label in labels.items()],
+        variants=[{"label": "+1", "channel": {"noise_var": 0.5}}],
+    )
+    fakes.write_experiment(hostile, out)
+    begun = out / "experiments/hostile.json"
+    begun.write_text(begun.read_text().replace("=1+1", "=1+1\\udc80"))
+    (out / "runs/=run\udcff").mkdir()
+    lines = list(csv.DictReader(renewed(out)))
+    assert {line["curve"] for line in lines} == {"'=1+1\\udc80", "'-\\u001b[31m", ""}
+    assert float(lines[0]["nmse_db"]) < 0 and {line["channel.noise_var"] for line in lines} == {"0.5", "1.0"}
+    with write_runs(ResultsFolder(out)).open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["dataset"] for row in rows} == {"'@data\\u2028", "mnist", ""}
+    assert "'=run\\udcff" in {row["run"] for row in rows}
+
+
+def test_experiments_claim_runs_and_add_columns(out):
+    begun = experiment()
+    fakes.write_experiment(begun, out, missing=1)
+    assert renewed(out)[0].endswith(",uplink.ratio")
+    assert [line.split(",")[0] for line in renewed(out)[1::ROUNDS]] == ["sweep"] * 3 + ["run"] * 2
+    fakes.write_run(begun.runs()[-1].config, out)
+    assert [line.split(",")[0] for line in renewed(out)[1::ROUNDS]] == ["sweep"] * 4 + ["run"] * 2
+    fakes.write_experiment(experiment("other", "power", [600.0, 50.0]), out)
+    assert renewed(out)[0].endswith(",uplink.power,uplink.ratio")
+    for path in (out / "experiments").glob("sweep.*"):
+        path.unlink()
+    assert renewed(out)[0].endswith(",status,downlink,air_seconds,joules,curve,uplink.power")
+
+
+SPOIL = {
+    "table gone": lambda out: (out / "results.csv").unlink(),
+    "table edited": lambda out: (out / "results.csv").write_text("experiment\n"),
+    "index gone": lambda out: (out / ".results.json").unlink(),
+    "index empty": lambda out: (out / ".results.json").write_text(""),
+    "index of another kind": lambda out: (out / ".results.json").write_text("[1, 2]"),
+    "index without blocks": lambda out: change(out, blocks=None),
+    "blocks of another form": lambda out: change(out, blocks=[[1, 2, 3]]),
+    "lengths that do not fit": lambda out: change(out, blocks=[[None, "x", [1], 5]]),
+    "lengths that are text": lambda out: change(out, blocks=[[None, "x", [1], "5"]]),
+    "another version": lambda out: change(out, airfeel="0.0.1"),
+}
+
+
+def change(out, **facts):
+    index = json.loads((out / ".results.json").read_text())
+    (out / ".results.json").write_text(json.dumps(index | facts))
+
+
+@pytest.mark.parametrize("kind", SPOIL)
+def test_what_does_not_fit_is_written_anew(out, read, kind):
+    before = renewed(out)
+    read.clear()
+    SPOIL[kind](out)
+    write_results(ResultsFolder(out))
+    assert len(read) == 2
+    assert renewed(out) == before
+
+
+def test_many_at_once_lose_nothing(out):
+    def add(seed):
+        fakes.write_run(config(seed), out)
+        write_results(ResultsFolder(out))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, range(10, 22)))
+    table = (out / "results.csv").read_text()
+    assert table.count("\n") == 1 + 14 * ROUNDS
+    assert table.splitlines() == renewed(out)
+
+
+# --- for scripts -------------------------------------------------------------------------------------------
+
+
+def test_results_are_listed_round_by_round_with_their_settings(out):
+    free = config(7, "error_free", **{"uplink.ratio": 0.3})
+    fakes.write_run(free, out)
+    fakes.write_run(config(8), out, finish=False)
+    rows = list_results(out)
+    assert len(rows) == 3 * ROUNDS
+    assert {row["run"] for row in rows} == {one.label() for one in (config(0), config(1), free)}
+    (last,) = [row for row in rows if row["seed"] == 7 and row["round"] == ROUNDS]
+    assert (last["scheme"], last["uplink.ratio"], last["nmse_db"]) == ("error_free", 0.3, None)
+    assert (
+        last["accuracy"] == list(fakes.rows(config(7, "error_free", **{"uplink.ratio": 0.3})))[-1]["accuracy"]
+    )
+    with pytest.raises(ValueError, match="has no finished run under"):
+        list_results(out / "runs")
+
+
+def test_a_table_needs_pandas_and_says_so(out, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="read_results needs pandas: pip install pandas"):
+        af.read_results(out)
+
+
+def test_a_table_is_a_data_frame(out):
+    pandas = pytest.importorskip("pandas")
+    table = af.read_results(out)
+    assert isinstance(table, pandas.DataFrame) and len(table) == 2 * ROUNDS
+    assert set(table["seed"]) == {0, 1}
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+sys.path.insert(0, str(Path("tools")))
+from airfeel.lab.campaigns import kinds, results
+from airfeel.lab.campaigns.folder import ResultsFolder
+
+def refuse(*arguments):
+    raise AssertionError("a configuration was built")
+
+kinds.KINDS.update(dict.fromkeys(kinds.KINDS, refuse))
+rows = results.list_results("out")
+assert {row["scheme"] for row in rows} == {"evil.schemes:Mine", "tsa_ga"}, rows
+text = results.write_results(ResultsFolder(Path("out"))).read_text()
+assert "mine,evil.schemes:Mine,0" in text
+try:
+    from airfeel.lab.report.report import write_report
+except ImportError:
+    pass
+else:
+    report = write_report(Path("out"))
+    assert [exhibit.name for exhibit in report.exhibits] == ["mine", "runs"]
+    assert "evil.schemes:Mine" in report.page.read_text()
+print([name for name in sys.modules if name.startswith("evil")])
+"""
+
+
+def evil(text):
+    return text.replace('scheme = "tsa_ga"', 'scheme = "evil.schemes:Mine"')
+
+
+@pytest.mark.long
+def test_reading_results_imports_nothing_that_a_file_names(out):
+    """Runs and experiments of a scheme that this version does not know appear under its own name."""
+    tools = out.parent / "tools" / "evil"
+    tools.mkdir(parents=True)
+    (tools / "__init__.py").write_text("print('imported')")
+    (tools / "schemes.py").write_text("print('imported')")
+    mine = experiment("mine")
+    fakes.write_experiment(mine, out)
+    for run in mine.runs():
+        fakes.rewrite(out / "runs" / run.label, evil)
+    path = out / "experiments" / "mine.toml"
+    path.write_text(evil(path.read_text()))
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, cwd=out.parent)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+# --- work --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "tree"),
+    [
+        ("training", {"rounds": 5}),
+        ("recovery", {"rounds": 5}),
+        ("bound", {"rounds": 5, "model": {"l2": 0.1}}),
+    ],
+)
+def test_work_can_be_sent_to_another_process(kind, tree):
+    work = KINDS[kind]({**tree, "seed": 3}, "here")
+    sent = pickle.loads(pickle.dumps(work))
+    assert sent == work
+    assert (sent.label, sent.scheme, sent.seed, sent.rounds) == (work.label, "tsa_ga", 3, 5)
+    assert sent.effort == work.effort >= 5
+
+
+def test_an_experiment_remembers_its_runs(tmp_path):
+    begun = remember_experiment(experiment(), tmp_path, experiment().runs())
+    (found,), left_out = ResultsFolder(tmp_path).experiments()
+    assert found == begun and left_out == []
+    assert [(m.curve, m.variant, m.seed) for m in found.members[:2]] == [
+        ("tsa_ga", "uplink.ratio = 0.15", 0),
+        ("tsa_ga", "uplink.ratio = 0.15", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "3", '[{"curve": 1}]', '[{"curve": "a", "variant": "", "seed": 0, "label": "../x"}]']
+)
+def test_a_forged_list_of_runs_is_not_used(tmp_path, text):
+    remember_experiment(experiment(), tmp_path, experiment().runs())
+    (tmp_path / "experiments" / "sweep.json").write_text(text)
+    found, (sentence,) = ResultsFolder(tmp_path).experiments()
+    assert found == [] and sentence.startswith("experiment sweep is left out: the list of its runs")
+
+
+def test_an_experiment_of_another_version_is_left_out_and_named(tmp_path):
+    remember_experiment(experiment(), tmp_path, experiment().runs())
+    path = tmp_path / "experiments" / "sweep.toml"
+    path.write_text("next_year = 1\n" + path.read_text())
+    found, (sentence,) = ResultsFolder(tmp_path).experiments()
+    assert found == [] and "next_year = 1: unknown key" in sentence

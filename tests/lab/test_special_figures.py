@@ -1,0 +1,168 @@
+"""Special figures: drawn from small experiments as chart and as files, with facts in words under them."""
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+
+import airfeel as af
+import fakes
+import small
+from airfeel.lab.campaigns.collect import Collected
+from airfeel.lab.campaigns.experiment_files import read_experiment
+from airfeel.lab.campaigns.plan import Experiment, FigureSpec
+from airfeel.lab.report.special_figures import FACTS, SPECIAL
+from airfeel.lab.runs.rundir import open_run
+from airfeel.lab.studies.aggregates import observations
+from airfeel.simulation.records import Record
+from airfeel.theory.scalar import sample_paths
+
+RECOVERY = """
+kind = "recovery"
+rounds = 2
+seeds = [0, 1]
+[base]
+size = 400
+ratio = 0.4
+activity = 0.1
+[[curves]]
+label = "TSA-GA"
+scheme = "tsa_ga"
+[[curves]]
+label = "Turbo-CS"
+scheme = "turbo_cs"
+[[variants]]
+label = "loud"
+snr_db = 20.0
+[[variants]]
+label = "noisy"
+snr_db = 5.0
+"""
+COST = """
+kind = "recovery"
+rounds = 2
+seeds = [0, 1]
+[base]
+ratio = 0.4
+[[variants]]
+label = "N = 300"
+size = 300
+[[variants]]
+label = "N = 3000"
+size = 3000
+"""
+TRAINING = """
+kind = "{kind}"
+rounds = {rounds}
+seeds = [0, 1]
+[base]
+dataset = "{data}"
+scheme = "{scheme}"
+model.l2 = 0.1
+devices.count = 3
+devices.samples = 60
+uplink.ratio = 0.3
+run.record_aggregates = true
+"""
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Collected results of one small experiment for every special figure."""
+    out = tmp_path_factory.mktemp("results")
+    data = small.write_folder(out / "data")
+    bound = TRAINING.format(kind="bound", rounds=3, data=data, scheme="tsa_ga")
+    training = TRAINING.format(kind="training", rounds=12, data=data, scheme="error_free")
+    texts = {"recovery": RECOVERY, "cost": COST, "bound": bound, "magnitudes": training}
+    found = {kind: compute(kind, text, out) for kind, text in texts.items()}
+    return found | {"evolution": found["recovery"]}
+
+
+def compute(name, text, out) -> Collected:
+    file = out / f"{name}.toml"
+    file.write_text(text)
+    experiment = read_experiment(file)
+    for run in experiment.runs():
+        assert run.do(out)
+    return fakes.collected(experiment, out)
+
+
+def spec_of(kind, **options):
+    return FigureSpec(name=f"own-{kind}", title="What is shown", kind=kind, **options)
+
+
+def test_every_kind_of_figure_is_known():
+    kinds = set(FigureSpec.model_fields["kind"].annotation.__args__)
+    assert set(SPECIAL) == kinds - {"curves"} and set(FACTS) <= set(SPECIAL)
+
+
+@pytest.mark.parametrize("kind", list(SPECIAL))
+def test_figures_are_drawn_as_chart_and_files(kind, results, tmp_path):
+    drawing = SPECIAL[kind](spec_of(kind), results[kind])
+    assert drawing.figure.name == f"own-{kind}" and drawing.figure.title == "What is shown"
+    assert drawing.payload()["spec"]["width"] == "container"
+    for path in drawing.save(tmp_path / drawing.figure.name):
+        assert path.stat().st_size > 3000
+
+
+@pytest.mark.parametrize("kind", list(SPECIAL))
+def test_nothing_is_drawn_of_nothing(kind, results):
+    empty = replace(results[kind], lines=())
+    assert SPECIAL[kind](spec_of(kind), empty) is None
+    assert kind not in FACTS or FACTS[kind](empty) == []
+
+
+@pytest.mark.parametrize("kind", list(FACTS))
+def test_facts_are_a_table_of_text(kind, results):
+    heading, *rows = FACTS[kind](results[kind])
+    assert rows and all(len(row) == len(heading) for row in rows)
+    assert all(isinstance(cell, str) for row in [heading, *rows] for cell in row)
+
+
+def test_a_figure_can_show_one_variant(results):
+    everything = SPECIAL["evolution"](spec_of("evolution"), results["evolution"])
+    loud = SPECIAL["evolution"](spec_of("evolution", variant="loud"), results["evolution"])
+    assert names(everything) == ["TSA-GA, loud", "TSA-GA, noisy", "Turbo-CS, loud", "Turbo-CS, noisy"]
+    assert names(loud) == ["TSA-GA", "Turbo-CS"]
+
+
+def names(drawing):
+    return drawing.payload()["names"]
+
+
+def test_a_figure_of_no_variant_is_refused():
+    figure = {"name": "a", "title": "b", "variant": "loudest"}
+    with pytest.raises(ValueError, match="figures.variant = 'loudest': must be one of"):
+        Experiment.model_validate({"name": "a", "title": "b", "figures": [figure]})
+
+
+def test_bounds_that_hold_are_counted(results):
+    rows = FACTS["bound"](results["bound"])
+    assert rows[1][-1] == "6 of 6"
+
+
+def test_observations_recover_the_chains(tmp_path):
+    """Aggregates drawn from the model (17)-(19) have its sparsity, persistence and correlation."""
+    chain, size = af.ChainParams(0.2, 0.1, 0.05), 20_000
+    config = af.load_config(None, {"scheme": "error_free"})
+    with open_run(config, tmp_path) as folder:
+        for round, (x, _) in enumerate(islice(sample_paths(chain, 1, size, seed=3), 12), start=1):
+            record = Record(round, *(None,) * 5, 1, *(None,) * 10, 1, 0.0, 0)
+            folder.append(record.to_json(), round, 0.0)
+            folder.keep_aggregate(round, x[0])
+    found = observations(folder.path)
+    assert found.sparsity == pytest.approx(0.8, abs=0.01)
+    assert found.persistence == pytest.approx(0.9, abs=0.01)
+    assert found.persistence_lag2 == pytest.approx(0.9**2 + 0.1 * chain.p10, abs=0.01)
+    assert found.correlation == pytest.approx(0.95, abs=0.01)
+    assert found.correlation_lag2 == pytest.approx(0.95**2, abs=0.01)
+
+
+def test_energy_of_equal_coefficients_is_spread_evenly(tmp_path):
+    config = af.load_config(None, {"scheme": "error_free"})
+    with open_run(config, tmp_path) as folder:
+        for round in range(1, 13):
+            folder.append(Record(round, *(None,) * 5, 1, *(None,) * 10, 1, 0.0, 0).to_json(), round, 0.0)
+            folder.keep_aggregate(round, np.ones(100))
+    assert observations(folder.path).energetic == pytest.approx(0.9)

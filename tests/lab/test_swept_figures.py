@@ -1,0 +1,187 @@
+"""Figures over a swept key: right values at right places, a plot for each combination of the others."""
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+import fakes
+from airfeel.lab.campaigns.experiment_files import shipped
+from airfeel.lab.campaigns.plan import Experiment
+from browser import opened
+
+pytest.importorskip("altair")
+
+from airfeel.lab.report.exhibits import show_experiment
+from airfeel.lab.report.means import interval
+from airfeel.lab.report.report import write_report
+from airfeel.lab.report.swept_figures import PlotPosition, arrange
+
+RATES, ROUNDS = (0.01, 0.1, 0.3), 20
+
+
+def experiment(**figure):
+    """Learning rates and two partitions; labels say both."""
+    kinds = {"IID": {"kind": "iid"}, "χ = 2": {"kind": "classes", "classes": 2}}
+    return Experiment(
+        name="swept",
+        title="Swept",
+        rounds=ROUNDS,
+        seeds=[0, 1, 2],
+        curves=[{"label": scheme, "scheme": scheme} for scheme in ("error_free", "tsa_ga", "common_k")],
+        variants=[
+            {"label": f"η = {rate}, {kind}", "devices": {"learning_rate": rate}, "partition": of}
+            for rate in reversed(RATES)  # drawn in the order of the values, whatever that of the file
+            for kind, of in kinds.items()
+        ],
+        figures=[{"name": "swept", "title": "Swept", "x": "devices.learning_rate", **figure}],
+    )
+
+
+def drawn(out, missing=0, **figure):
+    of = experiment(**figure)
+    fakes.write_experiment(of, out, missing)
+    collected = fakes.collected(of, out)
+    (drawing,) = show_experiment(collected).drawings
+    return drawing, collected
+
+
+def test_final_accuracy_by_value_in_a_plot_for_every_other_setting(tmp_path):
+    drawing, collected = drawn(tmp_path)
+    payload = drawing.payload()
+    assert payload["split"] and payload["variants"] == ["IID", "χ = 2"]
+    assert payload["axes"]["round"]["scale"]["type"] == "log"
+    assert payload["axes"]["round"]["title"] == "devices.learning_rate"
+    found = {(payload["names"][c["name"]], payload["variants"][c["variant"]]): c for c in payload["curves"]}
+    assert len(found) == 6
+    for (curve, kind), course in found.items():
+        assert course["round"] == list(RATES) and course["seeds"] == 3 and "symbols" not in course
+        for rate, mean, half in zip(RATES, course["mean"], course["half"], strict=True):
+            line = collected.line(curve, f"η = {rate}, {kind}")
+            last = [sum(row["accuracy"] for row in rows[-2:]) / 2 for rows in line.rows.values()]
+            expected = interval(0, last)
+            assert mean == pytest.approx(expected.value, rel=1e-4)
+            assert half == pytest.approx(expected.high - expected.value, rel=1e-2)
+
+
+@pytest.mark.long
+def test_the_image_has_a_plot_each_and_the_values_below(tmp_path):
+    drawing, _ = drawn(tmp_path)
+    _, svg, _ = drawing.save(tmp_path / "swept")
+    texts = [text for text in ElementTree.parse(svg).getroot().itertext() if text.strip()]
+    assert {"IID", "χ = 2", "common_k", "devices.learning_rate"} <= set(texts)
+    for rate in RATES:
+        assert texts.count(f"{rate:g}") == 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("metric", "end"),
+    [
+        ("cumulative_nmse_db", lambda rows: rows[-1]["cumulative_nmse_db"]),
+        ("loss", lambda rows: (rows[-1]["loss"] + rows[-2]["loss"]) / 2),
+    ],
+)
+def test_other_metrics(tmp_path, metric, end):
+    drawing, collected = drawn(tmp_path, metric=metric)
+    curves = {(curve.name, curve.variant): curve for curve in drawing.curves}
+    assert (("error_free", "IID") in curves) == (metric == "loss")  # what sends nothing has no error
+    line = collected.line("tsa_ga", "η = 0.3, IID")
+    values = [end(rows) for rows in line.rows.values()]
+    assert curves["tsa_ga", "IID"].points[-1].value == pytest.approx(sum(values) / 3)
+
+
+def test_what_is_missing_leaves_a_gap(tmp_path):
+    """The runs of the last two variants of the last curve are not there."""
+    drawing, _ = drawn(tmp_path, missing=6)
+    lengths = {(curve.name, curve.variant): [point.x for point in curve.points] for curve in drawing.curves}
+    assert lengths["common_k", "IID"] == [0.1, 0.3] and lengths["tsa_ga", "IID"] == list(RATES)
+
+
+def test_plots_are_named_by_what_their_variants_share():
+    variants = {
+        "η = 1, near": {"η": 1, "far": 0},
+        "η = 2, near": {"η": 2, "far": 0},
+        "η = 1, far": {"η": 1, "far": 1},
+        "η = 2, far": {"η": 2, "far": 1},
+    }
+    assert arrange(variants, "η") == {
+        label: PlotPosition(label.split(", ")[1], settings["η"]) for label, settings in variants.items()
+    }
+    alone = {label: of for label, of in variants.items() if of["far"]}
+    assert {place.plot for place in arrange(alone, "η").values()} == {""}
+    nameless = dict(zip("abcd", variants.values(), strict=True))
+    assert arrange(nameless, "η")["a"] == PlotPosition("far = 0", 1.0)
+
+
+@pytest.mark.parametrize("x", ["uplink.power", "partition.kind", "partition.classes", "scheme", "rounds"])
+def test_an_axis_must_be_a_number_in_every_variant(x):
+    rule = r"must be one of \['round', 'symbols', 'air_seconds', 'joules', 'devices.learning_rate'\]"
+    with pytest.raises(ValueError, match=f"figures.x = '{x}': {rule}"):
+        experiment(x=x)
+
+
+def test_a_grid_can_be_drawn_over_one_of_its_keys(tmp_path):
+    grid = {"scheme": ["tsa_ga", "common_k"], "uplink": {"ratio": [0.1, 0.2], "power": [50.0, 500.0]}}
+    figure = {"name": "power", "title": "Power", "x": "uplink.power"}
+    of = Experiment(name="grid", title="Grid", rounds=4, seeds=[0], grid=grid, figures=[figure])
+    fakes.write_experiment(of, tmp_path)
+    (drawing,) = show_experiment(fakes.collected(of, tmp_path)).drawings
+    assert drawing.variants == [  # P = s SNR, and s is twice as large in the second
+        "uplink.ratio = 0.1 (SNR -12.0 to -2.0 dB)",
+        "uplink.ratio = 0.2 (SNR -15.0 to -5.0 dB)",
+    ]
+    assert {curve.name for curve in drawing.curves} == {"tsa_ga", "common_k"}
+    assert all([point.x for point in curve.points] == [50.0, 500.0] for curve in drawing.curves)
+
+
+def test_a_power_has_its_snr_below_it(tmp_path):
+    """10 log10(P / 785) dB; as lines of their own in the image, and in the names of the courses."""
+    grid = {"scheme": ["tsa_ga", "common_k", "error_free"], "uplink": {"power": [50.0, 500.0, 1000.0]}}
+    of = Experiment(name="grid", title="Grid", rounds=4, seeds=[0], grid=grid)
+    fakes.write_experiment(of, tmp_path)
+    swept, _, course, *_ = show_experiment(fakes.collected(of, tmp_path)).drawings
+    below = ["SNR -12.0 dB", "SNR -2.0 dB", "SNR 1.1 dB"]
+    assert swept.figure.below == below and swept.variants == [""]
+    _, svg, _ = swept.save(tmp_path / "swept")
+    texts = [text for text in ElementTree.parse(svg).getroot().itertext() if text.strip()]
+    assert {"50", "500", "1000", *below} <= set(texts)
+    assert course.variants == [
+        f"uplink.power = {p} ({b})" for p, b in zip((50.0, 500.0, 1000.0), below, strict=True)
+    ]
+
+
+def test_a_map_over_power_has_its_snr_in_the_fields(tmp_path):
+    grid = {"scheme": ["tsa_ga"], "uplink": {"ratio": [0.1, 0.2], "power": [50.0, 500.0]}}
+    figure = {"name": "map", "title": "Map", "x": "uplink.ratio", "y": "uplink.power"}
+    of = Experiment(name="grid", title="Grid", rounds=4, seeds=[0], grid=grid, figures=[figure])
+    fakes.write_experiment(of, tmp_path)
+    (drawing,) = show_experiment(fakes.collected(of, tmp_path)).drawings
+    _, svg, _ = drawing.save(tmp_path / "map")
+    texts = [text for text in ElementTree.parse(svg).getroot().itertext() if text.strip()]
+    for level in ("-12.0", "-2.0", "-15.0", "-5.0"):
+        assert texts.count(f"SNR {level} dB") == 1
+
+
+def test_the_study_of_learning_rates_is_drawn_over_them():
+    figures = {figure.name: figure for figure in shipped("rates").figures}
+    assert figures["rates"].x == "devices.learning_rate" and figures["rates"].metric == "accuracy"
+    places = arrange(shipped("rates").settings_by_variant(), "devices.learning_rate")
+    plots = {place.plot for place in places.values()}
+    assert plots == {"s/N = 0.1, IID", "s/N = 0.04, IID", "s/N = 0.1, χ = 2", "s/N = 0.04, χ = 2"}
+
+
+@pytest.mark.browser
+def test_the_page_draws_it(tmp_path, chromium, tmp_path_factory):
+    fakes.write_experiment(experiment(), tmp_path)
+    report = write_report(tmp_path)
+    count = "document.querySelectorAll('#figure-swept .{} path').length"
+    with opened(chromium, report.page.as_uri(), tmp_path_factory.mktemp("profile")) as shown:
+        assert shown.see(count.format("mark-line")) == 6
+        assert shown.see(count.format("mark-symbol")) == 6 * len(RATES)
+        labels = shown.see(
+            "[...document.querySelectorAll('#figure-swept .role-axis-label text')].map(t => t.textContent)"
+        )
+        assert all(labels.count(f"{rate:g}") == 2 for rate in RATES)
+        shown.see("document.querySelector('#figure-swept .legend button').click()")
+        shown.until(f"{count.format('mark-line')} === 4")
+        assert shown.said == []
