@@ -5,9 +5,9 @@ import re
 import signal
 
 import pytest
-from experiments.sweeps import finished, write_sweep
 
 import small
+from lab.sweeps import finished, write_sweep
 from processes import (
     airfeel,
     begin,

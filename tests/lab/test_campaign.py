@@ -8,9 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from experiments.sweeps import finished, interrupt, sweep, write_sweep
 
 import small
+from lab.sweeps import finished, interrupt, sweep, write_sweep
 from processes import until, until_gone, workers_of
 
 

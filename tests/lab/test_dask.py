@@ -11,10 +11,10 @@ import threading
 import time
 
 import pytest
-from experiments.sweeps import finished, interrupt, sweep, write_sweep
 
 from airfeel.lab.campaigns import engines
 from airfeel.lab.campaigns.engines import check_engine
+from lab.sweeps import finished, interrupt, sweep, write_sweep
 
 
 def start(*words):
