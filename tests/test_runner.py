@@ -15,7 +15,7 @@ from airfeel.config import load_config
 from airfeel.lab.runs import runner
 from airfeel.lab.runs.rundir import open_run
 from airfeel.lab.runs.runner import execute
-from airfeel.simulation.progress import Progress
+from airfeel.simulation.records import Progress
 
 DAMAGE = {
     "half a line": lambda run: append(run / "rounds.jsonl", b'{"round":99,"accu'),

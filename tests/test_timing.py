@@ -19,7 +19,7 @@ from airfeel.config import load_config
 from airfeel.lab.campaigns.overview import CampaignLines
 from airfeel.lab.report import report
 from airfeel.lab.runs.progress import Live
-from airfeel.simulation import progress
+from airfeel.simulation import records as progress
 from airfeel.simulation.assembly import Own, assemble
 from airfeel.simulation.loop import start, steps
 

@@ -8,8 +8,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from airfeel import _checks, _files
-from airfeel.registry import SCHEMES, Part
-from airfeel.registry.options import has_fields
+from airfeel.registry import SCHEMES, Part, has_fields
 from airfeel.uplink.scheme import Scheme
 
 

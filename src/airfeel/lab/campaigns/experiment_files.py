@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from airfeel.config import mistakes, toml
+from airfeel.config import mistakes
 from airfeel.lab.campaigns.plan import Experiment
 from airfeel.lab.runs import files
 
@@ -72,14 +72,14 @@ def _over(model: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
     replaced = {"grid", "variants"} if "grid" in tree or "variants" in tree else set()
     found = {key: value for key, value in model.items() if key not in replaced} | tree
     if isinstance(tree.get("base"), dict):
-        found["base"] = toml.merge(model.get("base", {}), tree["base"])
+        found["base"] = mistakes.merge(model.get("base", {}), tree["base"])
     own = tree.get("curves", [])
     if isinstance(own, list) and all(isinstance(curve, dict) for curve in own):
         curves = {curve["label"]: curve for curve in model.get("curves", [])}
         for place, curve in enumerate(own):
             label = curve.get("label")
             label = label if isinstance(label, str) else place  # refused when all is checked
-            curves[label] = toml.merge(curves.get(label, {}), curve)
+            curves[label] = mistakes.merge(curves.get(label, {}), curve)
         found["curves"] = list(curves.values())
     return found
 

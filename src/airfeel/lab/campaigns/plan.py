@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from airfeel.config import mistakes, toml
+from airfeel.config import identity, mistakes
 from airfeel.config.sections import Section
 from airfeel.lab.campaigns.kinds import KINDS
 from airfeel.lab.runs.work import Work
@@ -221,7 +221,7 @@ class Experiment(Section):
             curve = {key: value for key, value in entry.items() if key not in ("label", "seeds")}
             if self.why_not(str(entry.get("label")), variant):
                 continue
-            tree = toml.merge(toml.merge(self.base, changes), curve)
+            tree = mistakes.merge(mistakes.merge(self.base, changes), curve)
             if self.rounds is not None:
                 tree["rounds"] = self.rounds
             label = str(entry.get("label", tree.get("scheme", "")))
@@ -260,4 +260,4 @@ def _resolve(tree: dict[str, Any]) -> dict[str, Any]:
 
 def _lines(table: Mapping[str, Any]) -> list[str]:
     """Return one line of TOML per key, tables inside as dotted keys."""
-    return [f"{key} = {toml.value(item)}" for key, item in mistakes.flatten(table).items()]
+    return [f"{key} = {identity.value(item)}" for key, item in mistakes.flatten(table).items()]

@@ -10,8 +10,7 @@ from rich.progress import Progress as Bar
 
 from airfeel._checks import visible
 from airfeel._timing import Timer
-from airfeel.simulation.progress import Lines, Progress, describe, timing, trained
-from airfeel.simulation.records import Record
+from airfeel.simulation.records import Lines, Progress, Record, describe, timing, trained
 
 _log = logging.getLogger("airfeel")
 

@@ -21,8 +21,7 @@ from airfeel.lab.runs.rundir import RunFolder, open_run, run_path
 from airfeel.lab.runs.sources import edited_since, refilled_since
 from airfeel.simulation.assembly import Own, Parts, assemble
 from airfeel.simulation.loop import RunState, start, steps
-from airfeel.simulation.progress import Progress
-from airfeel.simulation.records import Record
+from airfeel.simulation.records import Progress, Record
 from airfeel.units import decibel, from_decibel
 
 
@@ -56,7 +55,7 @@ def execute(
     config, out
         What to run, and where the folders of all runs are.
     own
-        Objects that stand for what ``config`` names, see :func:`airfeel.simulation.own.named`.
+        Objects that stand for what ``config`` names, see :func:`airfeel.simulation.assembly.named`.
     force
         Compute a finished run again.
     progress
