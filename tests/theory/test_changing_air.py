@@ -7,7 +7,7 @@ import pytest
 
 import airfeel as af
 from airfeel.lab.studies.air_draws import EVERYBODY, UNHEARD, draw_air
-from airfeel.learning.devices import Participation
+from airfeel.learning.training import Participation
 from airfeel.radio.cell import Cell
 from airfeel.radio.choosing import LeastError, Selection
 from airfeel.radio.fading import FadingMAC
