@@ -16,8 +16,8 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, 
 from numpy.typing import NDArray
 
 from airfeel import storage
-from airfeel.flower import naming, wire
-from airfeel.flower.tensors import Layout
+from airfeel.flower import wire
+from airfeel.flower.state import Layout
 from airfeel.registry import SCHEMES
 from airfeel.uplink.memory import everywhere
 from airfeel.uplink.scheme import Memory, Plan, Scheme, Sent
@@ -60,7 +60,7 @@ class AirMod:
         content = message.content
         model = wire.from_record(content[announced.arrays])
         layout = Layout.of(model, announced.exact.split("\n"))
-        scheme = naming.find(announced.scheme, announced.options, self._schemes)
+        scheme = wire.find(announced.scheme, announced.options, self._schemes)
         plan = wire.read_plan(content)
         fresh = scheme.memory(layout.shapes)
         known = recall(context, announced, fresh)

@@ -12,8 +12,7 @@ from airfeel import _checks
 from airfeel.flower import wire
 from airfeel.flower.replies import Question, Replies, Reply
 from airfeel.flower.report import RoundReport, Traffic
-from airfeel.flower.state import State, extend_ledger, mark_heard, welcome
-from airfeel.flower.tensors import Layout
+from airfeel.flower.state import Layout, State, extend_ledger, mark_heard, welcome
 from airfeel.learning.optimizers import Optimizer
 from airfeel.radio.power import Ledger
 from airfeel.units import count, decibel, relative_error

@@ -14,12 +14,11 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 
 from airfeel import _checks
-from airfeel.flower import naming, wire
+from airfeel.flower import wire
 from airfeel.flower.replies import Question, sort
 from airfeel.flower.report import RoundReport, Traffic
 from airfeel.flower.server import OpenRound, Server
-from airfeel.flower.state import State
-from airfeel.flower.tensors import Layout
+from airfeel.flower.state import Layout, State
 from airfeel.learning.optimizers import Optimizer
 from airfeel.learning.optimizers.sgd import GradientDescent
 from airfeel.radio.link import Channel
@@ -102,7 +101,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
     ) -> None:
         super().__init__(**fedavg)
         self.server = Server(
-            scheme=naming.scheme_of(scheme, options),
+            scheme=wire.build(scheme, options or {}),
             air=_radio(channel, power),
             optimizer=optimizer or GradientDescent(),
             rate=_checks.real("rate", rate, above=0),
@@ -116,7 +115,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
             raise _checks.reject("exchange", exchange, rule)
         self.exact, self.audit, self.checkpoint = _patterns(exact), bool(audit), checkpoint
         self.rounds: list[RoundReport] = []
-        self._named = naming.describe(self.server.scheme)
+        self._named = wire.describe(self.server.scheme)
         self._session = uuid.uuid4().hex  # names this process to clients, and changes no result
         self._state: State | None = None
         self._arrays: ArrayRecord | None = None  # the model as it was last given out
