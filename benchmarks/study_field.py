@@ -1,11 +1,11 @@
 """Our own scheme in the field: sampled devices, skewed data, fading; beside error-free training and rivals.
 
     python benchmarks/study_field.py error_free ours ours-100 error error-100 rivals rivals-100 --out DIR
-    python benchmarks/study_field.py table --out DIR           # what there is, as docs/results/tables/field.md
+    python benchmarks/study_field.py table keep --out DIR      # what there is, for docs/results
 
-Seeds 500 to 504 are for reporting, once; ``--seeds`` names others for choosing (10 to 14 were). M = 10 devices
-with 300 samples each, P = 500, 100 rounds, unless the circumstances say otherwise. Every run is one line of
-DIR/runs.jsonl, and a study that was interrupted goes on where it was.
+Seeds 500 to 504 are for reporting, once; ``--seeds`` names others for choosing (10 to 14 were). M = 10
+devices with 300 samples each, P = 500, 100 rounds, unless the circumstances say otherwise. Every run is one
+line of DIR/runs.jsonl, and a study that was interrupted goes on where it was.
 """
 
 import argparse
@@ -104,8 +104,8 @@ def jobs(names, seeds):
             schemes, factors = STUDIES[name]
             for cell, (settings, *_, at_100) in CELLS.items():
                 for scheme in schemes:
-                    if (cell in LAST) != late or (scheme in ONLY_CNN and settings["model.kind"] != "cnn"
-                                                  if "model.kind" in settings else scheme in ONLY_CNN):
+                    left_out = scheme in ONLY_CNN and settings.get("model.kind") != "cnn"
+                    if left_out or (cell in LAST) != late:
                         continue
                     for factor in factors:
                         if factor == 100 and at_100 is None:
@@ -191,7 +191,9 @@ def table(seeds, out):
             limit = limits[factor == 100]
             if limit is None:
                 continue
-            free = [done[k]["accuracy"] for k in (key(cell, "error-free", None, s) for s in seeds) if k in done]
+            free = [
+                done[k]["accuracy"] for k in (key(cell, "error-free", None, s) for s in seeds) if k in done
+            ]
             level = np.mean([run[max(run, key=int)] for run in free]) if free else np.nan
             cells = (words(gaps(done, cell, scheme, factor, seeds)) for scheme in schemes)
             print(f"| {cell} | {limit} | {level:.1f} % | " + " | ".join(cells) + " |")
