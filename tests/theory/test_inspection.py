@@ -11,7 +11,7 @@ import pytest
 import airfeel as af
 import small
 from airfeel.cli import main
-from airfeel.lab.runs.reading import read_records
+from airfeel.lab.store import read_records
 from airfeel.lab.studies.aggregates import fit, observations, statistics
 from airfeel.lab.studies.inspection import compare_receivers
 from airfeel.lab.studies.recorded import Recorded, read_recorded

@@ -9,9 +9,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from airfeel._files import below, remove_abandoned, write_atomically
 from airfeel._timing import Timer
 from airfeel.commands import show
-from airfeel.lab.runs.files import below, remove_abandoned, write_atomically
 from airfeel.lab.studies.aggregates import AggregateStatistics, statistics
 from airfeel.lab.studies.gradients import read_gradients
 from airfeel.lab.studies.inspection import Recovery, compare_receivers

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel.beliefs.chains import ChainParams
-from airfeel.lab.runs.reading import FinishedRun
+from airfeel.lab.store import FinishedRun
 from airfeel.lab.studies.recorded import read_aggregates
 
 Array = NDArray[np.floating[Any]]

@@ -8,7 +8,7 @@ from typing import Any
 
 from airfeel.config import Config, build_config
 from airfeel.config.toml import merge
-from airfeel.lab.runs.work import Work
+from airfeel.lab.runner import Work
 from airfeel.lab.studies import study
 from airfeel.lab.studies.convergence import Convergence, measure
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from airfeel import _checks
 from airfeel._files import map_array
 from airfeel.config import load_config
-from airfeel.lab.runs.files import RunError
+from airfeel.lab.store import RunError
 from airfeel.lab.studies.recorded import FEWEST, Recorded
 from airfeel.schemes.sparsification import top_k
 from airfeel.units import count, from_decibel

@@ -10,8 +10,7 @@ import numpy as np
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import Config, build_config, mistakes, read_config
 from airfeel.config.sections import RadioKeys
-from airfeel.lab.runs.files import RunError
-from airfeel.lab.runs.reading import aggregate_file, checked_records, read_aggregate
+from airfeel.lab.store import RunError, aggregate_file, checked_records, read_aggregate
 from airfeel.lab.studies.air_draws import EVERYBODY, draw_air
 from airfeel.lab.studies.forecasts import ByReplay, ByTheory
 from airfeel.lab.studies.methods import METHODS

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from airfeel._files import memory
 from airfeel.config import Config, read_config
-from airfeel.lab.runs.files import RunError
-from airfeel.lab.runs.reading import FinishedRun, aggregate_file, checked_records, read_aggregate
+from airfeel.lab.store import FinishedRun, RunError, aggregate_file, checked_records, read_aggregate
 from airfeel.lab.studies.methods import is_dense
 from airfeel.schemes.tsa_ga import TsaGa
 from airfeel.simulation.assembly import energy

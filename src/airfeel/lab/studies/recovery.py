@@ -15,8 +15,8 @@ from pydantic import Field, ValidationError, model_validator
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import identity, mistakes, toml
 from airfeel.config.sections import Section
-from airfeel.lab.runs.endings import count_endings
-from airfeel.lab.runs.work import Work
+from airfeel.lab.runner import Work
+from airfeel.lab.store import count_endings
 from airfeel.lab.studies import study
 from airfeel.lab.studies.methods import METHODS, is_dense
 from airfeel.operators import GAUSSIAN_LIMIT, GaussianMatrix, PartialDCT

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import airfeel
-from airfeel.lab.runs.reading import finished, read_rows
-from airfeel.lab.runs.rundir import open_run, run_path
-from airfeel.lab.runs.work import Described
+from airfeel.lab.rundir import Described, open_run, run_path
+from airfeel.lab.store import finished, read_rows
 
 Row = Mapping[str, Any]
 
