@@ -13,7 +13,7 @@ from airfeel.lab.progress import choose
 from airfeel.lab.results import write_results
 from airfeel.lab.runner import execute
 from airfeel.lab.store import read_records
-from airfeel.learning.fitting import ModelLike
+from airfeel.learning.models import ModelLike
 from airfeel.radio.link import Channel
 from airfeel.simulation.assembly import DataLike, find_data
 from airfeel.simulation.own import given, named

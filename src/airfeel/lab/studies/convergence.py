@@ -15,7 +15,8 @@ from scipy.optimize import minimize
 
 from airfeel import _checks
 from airfeel.config import Config
-from airfeel.learning.tasks import Samples, SoftmaxRegression
+from airfeel.learning.models.softmax import SoftmaxRegression
+from airfeel.learning.tasks import Samples
 from airfeel.simulation.assembly import DataLike, Own, Parts, assemble, find_data, make_partition
 from airfeel.simulation.loop import advance, start
 from airfeel.theory.bound import LossConstants, loss_bound, loss_bound_limit, measured_error_bound
