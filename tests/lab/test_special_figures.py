@@ -14,7 +14,7 @@ from airfeel.lab.campaigns.experiment_files import read_experiment
 from airfeel.lab.campaigns.plan import Experiment, FigureSpec
 from airfeel.lab.report.special_figures import FACTS, SPECIAL
 from airfeel.lab.runs.rundir import open_run
-from airfeel.lab.studies.aggregates import observations
+from airfeel.lab.studies.recorded import observations
 from airfeel.simulation.records import Record
 from airfeel.theory.scalar import sample_paths
 

@@ -9,7 +9,7 @@ from airfeel.config.toml import merge
 from airfeel.lab.runs.runner import execute
 from airfeel.lab.runs.work import Work
 from airfeel.lab.studies import bound, recovery
-from airfeel.lab.studies.methods import is_dense
+from airfeel.theory.planner import is_dense
 
 _MATRIX_EFFORT = 50  # of a dense matrix with s = N, drawn and multiplied by in a round, over a gradient's
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from airfeel.lab.campaigns.collect import Line
 from airfeel.lab.runs.files import RunError
 from airfeel.lab.runs.reading import FinishedRun
-from airfeel.lab.studies.aggregates import Observations, observations
+from airfeel.lab.studies.recorded import Observations, observations
 from airfeel.lab.studies.recovery import steady
 
 Array = NDArray[np.floating[Any]]
