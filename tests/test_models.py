@@ -10,8 +10,7 @@ import pytest
 
 import airfeel as af
 import small
-from airfeel.learning.fitting import fitted
-from airfeel.learning.images import ImageShape
+from airfeel.learning.models import ImageShape, fitted
 from airfeel.registry import MODELS
 
 torch = pytest.importorskip("torch")

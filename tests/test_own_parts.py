@@ -13,7 +13,8 @@ import pytest
 
 import airfeel as af
 import small
-from airfeel.learning.tasks import SoftmaxRegression, Task
+from airfeel.learning.models.softmax import SoftmaxRegression
+from airfeel.learning.tasks import Task
 from airfeel.radio.power import EqualPower
 from airfeel.schemes.common_k import CommonK
 from airfeel.uplink.arrive import Radio
@@ -37,7 +38,7 @@ import typing
 from typing import TYPE_CHECKING
 
 import airfeel as af
-from airfeel.learning.tasks import SoftmaxRegression
+from airfeel.learning.models.softmax import SoftmaxRegression
 from own_channel import PathLoss
 from own_scheme import Largest
 from own_task import HiddenLayer

@@ -10,8 +10,8 @@ import airfeel as af
 import small
 from airfeel.config import load_config
 from airfeel.lab.runs import checkpoint
-from airfeel.learning.devices import Participation
 from airfeel.learning.tasks import Samples, Score
+from airfeel.learning.training import Participation
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.registry import SCHEMES
 from airfeel.schemes.compressed import Compressed

@@ -7,7 +7,7 @@ import pytest
 
 import airfeel as af
 from airfeel.lab.studies.air import EVERYBODY, UNHEARD, draw_air
-from airfeel.learning.devices import Participation
+from airfeel.learning.training import Participation
 from airfeel.radio.cell import Cell
 from airfeel.radio.choosing import LeastError, Selection
 from airfeel.radio.fading import FadingMAC
@@ -18,8 +18,7 @@ from airfeel.streams import stream
 from airfeel.theory.planner import LinkBudget, LinkPlan, Method
 from airfeel.theory.scalar import linear_variance, unequal_variance
 from airfeel.units import decibel
-from airfeel.uplink.arrive import Radio, Superposed
-from airfeel.uplink.senders import Senders
+from airfeel.uplink.arrive import Radio, Senders, Superposed
 from modeldata import Model, sample_chains
 
 CHAIN = af.ChainParams(activity=0.05, p01=0.01, beta=0.01)
@@ -110,7 +109,7 @@ def test_the_planner_s_devices_do_what_those_of_a_run_do(kind, policy, taking_pa
         computing, sending = taking_part.draw(DEVICES, 3, t + 1)
         senders = Senders.of(weights, computing, sending)
         came = arrived(air, senders, signals[computing], ledger, 3, t + 1)
-        ledger = senders.charge(ledger, came.energy, link.power)
+        ledger = ledger.charge(senders.everywhere(came.energy), link.power)
         sent.append(came.delivered.sum() / computing.sum())
         noise.append(np.broadcast_to(came.noise_var, 60) / reference)
     usual = np.mean(sent) if policy in (Selection, LeastError) else 1.0
@@ -198,7 +197,7 @@ def carried(model, link, channel, policy, seed, rounds, usual):
         operator = af.PartialDCT(model.size, model.rows, seed=1000 * seed + t)
         signals = np.tile(operator @ x, (DEVICES, 1))
         came = arrived(air, senders, signals, ledger, seed, t + 1)
-        ledger = senders.charge(ledger, came.energy, link.power)
+        ledger = ledger.charge(senders.everywhere(came.energy), link.power)
         sent = x * came.delivered.sum() / DEVICES / usual
         reception = af.Reception(came.observation / usual, operator, came.noise_var / usual**2)
         estimate, state = receiver.receive(state, reception)

@@ -13,7 +13,7 @@ from airfeel.lab.campaigns.results import write_results
 from airfeel.lab.runs.progress import choose
 from airfeel.lab.runs.reading import read_records
 from airfeel.lab.runs.runner import execute
-from airfeel.learning.fitting import ModelLike
+from airfeel.learning.models import ModelLike
 from airfeel.radio.link import Channel
 from airfeel.simulation.assembly import DataLike, find_data
 from airfeel.simulation.own import given, named

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks
-from airfeel.learning.devices import Participation
+from airfeel.learning.training import Participation
 from airfeel.radio.link import Channel, Link, anything
 from airfeel.radio.power import EqualPower, Ledger, Offer, PowerPolicy
 from airfeel.theory.planner import LinkBudget, LinkDraws

@@ -19,7 +19,8 @@ from airfeel.config import Config, build_config
 from airfeel.config.toml import merge
 from airfeel.lab.runs.work import Work
 from airfeel.lab.studies import study
-from airfeel.learning.tasks import Samples, SoftmaxRegression
+from airfeel.learning.models.softmax import SoftmaxRegression
+from airfeel.learning.tasks import Samples
 from airfeel.simulation.assembly import DataLike, Own, Parts, assemble, find_data, make_partition
 from airfeel.simulation.loop import advance, start
 from airfeel.theory.bound import LossConstants, loss_bound, loss_bound_limit, measured_error_bound
