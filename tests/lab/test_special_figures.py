@@ -13,7 +13,7 @@ from airfeel.lab.collect import Collected
 from airfeel.lab.plan import Experiment, FigureSpec, read_experiment
 from airfeel.lab.report.special_figures import FACTS, SPECIAL
 from airfeel.lab.rundir import open_run
-from airfeel.lab.studies.aggregates import observations
+from airfeel.lab.studies.recorded import observations
 from airfeel.simulation.records import Record
 from airfeel.theory.scalar import sample_paths
 

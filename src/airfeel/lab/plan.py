@@ -21,8 +21,8 @@ from airfeel.config import Config, build_config, mistakes, toml
 from airfeel.config.sections import Section
 from airfeel.lab.runner import Work, execute
 from airfeel.lab.studies import bound, recovery
-from airfeel.lab.studies.methods import is_dense
 from airfeel.ranges import Count
+from airfeel.theory.planner import is_dense
 
 _MATRIX_EFFORT = 50  # of a dense matrix with s = N, drawn and multiplied by in a round, over a gradient's
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from airfeel.lab.collect import Line
 from airfeel.lab.store import FinishedRun, RunError
-from airfeel.lab.studies.aggregates import Observations, observations
+from airfeel.lab.studies.recorded import Observations, observations
 from airfeel.lab.studies.recovery import steady
 
 Array = NDArray[np.floating[Any]]
