@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from airfeel.config import load_config
-from airfeel.lab.runs.reading import read_records
-from airfeel.lab.runs.runner import execute
+from airfeel.lab.runner import execute
+from airfeel.lab.store import read_records
 from airfeel.learning.datasets import load_dataset
 from airfeel.schemes import basis, scheduled
 from airfeel.schemes.scheduled import Scheduled
