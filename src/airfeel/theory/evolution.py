@@ -17,8 +17,8 @@ from airfeel.beliefs.chains import ChainParams, stationary
 from airfeel.beliefs.spike_slab import SpikeSlab, denoise, divide, posterior
 from airfeel.beliefs.temporal import MESSAGES, Belief
 from airfeel.ranges import GREATEST, LARGEST, MOST, SMALLEST
-from airfeel.theory.prediction import Prediction
 from airfeel.theory.scalar import (
+    Prediction,
     linear_variance,
     require_ranges,
     sample_paths,
