@@ -21,7 +21,7 @@ WEIGHTS = np.array([4.0, 1.0, 2.0, 2.0, 1.0]) / 10
 SHAPES = {"weights": (12, 20), "bias": (20,), "kernel": (4, 2, 3, 3)}
 SIZE, SYMBOLS, ROUNDS = size_of(SHAPES), 101, 5
 SUPERPOSED = [n for n in SCHEMES.names() if n not in ("error_free", "dense", "d_dsgd")]
-COORDINATES = ["common_k", "scheduled", "low_rank"]
+COORDINATES = ["common_k", "low_rank"]
 MIXTURES = ["tsa_ga", "turbo_cs", "tsa_ga_tuned"]
 
 

@@ -10,7 +10,7 @@ import pickle
 import numpy as np
 import pytest
 
-from airfeel.lab.runs import checkpoint
+from airfeel.lab import rundir
 from airfeel.radio.choosing import LeastError
 from airfeel.radio.power import EqualPower, Ledger
 from airfeel.registry import CHANNELS, SCHEMES
@@ -149,8 +149,8 @@ def test_arguments_stay_as_they_are_and_repetition_gives_the_same_bytes(name):
 def test_a_state_survives_the_file_in_mid_run(name, channel, tmp_path):
     scheme, air, masks = LIST[name], AIRS[channel], {"computing": sometimes(0.8)}
     _, state = course(scheme, air, last=3, **masks)
-    checkpoint.save(tmp_path / "state.npz", state, {})
-    restored, _ = checkpoint.load(tmp_path / "state.npz", trusted=[__name__])
+    rundir.save_checkpoint(tmp_path / "state.npz", state, {})
+    restored, _ = rundir.load_checkpoint(tmp_path / "state.npz", trusted=[__name__])
     (one, *_), end = course(scheme, air, state, first=4, **masks)
     (two, *_), again = course(scheme, air, restored, first=4, **masks)
     assert one.mean.tobytes() == two.mean.tobytes()
