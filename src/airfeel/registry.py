@@ -27,9 +27,12 @@ from airfeel import _checks, _files, _foreign
 REQUIRED: Any = dataclasses.MISSING  # the default of an option that has none
 
 
-def option(default: Any = REQUIRED, help: str = "", *, section: str = "") -> Any:
-    """Return a dataclass field with a line of help, and the table of the configuration it is read from."""
-    return dataclasses.field(default=default, metadata={"help": help, "section": section})
+def option(default: Any = REQUIRED, help: str = "", *, section: str = "", key: str = "") -> Any:
+    """Return a dataclass field with a line of help, and the table of the configuration it is read from.
+
+    ``key`` is its name there, where the field itself cannot be called so.
+    """
+    return dataclasses.field(default=default, metadata={"help": help, "section": section, "key": key})
 
 
 def fixed(value: Any) -> Any:
@@ -39,13 +42,14 @@ def fixed(value: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Option:
-    """A key that a part reads: its type, its default and one line of help."""
+    """A key that a part reads: its type, its default and help; ``field`` is its name in Python."""
 
     name: str
     annotation: Any
     default: Any
     help: str = ""
     section: str = ""
+    field: str = ""
 
 
 def summary_of(target: Any) -> str:
@@ -75,14 +79,14 @@ def options_of(target: Any) -> Iterator[Option]:
             default = field.default if factory is REQUIRED else factory()
             text = field.metadata.get("help", "") or _help(hints[field.name])
             if field.init:
-                section = field.metadata.get("section", "")
-                yield Option(field.name, hints[field.name], default, text, section)
+                key, section = field.metadata.get("key") or field.name, field.metadata.get("section", "")
+                yield Option(key, hints[field.name], default, text, section, field.name)
         return
     for name, one in _parameters(target).items():
         default = REQUIRED if one.default is one.empty else one.default
         optional = one.kind is one.POSITIONAL_OR_KEYWORD and default is not REQUIRED
         if optional or one.kind is one.KEYWORD_ONLY:
-            yield Option(name, hints.get(name, Any), default, _help(hints.get(name)))
+            yield Option(name, hints.get(name, Any), default, _help(hints.get(name)), field=name)
 
 
 def has_fields(target: Any) -> bool:
@@ -152,7 +156,8 @@ class Part:
         A model's class that must be given the data, or is a ``torch.nn.Module``, which is built again and
         again, is taken for a function.
         """
-        make, torch = partial(self.target, **options), sys.modules.get("torch")
+        fields, torch = {option.name: option.field for option in self.options}, sys.modules.get("torch")
+        make = partial(self.target, **{fields.get(name, name): value for name, value in options.items()})
         with _foreign.explained(_checks.reject(self.key, self.name, "cannot be made")):
             again = not isinstance(self.kind, type) or (torch and issubclass(self.kind, torch.nn.Module))
             if not self.needs and (again or _foreign.wants_something(make)):

@@ -15,12 +15,11 @@ from airfeel import _checks, _maps
 from airfeel.config import Config, ConfigLike, build_config, mistakes, opened
 from airfeel.config.sections import DeviceKeys, ServerKeys
 from airfeel.learning.datasets import Dataset, load_dataset
-from airfeel.learning.devices import Participation, shares, split
-from airfeel.learning.fitting import ModelLike, fitted
+from airfeel.learning.models import ModelLike, fitted
 from airfeel.learning.optimizers import Optimizer, Schedule
 from airfeel.learning.partitions import Partition, PartitionRule, overlap, unequal_sizes
 from airfeel.learning.tasks import DataShape, Samples, Task
-from airfeel.learning.training import LocalTraining
+from airfeel.learning.training import LocalTraining, Participation, shares, split
 from airfeel.radio.link import Channel
 from airfeel.radio.units import RadioUnits
 from airfeel.registry import CHANNELS, SCHEMES, SEAMS, Part, Registry, has_fields
@@ -110,7 +109,7 @@ def _described(seam: str, part: Any) -> dict[str, Any]:
     keys: dict[str, Any] = {registry.key: found.name}
     for key, option in registry.keys(found).items():
         made = kind is type(part)
-        value = getattr(part, option.name) if made else given.get(option.name, option.default)
+        value = getattr(part, option.field) if made else given.get(option.field, option.default)
         if not _plain(value):
             rule = "must be a number, a text, true or false, or a list of these, to be kept in a run folder"
             raise _checks.reject(f"{kind.__qualname__}.{option.name}", value, rule)
