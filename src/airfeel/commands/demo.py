@@ -9,8 +9,8 @@ from pathlib import Path
 
 from airfeel.commands import show
 from airfeel.commands.reproduce import check_counts, compute
-from airfeel.lab.campaigns.collect import collect
-from airfeel.lab.campaigns.experiment_files import shipped
+from airfeel.lab.collect import collect
+from airfeel.lab.plan import shipped
 from airfeel.lab.report.headline import headline, short_table
 from airfeel.lab.report.tables import text_table
 from airfeel.learning.datasets import load_dataset

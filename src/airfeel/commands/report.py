@@ -8,9 +8,9 @@ from cyclopts import Parameter
 
 from airfeel._checks import visible
 from airfeel.commands import show
-from airfeel.lab.campaigns.folder import ResultsFolder
-from airfeel.lab.campaigns.results import write_results
-from airfeel.lab.campaigns.runs_table import write_runs
+from airfeel.lab.folder import ResultsFolder
+from airfeel.lab.results import write_results
+from airfeel.lab.runs_table import write_runs
 
 _log = logging.getLogger("airfeel")
 

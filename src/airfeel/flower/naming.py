@@ -44,7 +44,7 @@ def describe(scheme: Scheme[Any]) -> tuple[str, str]:
     part = Part(SCHEMES.name_of(type(scheme)), type(scheme))
     if part.options and not has_fields(type(scheme)):
         raise _checks.reject("scheme", scheme, "must be a dataclass, whose fields a message can name")
-    options = {option.name: getattr(scheme, option.name) for option in part.options}
+    options = {option.field: getattr(scheme, option.field) for option in part.options}
     for key, value in options.items():
         if not isinstance(value, str | bool | int | float | None):
             rule = "must be a number, a text, true, false or None, to be told to the clients"

@@ -17,10 +17,18 @@ from airfeel.flower.tensors import Layout
 from airfeel.learning.optimizers import Optimizer
 from airfeel.radio.power import Ledger
 from airfeel.units import count, decibel, relative_error
-from airfeel.uplink.arrive import Arrival, Digital, Radio, Superposed, nothing, transmission
+from airfeel.uplink.arrive import (
+    Arrival,
+    Digital,
+    Radio,
+    Senders,
+    Superposed,
+    WeightedMean,
+    nothing,
+    transmission,
+)
 from airfeel.uplink.round import decode, without_noise
 from airfeel.uplink.scheme import Plan, Scheme, Setting
-from airfeel.uplink.senders import Senders, WeightedMean
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,7 +126,7 @@ class Server:
         senders, ledger = _senders(current, state, found, first), self._ledger(state)
         arrival, reason = self._arrive(current, senders, ledger, _signals(current, state, found, first))
         if self.air is not None:
-            ledger = senders.charge(ledger, arrival.energy, self.air.policy.power)
+            ledger = ledger.charge(senders.everywhere(arrival.energy), self.air.policy.power)
         ids = [n for n, part in zip(_in_order(state, first), arrival.delivered, strict=True) if part]
         gone = {*report.missing, *report.refused, *report.failed}
         silent = tuple(r.node for r in first.usable if r.node not in ids and r.node not in gone)
@@ -138,8 +146,8 @@ class Server:
         self, current: OpenRound, air: Radio | None, senders: Senders, ledger: Ledger
     ) -> Superposed | Digital:
         """Return the way of the signals, on which all symbols of a round must be alike."""
-        place = {"seed": self.seed, "round": current.question.round}
-        found = transmission(self.scheme, air, current.plan, senders, ledger, **place)
+        given = self.scheme, air, current.plan, senders, ledger
+        found = transmission(*given, self.seed, current.question.round)
         if isinstance(found, Superposed) and air is not None:
             link = found.draw(current.question.symbols)
             if link.active.ndim == 2 or link.cost.ndim == 2:

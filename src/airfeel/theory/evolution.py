@@ -18,8 +18,8 @@ from airfeel.beliefs.gaussian import divide
 from airfeel.beliefs.spike_slab import SpikeSlab, denoise, posterior
 from airfeel.beliefs.temporal import MESSAGES, Belief
 from airfeel.ranges import GREATEST, LARGEST, MOST, SMALLEST
-from airfeel.theory.prediction import Prediction
 from airfeel.theory.scalar import (
+    Prediction,
     linear_variance,
     require_ranges,
     sample_paths,

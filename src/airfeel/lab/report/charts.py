@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from airfeel import _files
 from airfeel._checks import visible
 from airfeel._extras import missing
 from airfeel.config import toml
-from airfeel.lab.runs import files
 
 try:
     import altair
@@ -119,8 +119,8 @@ def save_images(spec: dict[str, Any], stem: Path) -> list[Path]:
     png, svg = stem.with_suffix(".png"), stem.with_suffix(".svg")
     spec = drawable(spec | {"background": "white"})
     drawn = vl_convert.vegalite_to_svg(spec, vl_version=vega_lite_version())
-    files.write_atomically(svg, drawn.encode())
-    files.write_atomically(png, vl_convert.svg_to_png(drawn, scale=2))
+    _files.write_atomically(svg, drawn.encode())
+    _files.write_atomically(png, vl_convert.svg_to_png(drawn, scale=2))
     return [png, svg]
 
 
@@ -132,7 +132,7 @@ def save_column(spec: dict[str, Any], stem: Path) -> Path:
     path = stem.with_suffix(".pdf")
     spec = drawable(spec | {"background": "white", "config": toml.merge(spec.get("config", {}), IN_COLUMN)})
     drawn = vl_convert.vegalite_to_svg(spec, vl_version=vega_lite_version())
-    files.write_atomically(path, vl_convert.svg_to_pdf(drawn))
+    _files.write_atomically(path, vl_convert.svg_to_pdf(drawn))
     return path
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from airfeel.lab.campaigns.plan import Experiment, FigureSpec, Metric
+from airfeel.lab.plan import Experiment, FigureSpec, Metric
 
 MOST_COURSES = 4  # variants whose errors over rounds are drawn
 LEAST_MAPPED = 3  # values of each of two keys from which on a map says more than small plots

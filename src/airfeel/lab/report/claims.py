@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from airfeel.lab.campaigns.collect import Collected, Line
+from airfeel.lab.collect import Collected, Line
 from airfeel.lab.report.claim_rules import (
     Claim,
     Comparison,

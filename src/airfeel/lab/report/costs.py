@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from airfeel import _files
 from airfeel._timing import duration
-from airfeel.lab.campaigns.collect import Collected
-from airfeel.lab.runs import files
-from airfeel.lab.runs.reading import FinishedRun
+from airfeel.lab.collect import Collected
+from airfeel.lab.store import FinishedRun
 
 Table = list[list[str]]
 
@@ -57,7 +57,7 @@ def curve_cost_table(collected: Collected) -> Table:
 def campaign(folder: Path) -> str:
     """Return in words how long the whole campaign took; empty where nobody noted it."""
     try:
-        facts: dict[str, Any] = files.parse_json(files.read_text(folder / "campaign.json"))
+        facts: dict[str, Any] = _files.parse_json(_files.read_text(folder / "campaign.json"))
         seconds, workers = float(facts["seconds"]), int(facts["workers"])
     except (OSError, ValueError, TypeError, KeyError, OverflowError):
         return ""

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airfeel.config import mistakes, toml
-from airfeel.lab.campaigns.collect import Collected
-from airfeel.lab.campaigns.plan import COURSES, Experiment, FigureSpec
+from airfeel.lab.collect import Collected
+from airfeel.lab.plan import COURSES, Experiment, FigureSpec
 from airfeel.lab.report.charts import Drawing, Figure
 from airfeel.lab.report.chosen_figures import figures
 from airfeel.lab.report.costs import curve_cost_table

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from airfeel._checks import visible
 from airfeel.lab.report.link_level import TITLE, level
-from airfeel.lab.runs.reading import FinishedRun, left_out, not_verified
+from airfeel.lab.store import FinishedRun, left_out, not_verified
 from airfeel.registry import SCHEMES
 
 if TYPE_CHECKING:
-    from airfeel.lab.campaigns.folder import ResultsFolder
+    from airfeel.lab.folder import ResultsFolder
 
 
 @dataclass(frozen=True, slots=True, eq=False)

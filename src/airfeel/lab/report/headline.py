@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from airfeel.lab.campaigns.collect import Collected, Line
+from airfeel.lab.collect import Collected, Line
 from airfeel.lab.report.finals import WITHOUT_RADIO, cell, finals, gaps
-from airfeel.lab.runs.reading import FinishedRun
+from airfeel.lab.store import FinishedRun
 
 Table = list[list[str]]
 

@@ -8,10 +8,8 @@ from numpy.typing import NDArray
 
 from airfeel.lab.report.charts import Drawing, Figure
 from airfeel.lab.report.curves import CurveDrawing, plain_curves
-from airfeel.lab.studies.aggregates import AggregateStatistics
-from airfeel.lab.studies.inspection import Recovery
-from airfeel.lab.studies.recorded import Recorded
-from airfeel.lab.studies.verdict import model_correlation, model_persistence
+from airfeel.lab.studies.inspection import Recovery, model_correlation, model_persistence
+from airfeel.lab.studies.recorded import AggregateStatistics, Recorded
 from airfeel.units import decibel
 
 Array = NDArray[np.floating[Any]]

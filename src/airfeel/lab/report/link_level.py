@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from airfeel.lab.campaigns.collect import Collected, Line
-from airfeel.lab.runs.reading import FinishedRun
+from airfeel.lab.collect import Collected, Line
+from airfeel.lab.store import FinishedRun
 from airfeel.radio.cell import Cell
 from airfeel.radio.units import RadioUnits
 from airfeel.units import decibel

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel.lab.campaigns.collect import Line
-from airfeel.lab.runs.files import RunError
-from airfeel.lab.runs.reading import FinishedRun
-from airfeel.lab.studies.aggregates import Observations, observations
+from airfeel.lab.collect import Line
+from airfeel.lab.store import FinishedRun, RunError
+from airfeel.lab.studies.recorded import Observations, observations
 from airfeel.lab.studies.recovery import steady
 
 Array = NDArray[np.floating[Any]]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airfeel import _checks
-from airfeel.lab.campaigns.collect import Collected
+from airfeel.lab.collect import Collected
 from airfeel.lab.report.charts import Figure
 from airfeel.lab.report.curves import CurveDrawing, draw_curves, make_curve
 from airfeel.lab.report.exhibits import Exhibit, Table

@@ -3,12 +3,11 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from airfeel.lab.campaigns.collect import Collected, Line
+from airfeel.lab.collect import Collected, Line
 from airfeel.lab.report.finals import finals
 from airfeel.lab.report.means import interval
 from airfeel.lab.report.measures import OfOne, cumulative_nmse_db, downlink, nmse_db
-from airfeel.lab.runs.endings import count_endings
-from airfeel.lab.runs.reading import Row
+from airfeel.lab.store import Row, count_endings
 
 Table = list[list[str]]
 NONE = "-"

@@ -5,12 +5,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from airfeel._files import Unreadable, below, write_atomically
 from airfeel._timing import Timer
-from airfeel.lab.campaigns.collect import Collected, collect
-from airfeel.lab.campaigns.experiment_files import SHIPPED, shipped
-from airfeel.lab.campaigns.folder import Begun, ResultsFolder
-from airfeel.lab.campaigns.results import write_results
-from airfeel.lab.campaigns.runs_table import write_runs
+from airfeel.lab.collect import Collected, collect
+from airfeel.lab.folder import Begun, ResultsFolder
+from airfeel.lab.plan import SHIPPED, shipped
 from airfeel.lab.report import page
 from airfeel.lab.report.claims import Verdict, judge, to_json
 from airfeel.lab.report.costs import campaign, cost_table
@@ -21,8 +20,9 @@ from airfeel.lab.report.groups import Group, group_runs, read_runs
 from airfeel.lab.report.means import average
 from airfeel.lab.report.reaching import check_target, of_experiment, of_groups, with_costs
 from airfeel.lab.report.receptions import ENDINGS, ending_cells
-from airfeel.lab.runs.files import RunError, Unreadable, below, write_atomically
-from airfeel.lab.runs.sources import edited_between
+from airfeel.lab.results import write_results
+from airfeel.lab.runs_table import write_runs
+from airfeel.lab.store import RunError, edited_between
 
 COLUMNS = {
     "accuracy": "accuracy",

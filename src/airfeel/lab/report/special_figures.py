@@ -6,8 +6,8 @@ from dataclasses import astuple, replace
 
 import numpy as np
 
-from airfeel.lab.campaigns.collect import Collected, Line
-from airfeel.lab.campaigns.plan import FigureSpec
+from airfeel.lab.collect import Collected, Line
+from airfeel.lab.plan import FigureSpec
 from airfeel.lab.report.charts import Drawing, Figure
 from airfeel.lab.report.curves import Curve, CurveDrawing, draw_curves
 from airfeel.lab.report.dot_charts import Point, dots
@@ -15,7 +15,7 @@ from airfeel.lab.report.inspection_charts import magnitude_map
 from airfeel.lab.report.means import average, interval
 from airfeel.lab.report.measures import observed, timings
 from airfeel.lab.report.receptions import ENDINGS, ending_cells
-from airfeel.lab.runs.files import RunError
+from airfeel.lab.store import RunError
 from airfeel.lab.studies.recorded import read_aggregates
 from airfeel.lab.studies.recovery import steady
 

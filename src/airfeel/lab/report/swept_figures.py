@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from airfeel.lab.campaigns.collect import Collected, Line
+from airfeel.lab.collect import Collected, Line
 from airfeel.lab.report.charts import Figure
 from airfeel.lab.report.curves import MOST_LINEAR, Curve, CurveDrawing, banded, draw_curves
 from airfeel.lab.report.link_level import POWER, told, with_level

@@ -7,7 +7,7 @@ from typing import Any
 
 import altair
 
-from airfeel.lab.campaigns.collect import Collected, Line
+from airfeel.lab.collect import Collected, Line
 from airfeel.lab.report.charts import Drawing, Figure
 from airfeel.lab.report.link_level import POWER, told
 from airfeel.lab.report.means import interval

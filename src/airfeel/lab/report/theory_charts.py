@@ -8,7 +8,7 @@ import numpy as np
 from scipy.interpolate import RegularGridInterpolator
 
 from airfeel.lab.report.charts import Drawing, Figure
-from airfeel.lab.studies.maps import Axis, Map
+from airfeel.lab.studies.forecasts import Axis, Map
 
 FINE = 60  # cells per side into which a map is interpolated for drawing
 SHADES = 12  # at most, of 1, 2.5, 5, 10 or 20 dB each

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airfeel.lab.runs.reading import FinishedRun, Row
+from airfeel.lab.store import FinishedRun, Row
 
 if TYPE_CHECKING:
-    from airfeel.lab.campaigns.folder import Begun, Member, ResultsFolder
-    from airfeel.lab.campaigns.plan import Experiment
+    from airfeel.lab.folder import Begun, Member, ResultsFolder
+    from airfeel.lab.plan import Experiment
 
 
 @dataclass(frozen=True, slots=True, eq=False)

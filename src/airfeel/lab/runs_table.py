@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airfeel.lab.campaigns.csv_table import csv_table
-from airfeel.lab.runs import files
-from airfeel.lab.runs.manifest import ROUNDS
-from airfeel.lab.runs.reading import FinishedRun
+from airfeel import _files
+from airfeel.lab import store
+from airfeel.lab.csv_table import csv_table
+from airfeel.lab.store import ROUNDS, FinishedRun
 
 if TYPE_CHECKING:
-    from airfeel.lab.campaigns.folder import ResultsFolder
+    from airfeel.lab.folder import ResultsFolder
 
 Row = dict[str, Any]
 
@@ -35,8 +35,8 @@ def write_runs(results: ResultsFolder) -> Path:
     rows, path = list_runs(results), results.path / NAME
     heading = columns(rows)
     table = csv_table([heading, *([row.get(key) for key in heading] for row in rows)])
-    with files.explained(results.path):
-        files.write_atomically(path, table)
+    with store.explained(results.path):
+        _files.write_atomically(path, table)
     return path
 
 
@@ -65,7 +65,7 @@ def _seconds(run: FinishedRun) -> float | None:
 def _rounds(path: Path) -> int:
     """Count the records of a run that is not finished."""
     try:
-        return sum(line.endswith(b"\n") for line in files.read_lines(path))
+        return sum(line.endswith(b"\n") for line in _files.read_lines(path))
     except OSError:
         return 0
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import airfeel
-from airfeel import _checks
-from airfeel.lab.campaigns.csv_table import csv_table
-from airfeel.lab.campaigns.folder import Begun, ResultsFolder
-from airfeel.lab.campaigns.runs_table import columns, list_runs
-from airfeel.lab.runs import files
-from airfeel.lab.runs.reading import FinishedRun, left_out, not_verified
+from airfeel import _checks, _files
+from airfeel.lab import store
+from airfeel.lab.csv_table import csv_table
+from airfeel.lab.folder import Begun, ResultsFolder
+from airfeel.lab.runs_table import columns, list_runs
+from airfeel.lab.store import FinishedRun, left_out, not_verified
 
 _SINCE_0_2 = ("cumulative_nmse_db", "status", "downlink", "air_seconds", "joules")
 _FROM_ROW = ("round", "accuracy", "loss", "nmse_db", "symbols", "energy", *_SINCE_0_2)
@@ -33,7 +33,7 @@ class Source(NamedTuple):
     experiment: str | None
     curve: str | None
     label: str
-    stamp: files.Stamp
+    stamp: store.Stamp
 
 
 class Block(NamedTuple):
@@ -63,7 +63,7 @@ def read_results(folder: str | Path, per: str = "round") -> Any:
     except ImportError as error:
         raise ImportError(
             "read_results needs pandas: pip install pandas; without it, "
-            "airfeel.lab.campaigns.results.list_results returns the same as a list of dictionaries"
+            "airfeel.lab.results.list_results returns the same as a list of dictionaries"
         ) from error
     if per == "run":
         runs = list_runs(ResultsFolder(Path(folder)))
@@ -94,7 +94,7 @@ def write_results(results: ResultsFolder, told: Callable[[str], None] = _log.war
     """
     out = results.path
     path, index = out / "results.csv", out / ".results.json"
-    with files.explained(out), files.locked(out / ".results.lock", wait=True):
+    with store.explained(out), _files.locked(out / ".results.lock", wait=True):
         begun, _ = results.experiments()
         keys = list(dict.fromkeys(key for one in begun for key in one.experiment.swept()))
         heading = csv_table([[*COLUMNS, *keys]])
@@ -109,12 +109,12 @@ def write_results(results: ResultsFolder, told: Callable[[str], None] = _log.war
             blocks[source] = _block(results, source, keys) if known is None else known
         table = heading + b"".join(block.content for block in blocks.values())
         for name in (path.name, index.name):
-            files.remove_leftovers(out, f"{name}*")
+            store.remove_leftovers(out, f"{name}*")
         for steps in ([], ["experiments"], ["figures"]):
-            with suppress(files.Unwritable):  # of a linked folder, nothing is ours
-                files.remove_abandoned(files.below(out, *steps))
-        files.write_atomically(path, table)
-        files.write_atomically(index, _index(blocks, table))
+            with suppress(_files.Unwritable):  # of a linked folder, nothing is ours
+                _files.remove_abandoned(_files.below(out, *steps))
+        _files.write_atomically(path, table)
+        _files.write_atomically(index, _index(blocks, table))
     for note in _notes(blocks):
         told(note)
     return path
@@ -171,7 +171,7 @@ def _index(blocks: Mapping[Source, Block], table: bytes) -> bytes:
 def _read_blocks(path: Path, index: Path, heading: bytes) -> dict[Source, Block]:
     """Return the lines of the present table by source; none where table, index and heading do not fit."""
     try:
-        table, facts = files.read_bytes(path), files.parse_json(files.read_text(index, files.LIST))
+        table, facts = _files.read_bytes(path), _files.parse_json(_files.read_text(index, _files.LIST))
         known = (facts["airfeel"], facts["sha256"])
         if known != (airfeel.__version__, hashlib.sha256(table).hexdigest()) or not table.startswith(heading):
             return {}
