@@ -27,13 +27,11 @@ class Optimizer(Protocol):
 
     def init(self, size: int) -> ServerState:
         """Return the state before the first round."""
-        ...
 
     def update(
         self, state: ServerState, theta: Array, aggregate: Array, rate: float
     ) -> tuple[Array, ServerState]:
         """Return the new theta and state; arguments stay as they are."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
