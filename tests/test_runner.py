@@ -13,7 +13,7 @@ import small
 from airfeel.config import load_config
 from airfeel.lab import runner
 from airfeel.lab.runner import execute
-from airfeel.simulation.progress import Progress
+from airfeel.simulation.records import Progress
 
 DAMAGE = {
     "half a line": lambda run: append(run / "rounds.jsonl", b'{"round":99,"accu'),

@@ -26,8 +26,7 @@ from airfeel.lab.store import (
 )
 from airfeel.simulation.assembly import Own, Parts, assemble
 from airfeel.simulation.loop import RunState, start, steps
-from airfeel.simulation.progress import Progress
-from airfeel.simulation.records import Record
+from airfeel.simulation.records import Progress, Record
 from airfeel.units import decibel, from_decibel
 
 
@@ -61,7 +60,7 @@ def execute(
     config, out
         What to run, and where the folders of all runs are.
     own
-        Objects that stand for what ``config`` names, see :func:`airfeel.simulation.own.named`.
+        Objects that stand for what ``config`` names, see :func:`airfeel.simulation.assembly.named`.
     force
         Compute a finished run again.
     progress
