@@ -22,8 +22,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from airfeel import _checks, _files
 from airfeel.flower.state import Arrays, Layout, Nodes
-from airfeel.registry import SCHEMES, Part
-from airfeel.registry.options import has_fields
+from airfeel.registry import SCHEMES, Part, has_fields
 from airfeel.uplink.scheme import Plan, Scheme
 
 ROUND = "airfeel"  # config of a request, metrics of a reply
