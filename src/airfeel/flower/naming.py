@@ -21,6 +21,9 @@ def scheme_of(scheme: str | Scheme[Any], options: Mapping[str, Any] | None) -> S
     if options:
         raise _checks.reject("options", dict(options), "must not be given beside a scheme that is an object")
     given: Scheme[Any] = SCHEMES.given(scheme)
+    if given.leads:
+        rule = "needs a message of one client before the others send, and a round here has none"
+        raise _checks.reject("scheme", type(given).__name__, rule)
     return given
 
 
