@@ -4,7 +4,7 @@ import inspect
 from itertools import groupby
 
 import airfeel
-from airfeel.config.reference import keys
+from airfeel.config.parts import keys
 from airfeel.config.schema import Config
 
 project = "airfeel"
