@@ -14,7 +14,7 @@ from cyclopts import App
 from cyclopts.completion import detect_shell
 
 from airfeel import _files
-from airfeel.config.reference import keys
+from airfeel.config.parts import keys
 from airfeel.lab.plan import GROUPS, SHIPPED
 from airfeel.registry import DATASETS
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from cyclopts import UnknownOptionError
 
-from airfeel.config.reference import keys
+from airfeel.config.parts import keys
 
 _ALIKE = 0.75  # of two words, one of which is taken for a misspelling of the other
 

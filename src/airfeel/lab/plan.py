@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from airfeel import _files
-from airfeel.config import Config, build_config, mistakes, toml
+from airfeel.config import Config, build_config, identity, mistakes
 from airfeel.config.sections import Section
 from airfeel.lab.runner import Work, execute
 from airfeel.lab.studies import bound, recovery
@@ -29,7 +29,7 @@ _MATRIX_EFFORT = 50  # of a dense matrix with s = N, drawn and multiplied by in 
 
 def training(tree: Mapping[str, Any], source: str) -> Work:
     """Return a training run that computes in one thread: many runs keep all cores busy."""
-    config = build_config(toml.merge({"run": {"threads": 1}}, tree), source=source)
+    config = build_config(mistakes.merge({"run": {"threads": 1}}, tree), source=source)
     matrix = _MATRIX_EFFORT * config.uplink.ratio if is_dense(config.scheme) else 0.0
     options = config.options("training")
     steps = options.get("local_epochs") or options.get("local_steps", 1)
@@ -250,7 +250,7 @@ class Experiment(Section):
             curve = {key: value for key, value in entry.items() if key not in ("label", "seeds")}
             if self.why_not(str(entry.get("label")), variant):
                 continue
-            tree = toml.merge(toml.merge(self.base, changes), curve)
+            tree = mistakes.merge(mistakes.merge(self.base, changes), curve)
             if self.rounds is not None:
                 tree["rounds"] = self.rounds
             label = str(entry.get("label", tree.get("scheme", "")))
@@ -289,7 +289,7 @@ def _resolve(tree: dict[str, Any]) -> dict[str, Any]:
 
 def _lines(table: Mapping[str, Any]) -> list[str]:
     """Return one line of TOML per key, tables inside as dotted keys."""
-    return [f"{key} = {toml.value(item)}" for key, item in mistakes.flatten(table).items()]
+    return [f"{key} = {identity.value(item)}" for key, item in mistakes.flatten(table).items()]
 
 
 PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
@@ -349,14 +349,14 @@ def _over(model: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
     replaced = {"grid", "variants"} if "grid" in tree or "variants" in tree else set()
     found = {key: value for key, value in model.items() if key not in replaced} | tree
     if isinstance(tree.get("base"), dict):
-        found["base"] = toml.merge(model.get("base", {}), tree["base"])
+        found["base"] = mistakes.merge(model.get("base", {}), tree["base"])
     own = tree.get("curves", [])
     if isinstance(own, list) and all(isinstance(curve, dict) for curve in own):
         curves = {curve["label"]: curve for curve in model.get("curves", [])}
         for place, curve in enumerate(own):
             label = curve.get("label")
             label = label if isinstance(label, str) else place  # refused when all is checked
-            curves[label] = toml.merge(curves.get(label, {}), curve)
+            curves[label] = mistakes.merge(curves.get(label, {}), curve)
         found["curves"] = list(curves.values())
     return found
 

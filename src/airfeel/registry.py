@@ -11,7 +11,6 @@ and any importable class or function can be named as ``package.module:Name``.
 """
 
 import dataclasses
-import difflib
 import hashlib
 import inspect
 import os
@@ -21,28 +20,95 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_origin
 
 from airfeel import _checks, _files, _foreign
-from airfeel.registry.options import REQUIRED, Option, fixed, option, options_of, summary_of
 
-__all__ = [
-    "CHANNELS",
-    "DATASETS",
-    "MODELS",
-    "OPTIMIZERS",
-    "PARTITIONS",
-    "POLICIES",
-    "REQUIRED",
-    "SCHEMES",
-    "SEAMS",
-    "TRAININGS",
-    "Option",
-    "Part",
-    "Registry",
-    "fixed",
-    "option",
-]
+REQUIRED: Any = dataclasses.MISSING  # the default of an option that has none
+
+
+def option(default: Any = REQUIRED, help: str = "", *, section: str = "", key: str = "") -> Any:
+    """Return a dataclass field with a line of help, and the table of the configuration it is read from.
+
+    ``key`` is its name there, where the field itself cannot be called so.
+    """
+    return dataclasses.field(default=default, metadata={"help": help, "section": section, "key": key})
+
+
+def fixed(value: Any) -> Any:
+    """Return a dataclass field that is no option: what the name of a part stands for."""
+    return dataclasses.field(default=value, init=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Option:
+    """A key that a part reads: its type, its default and help; ``field`` is its name in Python."""
+
+    name: str
+    annotation: Any
+    default: Any
+    help: str = ""
+    section: str = ""
+    field: str = ""
+
+
+def summary_of(target: Any) -> str:
+    """Return the first sentence of a docstring, as a list shows it."""
+    target = _foreign.unwrapped(target)
+    if isinstance(target, type) and "__doc__" not in vars(target):
+        return ""
+    text = inspect.getdoc(target) or ""
+    first = text.partition("\n\n")[0].replace("\n", " ").strip()
+    return "" if first.startswith(f"{getattr(target, '__name__', '')}(") else first.removesuffix(".")
+
+
+def options_of(target: Any) -> Iterator[Option]:
+    """Yield the options of a class or function, in its own order; of a partial those that are not bound."""
+    if isinstance(target, partial):
+        free = _parameters(target).keys() - target.keywords.keys()
+        yield from (option for option in options_of(target.func) if option.name in free)
+        return
+    target = place = _foreign.unwrapped(target)
+    if not has_fields(target) and not inspect.isroutine(target):
+        place = getattr(target, "__init__" if isinstance(target, type) else "__call__")
+    hints = _foreign.hints(place)
+    if has_fields(target):
+        # Keyword-only ones come last, as in a call.
+        for field in sorted(dataclasses.fields(target), key=lambda field: field.kw_only is True):
+            factory: Any = field.default_factory
+            default = field.default if factory is REQUIRED else factory()
+            text = field.metadata.get("help", "") or _help(hints[field.name])
+            if field.init:
+                key, section = field.metadata.get("key") or field.name, field.metadata.get("section", "")
+                yield Option(key, hints[field.name], default, text, section, field.name)
+        return
+    for name, one in _parameters(target).items():
+        default = REQUIRED if one.default is one.empty else one.default
+        optional = one.kind is one.POSITIONAL_OR_KEYWORD and default is not REQUIRED
+        if optional or one.kind is one.KEYWORD_ONLY:
+            yield Option(name, hints.get(name, Any), default, _help(hints.get(name)), field=name)
+
+
+def has_fields(target: Any) -> bool:
+    """Whether options are the fields of a dataclass, and not the arguments of an ``__init__`` by hand."""
+    makers = (base for base in getattr(target, "__mro__", ()) if "__init__" in vars(base))
+    return "__dataclass_fields__" in vars(next(makers, object))
+
+
+def _parameters(target: Any) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(target).parameters
+    except ValueError:  # of a builtin such as dict
+        return {}
+
+
+def _help(annotation: Any) -> str:
+    """Return the description that ``Annotated[..., Field(description=...)]`` carries."""
+    if get_origin(annotation) is not Annotated:
+        return ""
+    found = (getattr(item, "description", None) for item in annotation.__metadata__)
+    return next((text for text in found if text), "")
+
 
 Target = TypeVar("Target", bound=Callable[..., Any])
 
@@ -51,10 +117,7 @@ _SOURCE = 2**26  # bytes of a module's source at most
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """What a name stands for.
-
-    ``name`` is how configurations call it; ``key``, ``needs`` and ``advice`` are those of its registry.
-    """
+    """What a name of a configuration stands for; key, needs and advice are those of its registry."""
 
     name: str
     target: Any = dataclasses.field(hash=False)
@@ -93,10 +156,11 @@ class Part:
         A model's class that must be given the data, or is a ``torch.nn.Module``, which is built again and
         again, is taken for a function.
         """
-        fields = {option.name: option.field for option in self.options}
+        fields, torch = {option.name: option.field for option in self.options}, sys.modules.get("torch")
         make = partial(self.target, **{fields.get(name, name): value for name, value in options.items()})
         with _foreign.explained(_checks.reject(self.key, self.name, "cannot be made")):
-            if not self.needs and (not isinstance(self.kind, type) or _makes_models(self.kind, make)):
+            again = not isinstance(self.kind, type) or (torch and issubclass(self.kind, torch.nn.Module))
+            if not self.needs and (again or _foreign.wants_something(make)):
                 return make
             made = make()
         self.require(made)
@@ -141,14 +205,13 @@ class Registry:
         The package inside airfeel whose modules register the built-in parts.
     default
         The part of a configuration that names none.
-    needs
-        The methods that a part's class must have, with their arguments; none where parts are functions.
+    needs, advice
+        The methods that a part's class must have, with their arguments, none where parts are functions; and
+        what to do where one is missing.
     tables
         Of the configuration, with the parts' options: the first, unless an option says another.
     given
         Options that a run gives to every part, so that no configuration does.
-    advice
-        What to do where a method is missing.
     """
 
     def __init__(
@@ -178,7 +241,7 @@ class Registry:
 
         def add(target: Target) -> Target:
             self._parts[name] = Part(name, target, summary or summary_of(target), **self._facts)
-            self._places[name] = (place, _module_of(target))
+            self._places[name] = (place, str(getattr(target, "__module__", "")))
             return target
 
         return add
@@ -197,23 +260,18 @@ class Registry:
                 continue
 
     def get(self, name: Any) -> Part:
-        """Return a part by its name, or by ``package.module:Name``.
-
-        Raises
-        ------
-        ValueError
-            With the rule that the name breaks.
-        """
+        """Return a part by its name, or by ``package.module:Name``; refuse what is neither."""
         self._discover()
-        if isinstance(name, str) and name in self._parts:
-            return self._parts[name]
-        if isinstance(name, str) and (entry := self._entry_points.get(name)) is not None:
+        if not isinstance(name, str):
+            raise _checks.reject(self.key, name, self._rule())
+        if name not in self._parts and (entry := self._entry_points.get(name)) is not None:
             self._parts[name] = self._found(name, entry.module, entry.attr)
+        if name in self._parts:
             return self._parts[name]
-        if isinstance(name, str) and ":" in name:
-            module, _, attribute = name.partition(":")
-            return self._found(name, module, attribute)
-        raise _checks.reject(self.key, name, self._rule(name))
+        module, colon, attribute = name.partition(":")
+        if not colon:
+            raise _checks.reject(self.key, name, self._rule() + _checks.suggestion(name, self.names()))
+        return self._found(name, module, attribute)
 
     def keys(self, part: Part) -> dict[str, Option]:
         """Return the options of a part by the dotted keys of a configuration."""
@@ -226,10 +284,7 @@ class Registry:
         return isinstance(name, str) and name in self._places
 
     def registered(self, name: str) -> Part:
-        """Return a part that this process has registered, without importing what the name says.
-
-        For names that come from elsewhere, such as a message.
-        """
+        """Return a part that this process has registered: a name from elsewhere makes nobody import it."""
         self._discover()
         if name not in self._parts:
             rule = f"is not registered here; known are {', '.join(map(repr, self._parts))}"
@@ -264,13 +319,8 @@ class Registry:
         part.require(target)
         return part
 
-    def _rule(self, name: Any) -> str:
-        names = self.names()
-        close = difflib.get_close_matches(name, names, n=1) if isinstance(name, str) else []
-        listed = ", ".join(repr(known) for known in names)
-        return f"must be one of {listed}, or package.module:Name" + (
-            f"; did you mean {close[0]!r}?" if close else ""
-        )
+    def _rule(self) -> str:
+        return f"must be one of {', '.join(map(repr, self.names()))}, or package.module:Name"
 
     def _discover(self) -> None:
         """Import the built-in parts once, which registers them."""
@@ -302,15 +352,6 @@ def _imported(key: str, name: str, module: str, attribute: str) -> Any:
         rule = f"must name a class or a function, not an object: {_checks.shown(found)}"
         raise _checks.reject(key, name, rule)
     return found
-
-
-def _makes_models(kind: type, make: Callable[[], Any]) -> bool:
-    torch = sys.modules.get("torch")
-    return _foreign.wants_something(make) or (torch is not None and issubclass(kind, torch.nn.Module))
-
-
-def _module_of(target: Any) -> str:
-    return str(getattr(target, "__module__", ""))
 
 
 SCHEMES = Registry(
