@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from airfeel import _files
-from airfeel.registry import Part
+from airfeel.config import identity
 from guards import limited
 
 READERS = {
@@ -347,4 +347,4 @@ def test_the_digest_of_a_source_has_an_end(tmp_path, monkeypatch):
     for name, digest in {"zero": "", "hole": "", "part": hashlib.sha256(b"source").hexdigest()}.items():
         monkeypatch.setattr(inspect, "getsourcefile", lambda target, name=name: str(tmp_path / f"{name}.py"))
         with limited():
-            assert Part(name, dict).source_digest() == digest
+            assert identity.source_digest(dict) == digest
