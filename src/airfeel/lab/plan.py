@@ -7,10 +7,10 @@ start from a shipped one (``like = "fig7"``) and say only what is different.
 
 import itertools
 import math
+import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
-from importlib import resources
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -19,8 +19,8 @@ from pydantic import Field, ValidationError, model_validator
 from airfeel import _files
 from airfeel.config import Config, build_config, identity, mistakes
 from airfeel.config.sections import Section
+from airfeel.lab import studies
 from airfeel.lab.runner import Work, execute
-from airfeel.lab.studies import bound, recovery
 from airfeel.ranges import Count
 from airfeel.theory.planner import is_dense
 
@@ -40,12 +40,19 @@ def _train(config: Config, out: Path, force: bool, stop: Callable[[], bool]) -> 
     return execute(config, out, force=force, stop=stop).summary is not None
 
 
-# Each makes the work of the keys of an experiment; the second argument names them in errors.
-KINDS: dict[str, Callable[[Mapping[str, Any], str], Work]] = {
-    "training": training,
-    "recovery": recovery.work,
-    "bound": bound.work,
-}
+def _kinds() -> Iterator[tuple[str, Callable[[Mapping[str, Any], str], Work]]]:
+    """Yield what a run can be: training, and every study that has a function ``work``.
+
+    That makes the work of the keys of an experiment; its second argument names them in errors.
+    """
+    yield "training", training
+    for found in pkgutil.iter_modules(studies.__path__):
+        module = import_module(f"{studies.__name__}.{found.name}")
+        if hasattr(module, "work"):
+            yield found.name, module.work
+
+
+KINDS = dict(_kinds())
 
 MOST_VARIANTS = 10_000  # a report counts them all, also those of a file in somebody's folder
 QUICK_ROUNDS, QUICK_SEEDS = 50, 3
@@ -142,44 +149,35 @@ class Experiment(Section):
             raise mistakes.Contradiction("grid", dict(self.grid), rule)
         if self.grid and self.variants:
             raise mistakes.Contradiction("grid", dict(self.grid), "must be empty where variants are listed")
-        known = [label for label, _ in self._variants()]
-        self._check_curves()
-        self._check_left_out(known)
+        curves = [entry["label"] for entry in self.curves]
+        variants = [label for label, _ in self._variants()]
+        chosen = [("subjects", subject, curves) for subject in self.subjects]
+        for entry in self.left_out:
+            chosen += [("left_out.curve", entry.curve, curves)]
+            chosen += [("left_out.variants", variant, variants) for variant in entry.variants]
+        chosen += [("figures.variant", each.variant, ["", *variants]) for each in self.figures]
+        for key, value, known in chosen:
+            if value not in known:
+                raise mistakes.Contradiction(key, value, f"must be one of {[word for word in known if word]}")
+        for curve in self.curves:
+            seeds = curve.get("seeds", list(self.seeds))
+            if not isinstance(seeds, list) or not seeds or not set(seeds) <= set(self.seeds):
+                rule = f"must be a list of some of the experiment's seeds, {list(self.seeds)}"
+                raise mistakes.Contradiction("curves.seeds", seeds, rule)
         for figure in self.figures:
-            if figure.variant and figure.variant not in known:
-                raise mistakes.Contradiction("figures.variant", figure.variant, f"must be one of {known}")
             self._check_axes(figure)
         return self
 
     def _check_axes(self, figure: FigureSpec) -> None:
-        axes = [*COURSES, *self.numeric()]
+        numeric = self.numeric()
+        axes = [*COURSES, *numeric]
         if figure.x not in axes:
             rule = f"must be one of {axes}, of the swept keys one that is a number in every variant"
             raise mistakes.Contradiction("figures.x", figure.x, rule)
-        others = [key for key in self.numeric() if key != figure.x]
+        others = [key for key in numeric if key != figure.x]
         if figure.y and (figure.x in COURSES or figure.y not in others):
             rule = f"must be another swept key than x, a number in every variant, of {others}"
             raise mistakes.Contradiction("figures.y", figure.y, rule)
-
-    def _check_curves(self) -> None:
-        for entry in self.curves:
-            seeds = entry.get("seeds", list(self.seeds))
-            if not isinstance(seeds, list) or not seeds or not set(seeds) <= set(self.seeds):
-                rule = f"must be a list of some of the experiment's seeds, {list(self.seeds)}"
-                raise mistakes.Contradiction("curves.seeds", seeds, rule)
-        labels = [entry["label"] for entry in self.curves]
-        for subject in self.subjects:
-            if subject not in labels:
-                raise mistakes.Contradiction("subjects", subject, f"must be one of {labels}")
-
-    def _check_left_out(self, variants: Sequence[str]) -> None:
-        curves = [entry["label"] for entry in self.curves]
-        for entry in self.left_out:
-            if entry.curve not in curves:
-                raise mistakes.Contradiction("left_out.curve", entry.curve, f"must be one of {curves}")
-            for variant in entry.variants:
-                if variant not in variants:
-                    raise mistakes.Contradiction("left_out.variants", variant, f"must be one of {variants}")
 
     def why_not(self, curve: str, variant: str) -> str:
         """Return why a combination is left out; nothing where it is not."""
@@ -292,9 +290,17 @@ def _lines(table: Mapping[str, Any]) -> list[str]:
     return [f"{key} = {identity.value(item)}" for key, item in mistakes.flatten(table).items()]
 
 
-PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
-RIVALS = tuple(f"rivals-{name}" for name in ("softmax", "softmax-own", "mlp", "mlp-own", "cnn", "cnn-own"))
-BEYOND = ("demo", "tuned", "rates", "fading", "cell", "fashion", "models", "cifar", *RIVALS, "rivals-cifar")
+_FIGURES = Path(__file__).parent / "figures"
+
+
+def _names(group: str) -> tuple[str, ...]:
+    """Return the experiments in a folder of shipped ones; numbered figures come first."""
+    names = (path.stem for path in (_FIGURES / group).glob("*.toml"))
+    return tuple(sorted(names, key=lambda name: (not name.startswith("fig"), name)))
+
+
+PAPER, RIVALS = _names("paper"), _names("rivals")
+BEYOND = (*_names("beyond"), *RIVALS)
 SHIPPED = (*PAPER, *BEYOND)
 GROUPS = {"all": PAPER, "rivals": RIVALS}  # words that stand for several
 
@@ -319,12 +325,11 @@ def shipped(name: str) -> Experiment:
     if name not in SHIPPED:
         known = ", ".join((*SHIPPED, *GROUPS))
         raise ValueError(f"NAME = {name!r}: must be one of {known}")
-    with _shipped_file(name) as path:
-        return read_experiment(path)
+    return read_experiment(_shipped_file(name))
 
 
-def _shipped_file(name: str) -> AbstractContextManager[Path]:
-    return resources.as_file(resources.files("airfeel.lab") / "figures" / f"{name}.toml")
+def _shipped_file(name: str) -> Path:
+    return next(_FIGURES.glob(f"*/{name}.toml"))
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -340,8 +345,7 @@ def _read(path: Path) -> dict[str, Any]:
     model = tree.pop("like")
     if model not in SHIPPED:
         raise ValueError(f"{path}: like = {model!r}: must be one of {', '.join(SHIPPED)}")
-    with _shipped_file(model) as model_path:
-        return _over(_read(model_path), tree)
+    return _over(_read(_shipped_file(model)), tree)
 
 
 def _over(model: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
