@@ -19,6 +19,8 @@ from pydantic import Field, ValidationError, model_validator
 from airfeel import _files
 from airfeel.config import Config, build_config, mistakes, toml
 from airfeel.config.sections import Section
+from airfeel.lab import figures
+from airfeel.lab.figures import GROUPS, SHIPPED
 from airfeel.lab.runner import Work, execute
 from airfeel.lab.studies import bound, recovery
 from airfeel.ranges import Count
@@ -292,13 +294,6 @@ def _lines(table: Mapping[str, Any]) -> list[str]:
     return [f"{key} = {toml.value(item)}" for key, item in mistakes.flatten(table).items()]
 
 
-PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
-RIVALS = tuple(f"rivals-{name}" for name in ("softmax", "softmax-own", "mlp", "mlp-own", "cnn", "cnn-own"))
-BEYOND = ("demo", "tuned", "rates", "fading", "cell", "fashion", "models", "cifar", *RIVALS, "rivals-cifar")
-SHIPPED = (*PAPER, *BEYOND)
-GROUPS = {"all": PAPER, "rivals": RIVALS}  # words that stand for several
-
-
 def read_experiment(path: Path) -> Experiment:
     """Read and check an experiment file; its name, where the file gives none, is that of the file.
 
@@ -324,7 +319,7 @@ def shipped(name: str) -> Experiment:
 
 
 def _shipped_file(name: str) -> AbstractContextManager[Path]:
-    return resources.as_file(resources.files("airfeel.lab") / "figures" / f"{name}.toml")
+    return resources.as_file(resources.files(figures) / f"{name}.toml")
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -37,9 +37,13 @@ def summary_of(target: Any) -> str:
     target = _foreign.unwrapped(target)
     if isinstance(target, type) and "__doc__" not in vars(target):
         return ""
-    text = inspect.getdoc(target) or ""
-    first = text.split("\n\n")[0].replace("\n", " ").strip()
-    return "" if first.startswith(f"{getattr(target, '__name__', '')}(") else first.removesuffix(".")
+    first = first_sentence(inspect.getdoc(target) or "")
+    return "" if first.startswith(f"{getattr(target, '__name__', '')}(") else first
+
+
+def first_sentence(text: str) -> str:
+    """Return the first paragraph of a docstring in one line, without its full stop."""
+    return text.split("\n\n")[0].replace("\n", " ").strip().removesuffix(".")
 
 
 def options_of(target: Any) -> Iterator[Option]:
