@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from airfeel.cli import main
-from airfeel.config.reference import keys
+from airfeel.config.parts import keys
 from airfeel.lab.figures import GROUPS, SHIPPED
 from airfeel.registry import DATASETS, SCHEMES
 

@@ -22,7 +22,7 @@ READERS = {
     "read_bytes": _files.read_bytes,
     "read_text": _files.read_text,
     "read_lines": lambda path: list(_files.read_lines(path)),
-    "digest_lines": _files.digest_lines,
+    "digest": _files.digest,
     "digest_start": lambda path: _files.digest_start(path, 2**62),
     "read_arrays": _files.read_arrays,
 }
@@ -30,13 +30,7 @@ WRITERS = {
     "append_line": lambda path: _files.append_line(path, "line"),
     "sync": _files.sync,
     "cut": lambda path: _files.cut(path, 0),
-    "locked": lambda path: lock(path),
 }
-
-
-def lock(path):
-    with _files.locked(path, wait=False):
-        pass
 
 
 def make_odd(path, kind):
@@ -60,7 +54,7 @@ def test_only_regular_files_are_read(tmp_path, kind, reader):
         READERS[reader](tmp_path / "file")
 
 
-@pytest.mark.parametrize("reader", ["read_bytes", "read_text", "read_lines", "digest_lines", "read_arrays"])
+@pytest.mark.parametrize("reader", ["read_bytes", "read_text", "read_lines", "digest", "read_arrays"])
 def test_a_file_of_nothing_but_a_hole_is_refused(tmp_path, reader):
     with (tmp_path / "file").open("wb") as file:
         file.truncate(2**42)
@@ -84,8 +78,8 @@ def test_bounds_are_exact(tmp_path):
         _files.read_bytes(path, 23)
     with pytest.raises(_files.Unreadable, match="has a line of more than 7 bytes"):
         list(_files.read_lines(path, longest=7))
-    assert _files.digest_start(path, 24) == _files.digest_lines(path) == _files.digest_start(path, 99)
-    assert _files.digest_start(path, 23) != _files.digest_lines(path)
+    assert _files.digest_start(path, 24) == _files.digest(path) == _files.digest_start(path, 99)
+    assert _files.digest_start(path, 23) != _files.digest(path)
 
 
 def test_lines_are_not_more_than_fit_into_memory(tmp_path, monkeypatch):
@@ -219,6 +213,15 @@ def test_only_regular_files_are_written(tmp_path, kind, writer):
 def test_a_lock_leaves_the_content_of_its_file_alone(victim):
     with _files.locked(victim, wait=True), pytest.raises(BlockingIOError), _files.locked(victim, wait=False):
         pass
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link"])
+def test_what_stands_in_the_place_of_a_lock_blocks_nobody(tmp_path, victim, kind):
+    path = tmp_path / "file"
+    path.symlink_to(victim) if kind == "link" else make_odd(path, kind)
+    with limited(), _files.locked(path, wait=False):
+        assert path.is_file() and not path.is_symlink()
+    assert len(list(tmp_path.glob("file.*.aside"))) == (kind == "folder")
 
 
 def test_a_link_is_replaced_and_its_target_kept(tmp_path, victim):

@@ -177,7 +177,8 @@ def test_a_checkpoint_cannot_name_other_files(data, tmp_path, whole, forged):
     (folder / "checkpoint.npz.previous").unlink()
     again, listener = resume(settings(data), tmp_path)
     assert listener.done == 0 and results(again) == whole
-    assert any("does not hold the state of this run: not used" in note for note in listener.notes)
+    expected = "does not hold the state of this run: checkpoint.npz not used"
+    assert any(expected in note for note in listener.notes)
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 10**9), (10**9, 0)])

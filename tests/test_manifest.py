@@ -55,7 +55,7 @@ EDITS = {
     "config.toml": lambda run: replace_in(run / "config.toml", "seed = 0", "seed = 8"),
     "rounds.jsonl": lambda run: replace_in(run / "rounds.jsonl", '"accuracy": 0.', '"accuracy": 0.9'),
     "timings.jsonl": lambda run: replace_in(run / "timings.jsonl", "0.05", "0.01"),
-    "manifest.json": lambda run: replace_in(run / "manifest.json", '"config.toml"', '"config.tom"'),
+    "manifest.json": lambda run: replace_in(run / "manifest.json", '"format": 1', '"format": 2'),
 }
 
 
@@ -322,7 +322,7 @@ def test_records_that_are_none_are_a_sentence_though_every_hash_fits(out, kind):
     edit(rows[1])
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     fakes.seal(run_of(out))
-    assert examine(run_of(out)) == Damage("rounds.jsonl", f"is damaged in {rule}")
+    assert str(examine(run_of(out))) == f"rounds.jsonl is damaged in {rule}"
     (run_of(out) / "summary.json").unlink()
     with pytest.raises(store.RunError, match=f"rounds.jsonl is damaged in {rule}"):
         store.read_records(run_of(out))
@@ -341,9 +341,9 @@ def test_a_file_that_cannot_be_read_is_not_said_to_be_written(shared_folder, ord
     path.write_text("{}\n")
     path.chmod(0)
     with ordinary_user(), pytest.raises(store.RunError) as raised, store.explained(shared_folder):
-        _files.digest_lines(path)
+        _files.digest(path)
     assert str(raised.value) == f"{path}: cannot be read (Permission denied)"
     with pytest.raises(store.RunError, match=": is not a regular file$"), store.explained(shared_folder):
-        _files.digest_lines(shared_folder)
+        _files.digest(shared_folder)
     with pytest.raises(store.RunError, match="^cannot write to .*: No space"), store.explained(Path("x")):
         raise OSError(28, "No space left on device")

@@ -119,7 +119,7 @@ def test_forged_facts_start_the_run_again(tmp_path):
             write_rounds(folder, 1, 2)
             sealed(folder.checkpoint, storage.to_bytes({"state": (1,), "facts": facts}))
             assert folder.restore() is None
-            assert "is no checkpoint of this version: not used" in folder.notes[-2]
+            assert "is no checkpoint of this version: checkpoint.npz not used" in folder.notes[-2]
 
 
 def test_a_checkpoint_can_only_name_trusted_dataclasses(tmp_path):

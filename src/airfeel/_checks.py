@@ -1,8 +1,9 @@
 """One sentence for a user's mistake: argument, value and the rule it breaks; and text fit to be shown."""
 
+import difflib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -96,6 +97,12 @@ def choice(argument: str, value: Any, allowed: Sequence[str]) -> str:
     if value not in allowed:
         raise reject(argument, value, "must be one of " + ", ".join(repr(a) for a in allowed))
     return str(value)
+
+
+def suggestion(word: Any, words: Iterable[str]) -> str:
+    """Return the end of a sentence that names the most similar of some words; empty where none is."""
+    close = difflib.get_close_matches(word, list(words), n=1) if isinstance(word, str) else []
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def returned(of: object, method: str, value: Any, kind: type) -> Any:

@@ -77,17 +77,6 @@ def test_amplitude_moments_are_those_of_the_dense_gaussian(chain, rounds):
     )
 
 
-def test_nothing_is_changed():
-    chain = CHAINS[0]
-    filtered, evidence = np.full((3, 3), 0.4), np.full((3, 3), 0.7)
-    amplitude, message = Amplitude(*np.ones((2, 3, 3))), Message(*np.ones((2, 3, 3)))
-    smooth_support(filtered, evidence, chain)
-    smooth_amplitude(amplitude, message, chain)
-    assert (filtered == 0.4).all() and (evidence == 0.7).all()
-    assert (amplitude.mean == 1).all() and (amplitude.variance == 1).all()
-    assert (message.precision == 1).all() and (message.shift == 1).all()
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("p01", [1e-6, 0.3, 1.0])
 def test_rounds_that_exclude_one_another_leave_no_nan(dtype, p01):

@@ -55,7 +55,9 @@ def course(scheme, air, rounds, height, monkeypatch, allocate=None, seed=0):
 
 
 @pytest.mark.parametrize("height", [1, 2, 3])
-@pytest.mark.parametrize("name", SCHEMES.names())
+@pytest.mark.parametrize(
+    "name", [name for name in SCHEMES.names() if name != "scalecom"]
+)  # one of a block leads
 def test_blocks_change_no_memory_and_what_arrives_only_by_rounding(name, height, monkeypatch):
     """Rows are independent: equal bytes. Only sums over devices are split, which moves the last bits."""
     scheme = SCHEMES.get(name).build({})
@@ -64,7 +66,8 @@ def test_blocks_change_no_memory_and_what_arrives_only_by_rounding(name, height,
         whole = course(scheme, air, rounds, DEVICES, monkeypatch, seed=seed)
         parts = course(scheme, air, rounds, height, monkeypatch, seed=seed)
         for (one, state), (other, again) in zip(whole, parts, strict=True):
-            assert state.memory["error"].tobytes() == again.memory["error"].tobytes()
+            for key, rows in state.memory.items():
+                assert rows.tobytes() == again.memory[key].tobytes()
             scale = np.abs(one.truth).max()
             np.testing.assert_allclose(other.truth, one.truth, rtol=0, atol=1e-14 * scale)
             assert other.active.tolist() == one.active.tolist()

@@ -101,7 +101,7 @@ def install(app: App, shell: Shell | None, output: Path | None) -> Path:
 
 def own_words(shell: Shell, script: str) -> str:
     """Return what a shell needs beside the ``script`` for commands and options."""
-    from airfeel.config.reference import keys
+    from airfeel.config.parts import keys
     from airfeel.lab.figures import GROUPS, SHIPPED
     from airfeel.registry import DATASETS
 

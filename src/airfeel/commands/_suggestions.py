@@ -25,7 +25,7 @@ def advice(error: UnknownOptionError, words: Sequence[str]) -> str | None:
 
 def _meant(option: str, options: set[str]) -> list[str]:
     """Return the keys of this name, whole or without section; else the nearest, if no option is nearer."""
-    from airfeel.config.reference import keys
+    from airfeel.config.parts import keys
 
     word = _plain(option)
     names = [key.name for key in keys()]

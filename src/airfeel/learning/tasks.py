@@ -52,22 +52,18 @@ class DataShape(Protocol):
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one sample, exactly as it is stored."""
-        ...
 
     @property
     def classes(self) -> int | None:
         """The number of classes; None for a regression."""
-        ...
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of the inputs' numbers."""
-        ...
 
     @property
     def label_shape(self) -> tuple[int, ...]:
         """The shape of one sample's label: () for one class or one target."""
-        ...
 
 
 class Task(Protocol):
@@ -76,20 +72,15 @@ class Task(Protocol):
     @property
     def size(self) -> int:
         """N, the length of the parameter vector."""
-        ...
 
     def init(self, seed: int) -> Array:
         """Return the parameters before the first round, as a new float64 vector."""
-        ...
 
     def prepare(self, inputs: NDArray[Any], labels: NDArray[Any]) -> Samples:
         """Turn raw data, such as uint8 images (n, 28, 28) with labels (n,), into samples; called once."""
-        ...
 
     def gradient(self, theta: Array, samples: Samples) -> Array:
         """Return the gradient of the mean loss over ``samples`` at ``theta``; called from several threads."""
-        ...
 
     def evaluate(self, theta: Array, samples: Samples) -> Score:
         """Return mean loss and accuracy over ``samples`` at ``theta``; called from several threads."""
-        ...

@@ -122,11 +122,8 @@ class TorchTask:
         module = self._mine().module
         loss = called_purely(module, partial(self._first_loss, module, inputs, labels))
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.requires_grad:
-            found = (
-                f"of shape {tuple(loss.shape)}"
-                if isinstance(loss, torch.Tensor)
-                else f"a {type(loss).__name__}"
-            )
+            shape = getattr(loss, "shape", None)
+            found = f"a {type(loss).__name__}" if shape is None else f"of shape {tuple(shape)}"
             rule = "must be a tensor with one number, the mean over the samples, that has a gradient"
             raise ValueError(f"loss(outputs, labels) is {found}: {rule}")
         self._tried = True
@@ -136,19 +133,14 @@ class TorchTask:
         rule = "the module, its loss or its score cannot take them"
         with _foreign.explained(ValueError(f"samples have {found}, labels {each}: {rule}")):
             outputs = module(inputs)
-            self._outputs = self._classes(outputs, labels)
+            entropy = self.loss is nn.functional.cross_entropy and not labels.is_floating_point()
+            if entropy and isinstance(outputs, torch.Tensor) and outputs.ndim > 1:
+                self._outputs = outputs.shape[1]  # how many classes the module tells apart
             self._require_outputs(labels)
             loss = self.loss(outputs, labels)
             with torch.no_grad():
                 self._scores(outputs, labels)
         return loss
-
-    def _classes(self, outputs: Any, labels: Any) -> int | None:
-        """Return how many classes the module tells apart, where that can be seen."""
-        entropy = self.loss is nn.functional.cross_entropy and not labels.is_floating_point()
-        return (
-            outputs.shape[1] if entropy and isinstance(outputs, torch.Tensor) and outputs.ndim > 1 else None
-        )
 
     def _require_outputs(self, labels: Any) -> None:
         if self._outputs is not None and int(labels.max()) >= self._outputs:

@@ -1,16 +1,28 @@
 """The experiments that are shipped, one TOML file each; this module imports none of what computes them."""
 
 import tomllib
-from importlib import resources
+from pathlib import Path
 
-_FILES = {file.name.removesuffix(".toml"): file for file in resources.files(__name__).iterdir()}
-PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
-BEYOND = tuple(name for name in sorted(_FILES) if name not in PAPER and _FILES[name].name.endswith(".toml"))
+_HERE = Path(__file__).parent
+
+
+def _names(group: str) -> tuple[str, ...]:
+    """Return the experiments in a folder of shipped ones; numbered figures come first."""
+    names = (path.stem for path in (_HERE / group).glob("*.toml"))
+    return tuple(sorted(names, key=lambda name: (not name.startswith("fig"), name)))
+
+
+PAPER, RIVALS = _names("paper"), _names("rivals")
+BEYOND = (*_names("beyond"), *RIVALS)
 SHIPPED = (*PAPER, *BEYOND)
-RIVALS = tuple(name for name in BEYOND if name.startswith("rivals-") and name != "rivals-cifar")
 GROUPS = {"all": PAPER, "rivals": RIVALS}  # words that stand for several
+
+
+def shipped_file(name: str) -> Path:
+    """Return the file of a shipped experiment."""
+    return next(_HERE.glob(f"*/{name}.toml"))
 
 
 def title(name: str) -> str:
     """Return the title of a shipped experiment."""
-    return str(tomllib.loads(_FILES[name].read_text())["title"])
+    return str(tomllib.loads(shipped_file(name).read_text())["title"])

@@ -8,7 +8,7 @@ from typing import Any
 from airfeel import _files
 from airfeel._checks import visible
 from airfeel._extras import missing
-from airfeel.config import toml
+from airfeel.config import mistakes
 
 try:
     import altair
@@ -111,7 +111,7 @@ class Drawing:
 
     def _spec(self, **properties: Any) -> dict[str, Any]:
         spec: dict[str, Any] = self.chart.properties(**properties).to_dict()
-        return spec | {"config": toml.merge(STYLE, spec.get("config", {}))}
+        return spec | {"config": mistakes.merge(STYLE, spec.get("config", {}))}
 
 
 def save_images(spec: dict[str, Any], stem: Path) -> list[Path]:
@@ -130,7 +130,9 @@ def save_column(spec: dict[str, Any], stem: Path) -> Path:
     It has no title: a paper has captions.
     """
     path = stem.with_suffix(".pdf")
-    spec = drawable(spec | {"background": "white", "config": toml.merge(spec.get("config", {}), IN_COLUMN)})
+    spec = drawable(
+        spec | {"background": "white", "config": mistakes.merge(spec.get("config", {}), IN_COLUMN)}
+    )
     drawn = vl_convert.vegalite_to_svg(spec, vl_version=vega_lite_version())
     _files.write_atomically(path, vl_convert.svg_to_pdf(drawn))
     return path

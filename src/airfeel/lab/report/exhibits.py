@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airfeel.config import mistakes, toml
+from airfeel.config import identity, mistakes
 from airfeel.lab.collect import Collected
 from airfeel.lab.plan import COURSES, Experiment, FigureSpec
 from airfeel.lab.report.charts import Drawing, Figure
@@ -235,5 +235,5 @@ def _readable(tree: Mapping[str, Any]) -> dict[str, str]:
         elif last == "times":
             found[owner] = f"{value} × {found[owner]}"
         elif value is not None:
-            found[key] = value if isinstance(value, str) else toml.value(value)
+            found[key] = value if isinstance(value, str) else identity.value(value)
     return found

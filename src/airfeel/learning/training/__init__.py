@@ -28,7 +28,6 @@ class LocalTraining(Protocol):
         self, task: Task, theta: Array, samples: Samples, rate: float, seed: int, round: int, device: int
     ) -> Array:
         """Return g_m = (theta_start - theta_end) / eta (3)(4), by which the server descends."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
