@@ -29,7 +29,6 @@ from serving import (
     names_in,
     register,
     serving,
-    small_disk,
     start_fetch,
 )
 
@@ -260,14 +259,6 @@ def test_a_file_that_may_not_grow_is_one_sentence(mirror, tmp_path):
     check_storing_failed(start_fetch(folder.parent, "test_data.TINY", preexec_fn=limit), folder, errno.EFBIG)
     assert "train-images-idx3-ubyte" not in names_in(folder)
     assert not [n for n in names_in(folder) if n.startswith(".")]
-
-
-@pytest.mark.long
-def test_a_full_disk_is_one_sentence(mirror, tmp_path):
-    """A file system of 40 kB, mounted for this process alone; what did not fit is not there."""
-    cache = tmp_path / "cache"
-    process = start_fetch(cache, "test_data.TINY", prefix=small_disk(cache, "40k", "tiny"))
-    assert check_storing_failed(process, cache / "tiny", errno.ENOSPC).split() == [".lock"]
 
 
 def test_a_read_only_cache_is_used_when_complete(mirror, shared_folder, ordinary_user):

@@ -1,8 +1,6 @@
 """Files in folders that others may write to: every read has an end, and no write leads elsewhere."""
 
 import ast
-import hashlib
-import inspect
 import io
 import os
 import pickle
@@ -15,7 +13,6 @@ import numpy as np
 import pytest
 
 from airfeel import _files
-from airfeel.registry import Part
 from guards import limited
 
 READERS = {
@@ -62,13 +59,6 @@ def test_a_file_of_nothing_but_a_hole_is_refused(tmp_path, reader):
         READERS[reader](tmp_path / "file")
 
 
-def test_links_to_regular_files_are_read(tmp_path):
-    (tmp_path / "file").write_bytes(b"one\ntwo")
-    (tmp_path / "link").symlink_to("file")
-    assert _files.read_text(tmp_path / "link") == "one\ntwo"
-    assert list(_files.read_lines(tmp_path / "link")) == [b"one\n", b"two"]
-
-
 def test_bounds_are_exact(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"1234567\n" * 3)
@@ -80,15 +70,6 @@ def test_bounds_are_exact(tmp_path):
         list(_files.read_lines(path, longest=7))
     assert _files.digest_start(path, 24) == _files.digest(path) == _files.digest_start(path, 99)
     assert _files.digest_start(path, 23) != _files.digest(path)
-
-
-def test_lines_are_not_more_than_fit_into_memory(tmp_path, monkeypatch):
-    (tmp_path / "file").write_bytes(b"1234567\n" * 3)
-    monkeypatch.setattr(_files, "memory", lambda: 24)
-    assert len(list(_files.read_lines(tmp_path / "file"))) == 3
-    monkeypatch.setattr(_files, "memory", lambda: 23)
-    with pytest.raises(_files.Unreadable, match="is larger than the memory of this machine"):
-        list(_files.read_lines(tmp_path / "file"))
 
 
 def test_the_sentence_survives_the_way_from_a_worker(tmp_path):
@@ -232,24 +213,6 @@ def test_a_link_is_replaced_and_its_target_kept(tmp_path, victim):
     assert {path.name for path in tmp_path.iterdir()} == {"file", "victim"}
 
 
-def test_a_temporary_name_is_never_taken_twice(tmp_path, victim, monkeypatch):
-    """Even somebody who guessed the name that is written first gains nothing."""
-    monkeypatch.setattr(_files.secrets, "token_hex", lambda count: "guessed")
-    (tmp_path / "file.guessed.tmp").symlink_to(victim)
-    with pytest.raises(FileExistsError):
-        _files.write_atomically(tmp_path / "file", b"new")
-    assert not (tmp_path / "file").exists()
-
-
-def test_temporary_names_differ(tmp_path, monkeypatch):
-    names = []
-    replace = os.replace
-    monkeypatch.setattr(os, "replace", lambda old, new: (names.append(old), replace(old, new)))
-    for _ in range(20):
-        _files.write_atomically(tmp_path / "file", b"new")
-    assert len(set(names)) == 20
-
-
 WRITING = """
 import os, sys, time
 from pathlib import Path
@@ -272,21 +235,6 @@ def test_what_a_killed_writer_left_is_removed_and_what_a_living_one_writes_is_no
             writer.kill()
     _files.remove_abandoned(tmp_path)
     assert set(tmp_path.iterdir()) == {other}
-
-
-def test_a_writer_whose_file_was_taken_for_abandoned_writes_another(tmp_path, monkeypatch):
-    alone, moments = _files._alone, []
-
-    def taken_once(file):
-        if not moments:
-            _files.remove_abandoned(tmp_path)
-        moments.append(len(list(tmp_path.iterdir())))
-        return alone(file)
-
-    monkeypatch.setattr(_files, "_alone", taken_once)
-    _files.write_atomically(tmp_path / "file", b"new")
-    assert moments == [0, 1]
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"file": b"new"}
 
 
 # --- nobody else opens files -------------------------------------------------------------------------------
@@ -336,15 +284,3 @@ def test_every_file_is_parsed_in_one_place():
         if isinstance(node, ast.Attribute) and ast.unparse(node) in ("json.loads", "tomllib.loads")
     ]
     assert found == []
-
-
-def test_the_digest_of_a_source_has_an_end(tmp_path, monkeypatch):
-    """What stands in the place of a module's source is read like any other file."""
-    (tmp_path / "zero.py").symlink_to("/dev/zero")
-    with (tmp_path / "hole.py").open("wb") as file:
-        file.truncate(2**42)
-    (tmp_path / "part.py").write_bytes(b"source")
-    for name, digest in {"zero": "", "hole": "", "part": hashlib.sha256(b"source").hexdigest()}.items():
-        monkeypatch.setattr(inspect, "getsourcefile", lambda target, name=name: str(tmp_path / f"{name}.py"))
-        with limited():
-            assert Part(name, dict).source_digest() == digest

@@ -79,14 +79,6 @@ def test_a_run_stopped_again_and_again_comes_to_the_same_end(config, whole, tmp_
     assert not execute(config, tmp_path).computed
 
 
-def test_a_finished_run_with_altered_records_is_computed_again(config, whole, tmp_path):
-    ended = execute(config, tmp_path)
-    append(ended.folder / "rounds.jsonl", b"\n")
-    again = execute(config, tmp_path)
-    assert again.computed
-    assert (ended.folder / "rounds.jsonl").read_bytes() == (whole.folder / "rounds.jsonl").read_bytes()
-
-
 KILLED = """
 import os, pickle, signal, sys
 from pathlib import Path

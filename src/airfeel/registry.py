@@ -10,6 +10,7 @@ and any importable class or function can be named as ``package.module:Name``.
 'collections:Counter'
 """
 
+import ast
 import dataclasses
 import hashlib
 import inspect
@@ -17,12 +18,14 @@ import os
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Annotated, Any, TypeVar, get_origin
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast, get_origin
 
-from airfeel import _checks, _files, _foreign
+from airfeel import _checks, _foreign
 
 REQUIRED: Any = dataclasses.MISSING  # the default of an option that has none
 
@@ -57,9 +60,13 @@ def summary_of(target: Any) -> str:
     target = _foreign.unwrapped(target)
     if isinstance(target, type) and "__doc__" not in vars(target):
         return ""
-    text = inspect.getdoc(target) or ""
-    first = text.partition("\n\n")[0].replace("\n", " ").strip()
-    return "" if first.startswith(f"{getattr(target, '__name__', '')}(") else first.removesuffix(".")
+    first = first_sentence(inspect.getdoc(target) or "")
+    return "" if first.startswith(f"{getattr(target, '__name__', '')}(") else first
+
+
+def first_sentence(text: str) -> str:
+    """Return the first paragraph of a docstring in one line, without its full stop."""
+    return text.partition("\n\n")[0].replace("\n", " ").strip().removesuffix(".")
 
 
 def options_of(target: Any) -> Iterator[Option]:
@@ -112,6 +119,7 @@ def _help(annotation: Any) -> str:
 
 Target = TypeVar("Target", bound=Callable[..., Any])
 
+LAST = 99  # place of a part that asks for none
 _SOURCE = 2**26  # bytes of a module's source at most
 
 
@@ -181,6 +189,8 @@ class Part:
 
         What is neither a class nor a function, such as a partial, is defined by the module that names it.
         """
+        from airfeel import _files
+
         place = self.target
         if not (isinstance(place, type) or inspect.isroutine(place)):
             place = sys.modules.get(self.name.partition(":")[0])
@@ -233,7 +243,7 @@ class Registry:
         self._places: dict[str, tuple[int, str]] = {}
         self._discovered = False
 
-    def register(self, name: str, summary: str = "", *, place: int = 99) -> Callable[[Target], Target]:
+    def register(self, name: str, summary: str = "", *, place: int = LAST) -> Callable[[Target], Target]:
         """Return a decorator that adds a built-in part; lists show it at its ``place``, later ones behind.
 
         Its summary is the first sentence of its docstring, unless given.
@@ -250,6 +260,16 @@ class Registry:
         """Return every registered name, the built-in ones first."""
         self._discover()
         return list(self._parts) + [name for name in self._entry_points if name not in self._parts]
+
+    def summaries(self) -> dict[str, str]:
+        """Return every registered name with its summary; built-in parts are read, as imports take long."""
+        folder = Path(__file__).parent.joinpath(*self.home.split(".")[1:])
+        found = [part for path in folder.glob("*.py") for part in _declared(path, self.title.upper())]
+        summaries = {name: summary for _, _, name, summary in sorted(found)}
+        for name in self._entry_points.keys() - summaries.keys():
+            with suppress(ValueError):  # it cannot be imported
+                summaries[name] = self.get(name).summary
+        return summaries
 
     def parts(self) -> Iterator[Part]:
         """Yield every registered part; one of another package that cannot be imported is left out."""
@@ -352,6 +372,18 @@ def _imported(key: str, name: str, module: str, attribute: str) -> Any:
         rule = f"must name a class or a function, not an object: {_checks.shown(found)}"
         raise _checks.reject(key, name, rule)
     return found
+
+
+def _declared(path: Path, registry: str) -> Iterator[tuple[int, str, str, str]]:
+    """Yield place, module, name and summary of the parts that a module registers, without importing it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        calls = [node.func] if isinstance(node, ast.Call) else getattr(node, "decorator_list", [])
+        for call in calls:
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == f"{registry}.register":
+                name, *summary = map(ast.literal_eval, call.args)
+                options = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
+                words = summary[0] if summary else ast.get_docstring(cast("ast.ClassDef", node))
+                yield options.get("place", LAST), path.stem, name, first_sentence(words or "")
 
 
 SCHEMES = Registry(

@@ -81,13 +81,6 @@ def test_silence_says_so_until_something_is_heard():
     assert np.linalg.norm(found[2].mean - sparse()) < 0.5 * np.linalg.norm(sparse())
 
 
-def test_no_noise_at_all(pair):
-    receiver, operator = pair
-    receptions = [af.Reception(measure(operator, sparse()), operator, 0.0)] * 5
-    error = np.linalg.norm(go(receiver, receptions)[-1].mean - sparse()) / np.linalg.norm(sparse())
-    assert error < 0.1
-
-
 def test_nothing_but_noise(pair):
     receiver, operator = pair
     rng = stream(0, "only noise")
@@ -96,7 +89,7 @@ def test_nothing_but_noise(pair):
         assert np.linalg.norm(estimate.mean) < 3 * np.sqrt(ROWS)
 
 
-@pytest.mark.parametrize("size", [1e-300, 1e-200, 1e-30, 1e30, 1e150, 1e300])
+@pytest.mark.parametrize("size", [1e-300, 1e-200, 1e-30, 1.0, 1e30, 1e150, 1e300])
 def test_signals_of_any_size(pair, size):
     receiver, operator = pair
     found = go(receiver, [af.Reception(size * measure(operator, sparse()), operator, 0.0)] * 4)[-1]
