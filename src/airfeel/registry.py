@@ -10,19 +10,21 @@ and any importable class or function can be named as ``package.module:Name``.
 'collections:Counter'
 """
 
+import ast
 import dataclasses
-import hashlib
 import inspect
 import os
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Annotated, Any, TypeVar, get_origin
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast, get_origin
 
-from airfeel import _checks, _files, _foreign
+from airfeel import _checks, _foreign
 
 REQUIRED: Any = dataclasses.MISSING  # the default of an option that has none
 
@@ -57,9 +59,13 @@ def summary_of(target: Any) -> str:
     target = _foreign.unwrapped(target)
     if isinstance(target, type) and "__doc__" not in vars(target):
         return ""
-    text = inspect.getdoc(target) or ""
-    first = text.partition("\n\n")[0].replace("\n", " ").strip()
-    return "" if first.startswith(f"{getattr(target, '__name__', '')}(") else first.removesuffix(".")
+    first = first_sentence(inspect.getdoc(target) or "")
+    return "" if first.startswith(f"{getattr(target, '__name__', '')}(") else first
+
+
+def first_sentence(text: str) -> str:
+    """Return the first paragraph of a docstring in one line, without its full stop."""
+    return text.partition("\n\n")[0].replace("\n", " ").strip().removesuffix(".")
 
 
 def options_of(target: Any) -> Iterator[Option]:
@@ -112,7 +118,7 @@ def _help(annotation: Any) -> str:
 
 Target = TypeVar("Target", bound=Callable[..., Any])
 
-_SOURCE = 2**26  # bytes of a module's source at most
+LAST = 99  # place of a part that asks for none
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,20 +182,11 @@ class Part:
         method = getattr(self.kind, "complete", None)
         return {} if method is None else method(given)
 
-    def source_digest(self) -> str:
-        """Return a hash of the source file that defines the part, empty where there is none.
-
-        What is neither a class nor a function, such as a partial, is defined by the module that names it.
-        """
-        place = self.target
-        if not (isinstance(place, type) or inspect.isroutine(place)):
-            place = sys.modules.get(self.name.partition(":")[0])
-        try:
-            path = inspect.getsourcefile(place)
-            content = b"" if path is None else _files.read_bytes(path, _SOURCE)
-        except (TypeError, OSError):
-            content = b""
-        return hashlib.sha256(content).hexdigest() if content else ""
+    @property
+    def source(self) -> Any:
+        """What a file of source code defines: of a partial, say, that is the module that names it."""
+        known = isinstance(self.target, type) or inspect.isroutine(self.target)
+        return self.target if known else sys.modules.get(self.name.partition(":")[0])
 
 
 class Registry:
@@ -233,7 +230,7 @@ class Registry:
         self._places: dict[str, tuple[int, str]] = {}
         self._discovered = False
 
-    def register(self, name: str, summary: str = "", *, place: int = 99) -> Callable[[Target], Target]:
+    def register(self, name: str, summary: str = "", *, place: int = LAST) -> Callable[[Target], Target]:
         """Return a decorator that adds a built-in part; lists show it at its ``place``, later ones behind.
 
         Its summary is the first sentence of its docstring, unless given.
@@ -250,6 +247,16 @@ class Registry:
         """Return every registered name, the built-in ones first."""
         self._discover()
         return list(self._parts) + [name for name in self._entry_points if name not in self._parts]
+
+    def summaries(self) -> dict[str, str]:
+        """Return every registered name with its summary; built-in parts are read, as imports take long."""
+        folder = Path(__file__).parent.joinpath(*self.home.split(".")[1:])
+        found = [part for path in folder.glob("*.py") for part in _declared(path, self.title.upper())]
+        summaries = {name: summary for _, _, name, summary in sorted(found)}
+        for name in self._entry_points.keys() - summaries.keys():
+            with suppress(ValueError):  # it cannot be imported
+                summaries[name] = self.get(name).summary
+        return summaries
 
     def parts(self) -> Iterator[Part]:
         """Yield every registered part; one of another package that cannot be imported is left out."""
@@ -304,19 +311,16 @@ class Registry:
         part = self.require(thing)
         return part.build({}) if isinstance(part.kind, type) else thing
 
-    def require(self, thing: Any) -> Part:
+    def require(self, thing: Any, name: str = "") -> Part:
         """Refuse a class or an object that cannot be such a part, else return it as one."""
-        return self._part(thing, thing)
-
-    def _found(self, name: str, module: str, attribute: str) -> Part:
-        part = self._part(name, _imported(self.key, name, module, attribute))
-        with _foreign.explained(_checks.reject(self.key, name, "has options that cannot be told")):
-            _ = part.options
+        part = Part(name or thing, thing, summary_of(thing), **self._facts)
+        part.require(thing)
         return part
 
-    def _part(self, name: Any, target: Any) -> Part:
-        part = Part(name, target, summary_of(target), **self._facts)
-        part.require(target)
+    def _found(self, name: str, module: str, attribute: str) -> Part:
+        part = self.require(_imported(self.key, name, module, attribute), name)
+        with _foreign.explained(_checks.reject(self.key, name, "has options that cannot be told")):
+            _ = part.options
         return part
 
     def _rule(self) -> str:
@@ -352,6 +356,18 @@ def _imported(key: str, name: str, module: str, attribute: str) -> Any:
         rule = f"must name a class or a function, not an object: {_checks.shown(found)}"
         raise _checks.reject(key, name, rule)
     return found
+
+
+def _declared(path: Path, registry: str) -> Iterator[tuple[int, str, str, str]]:
+    """Yield place, module, name and summary of the parts that a module registers, without importing it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        calls = [node.func] if isinstance(node, ast.Call) else getattr(node, "decorator_list", [])
+        for call in calls:
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == f"{registry}.register":
+                name, *summary = map(ast.literal_eval, call.args)
+                options = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
+                words = summary[0] if summary else ast.get_docstring(cast("ast.ClassDef", node))
+                yield options.get("place", LAST), path.stem, name, first_sentence(words or "")
 
 
 SCHEMES = Registry(

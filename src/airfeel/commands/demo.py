@@ -8,12 +8,7 @@ import sys
 from pathlib import Path
 
 from airfeel.commands import show
-from airfeel.commands.reproduce import check_counts, compute
-from airfeel.lab.collect import collect
-from airfeel.lab.plan import shipped
-from airfeel.lab.report.headline import headline, short_table
-from airfeel.lab.report.tables import text_table
-from airfeel.learning.datasets import load_dataset
+from airfeel.commands._many import check_counts, compute
 
 _log = logging.getLogger("airfeel")
 
@@ -51,7 +46,12 @@ def demo(
     out
         Folder for runs, tables and the page.
     """
+    from airfeel.lab.collect import collect
+    from airfeel.lab.plan import shipped
+    from airfeel.lab.report.headline import headline, short_table
     from airfeel.lab.report.report import write_report
+    from airfeel.lab.report.tables import text_table
+    from airfeel.learning.datasets import load_dataset
 
     check_counts(rounds=rounds, seeds=seeds, workers=workers)
     experiment = shipped("demo").shortened(rounds, seeds)

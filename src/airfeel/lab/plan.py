@@ -20,6 +20,7 @@ from airfeel import _files
 from airfeel.config import Config, build_config, identity, mistakes
 from airfeel.config.sections import Section
 from airfeel.lab import studies
+from airfeel.lab.figures import GROUPS, SHIPPED, shipped_file
 from airfeel.lab.runner import Work, execute
 from airfeel.ranges import Count
 from airfeel.theory.planner import is_dense
@@ -290,21 +291,6 @@ def _lines(table: Mapping[str, Any]) -> list[str]:
     return [f"{key} = {identity.value(item)}" for key, item in mistakes.flatten(table).items()]
 
 
-_FIGURES = Path(__file__).parent / "figures"
-
-
-def _names(group: str) -> tuple[str, ...]:
-    """Return the experiments in a folder of shipped ones; numbered figures come first."""
-    names = (path.stem for path in (_FIGURES / group).glob("*.toml"))
-    return tuple(sorted(names, key=lambda name: (not name.startswith("fig"), name)))
-
-
-PAPER, RIVALS = _names("paper"), _names("rivals")
-BEYOND = (*_names("beyond"), *RIVALS)
-SHIPPED = (*PAPER, *BEYOND)
-GROUPS = {"all": PAPER, "rivals": RIVALS}  # words that stand for several
-
-
 def read_experiment(path: Path) -> Experiment:
     """Read and check an experiment file; its name, where the file gives none, is that of the file.
 
@@ -325,11 +311,7 @@ def shipped(name: str) -> Experiment:
     if name not in SHIPPED:
         known = ", ".join((*SHIPPED, *GROUPS))
         raise ValueError(f"NAME = {name!r}: must be one of {known}")
-    return read_experiment(_shipped_file(name))
-
-
-def _shipped_file(name: str) -> Path:
-    return next(_FIGURES.glob(f"*/{name}.toml"))
+    return read_experiment(shipped_file(name))
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -345,7 +327,7 @@ def _read(path: Path) -> dict[str, Any]:
     model = tree.pop("like")
     if model not in SHIPPED:
         raise ValueError(f"{path}: like = {model!r}: must be one of {', '.join(SHIPPED)}")
-    return _over(_read(_shipped_file(model)), tree)
+    return _over(_read(shipped_file(model)), tree)
 
 
 def _over(model: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:

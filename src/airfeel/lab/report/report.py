@@ -8,8 +8,9 @@ from pathlib import Path
 from airfeel._files import Unreadable, below, write_atomically
 from airfeel._timing import Timer
 from airfeel.lab.collect import Collected, collect
+from airfeel.lab.figures import SHIPPED
 from airfeel.lab.folder import Begun, ResultsFolder
-from airfeel.lab.plan import SHIPPED, shipped
+from airfeel.lab.plan import shipped
 from airfeel.lab.report import page
 from airfeel.lab.report.claims import Verdict, judge, to_json
 from airfeel.lab.report.costs import campaign, cost_table

@@ -13,11 +13,6 @@ from typing import Literal
 from cyclopts import App
 from cyclopts.completion import detect_shell
 
-from airfeel import _files
-from airfeel.config.parts import keys
-from airfeel.lab.plan import GROUPS, SHIPPED
-from airfeel.registry import DATASETS
-
 Shell = Literal["bash", "zsh", "fish", "powershell"]
 
 # Readline splits words at "=", so the words are taken from the line itself, and the answer to key=val holds
@@ -94,6 +89,8 @@ _TEMPLATES = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 def install(app: App, shell: Shell | None, output: Path | None) -> Path:
     """Write the script where the shell finds it, or only into the file ``output``, and return its path."""
+    from airfeel import _files
+
     shell = shell or detect_shell()
     path = app.install_completion(shell=shell, output=output, add_to_startup=output is None)
     if shell in _TEMPLATES:
@@ -104,6 +101,10 @@ def install(app: App, shell: Shell | None, output: Path | None) -> Path:
 
 def own_words(shell: Shell, script: str) -> str:
     """Return what a shell needs beside the ``script`` for commands and options."""
+    from airfeel.config.parts import keys
+    from airfeel.lab.figures import GROUPS, SHIPPED
+    from airfeel.registry import DATASETS
+
     known, figures = keys(), [*SHIPPED, *GROUPS]
     words = {
         "settings": [f"{key.name}=" for key in known],

@@ -6,20 +6,13 @@ from itertools import pairwise
 
 from cyclopts import UnknownOptionError
 
-from airfeel.config.parts import keys
-
 _ALIKE = 0.75  # of two words, one of which is taken for a misspelling of the other
 
 
 def advice(error: UnknownOptionError, words: Sequence[str]) -> str | None:
     """Return a sentence that names the right form, or None where no key is meant.
 
-    Parameters
-    ----------
-    error
-        What the command line was refused for.
-    words
-        The command line, in which the value is looked for.
+    ``words`` is the command line that was refused; the value stands behind the option.
     """
     options = {name for argument in error.argument_collection for name in argument.names}
     if "--set" not in options:
@@ -32,6 +25,8 @@ def advice(error: UnknownOptionError, words: Sequence[str]) -> str | None:
 
 def _meant(option: str, options: set[str]) -> list[str]:
     """Return the keys of this name, whole or without section; else the nearest, if no option is nearer."""
+    from airfeel.config.parts import keys
+
     word = _plain(option)
     names = [key.name for key in keys()]
     exact = [name for name in names if word in (_plain(name), _plain(name.rpartition(".")[2]))]
