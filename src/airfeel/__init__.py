@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from airfeel.config import Config as Config
     from airfeel.config import load_config as load_config
     from airfeel.lab.api import run as run
-    from airfeel.lab.campaigns.results import read_results as read_results
+    from airfeel.lab.results import read_results as read_results
     from airfeel.learning.datasets import Dataset as Dataset
     from airfeel.operators import GaussianMatrix as GaussianMatrix
     from airfeel.operators import PartialDCT as PartialDCT
@@ -45,7 +45,7 @@ _PUBLIC = {
     "beliefs.chains": "ChainParams",
     "config": "Config load_config",
     "lab.api": "run",
-    "lab.campaigns.results": "read_results",
+    "lab.results": "read_results",
     "learning.datasets": "Dataset",
     "operators": "GaussianMatrix PartialDCT dot_test",
     "radio.link": "Channel Link",

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from airfeel.commands import show
 from airfeel.commands.reproduce import check_counts, compute
-from airfeel.lab.campaigns.collect import collect
+
 from airfeel.lab.campaigns.experiment_files import shipped
-from airfeel.lab.report.headline import headline, short_table
-from airfeel.lab.report.tables import text_table
+from airfeel.lab.words import headline, short_table
+from airfeel.lab.words import text_table
 from airfeel.learning.datasets import load_dataset
 
 _log = logging.getLogger("airfeel")
@@ -51,7 +51,7 @@ def demo(
     out
         Folder for runs, tables and the page.
     """
-    from airfeel.lab.report.report import write_report
+    from airfeel.lab.report import write_report
 
     check_counts(rounds=rounds, seeds=seeds, workers=workers)
     experiment = shipped("demo").shortened(rounds, seeds)

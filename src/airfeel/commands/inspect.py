@@ -101,7 +101,7 @@ def _told(rounds: int) -> Callable[[int], None]:
 def _draw(folder: Path, recorded: Recorded, found: AggregateStatistics, recovery: Recovery) -> None:
     """Write the figures, or say why there are none."""
     try:
-        from airfeel.lab.report.inspection_charts import draw_inspection
+        from airfeel.lab.study_charts import draw_inspection
     except ImportError as error:
         _log.warning(f"no figures: {error}")
         return

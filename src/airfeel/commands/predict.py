@@ -206,7 +206,7 @@ def _counted(what: str, of: int) -> Callable[[int, int], None]:
 
 def _draw(forecast: Forecast, link: LinkBudget, units: RadioUnits | None, stem: Path) -> None:
     """Compute and write the map."""
-    from airfeel.lab.report.theory_charts import draw_map
+    from airfeel.lab.study_charts import draw_map
 
     quick = forecast.for_map()
     if units is None:

@@ -9,8 +9,8 @@ from cyclopts import Parameter
 from airfeel._checks import visible
 from airfeel.commands import show
 from airfeel.lab.campaigns.folder import ResultsFolder
-from airfeel.lab.campaigns.results import write_results
-from airfeel.lab.campaigns.runs_table import write_runs
+from airfeel.lab.results import write_results
+from airfeel.lab.results import write_runs
 
 _log = logging.getLogger("airfeel")
 
@@ -45,10 +45,10 @@ def report(
             raise ValueError(f"{folder}: has no run under {folder / 'runs'}")
         show(write_results(results), write_runs(results))
         return
-    from airfeel.lab.report.claims import claims_table
-    from airfeel.lab.report.claims_html import score
-    from airfeel.lab.report.report import write_report
-    from airfeel.lab.report.tables import text_table
+    from airfeel.lab.claims import claims_table
+    from airfeel.lab.claims import score
+    from airfeel.lab.report import write_report
+    from airfeel.lab.words import text_table
 
     written = write_report(folder, target_accuracy=target_accuracy, told=_log.info)
     for note in written.left_out:

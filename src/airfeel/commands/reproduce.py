@@ -14,16 +14,16 @@ from airfeel.commands import show
 from airfeel.config import Config
 from airfeel.lab.campaigns import overview
 from airfeel.lab.campaigns.campaign import FailedRuns, carry_out, without_repeats
-from airfeel.lab.campaigns.collect import collect
+
 from airfeel.lab.campaigns.engines import check_engine
 from airfeel.lab.campaigns.experiment_files import read_experiment, select
 from airfeel.lab.campaigns.folder import Begun, ResultsFolder, remember_experiment
 from airfeel.lab.campaigns.forecast import forecast
 from airfeel.lab.campaigns.plan import QUICK_ROUNDS, QUICK_SEEDS, Experiment
-from airfeel.lab.campaigns.results import write_results
-from airfeel.lab.campaigns.runs_table import write_runs
+from airfeel.lab.results import write_results
+from airfeel.lab.results import write_runs
 from airfeel.lab.report.receptions import overview_table
-from airfeel.lab.report.tables import text_table
+from airfeel.lab.words import text_table
 from airfeel.lab.runs.manifest import SUMMARY
 from airfeel.lab.runs.work import Work
 from airfeel.learning.datasets import check_dataset, fetch_dataset

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from airfeel.commands import show
 from airfeel.config import Config, load_config, parse_override
 from airfeel.lab.campaigns.folder import ResultsFolder
-from airfeel.lab.campaigns.results import write_results
+from airfeel.lab.results import write_results
 from airfeel.lab.runs import progress
 from airfeel.lab.runs.rundir import run_path
 from airfeel.lab.runs.runner import Outcome, execute

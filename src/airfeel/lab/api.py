@@ -9,7 +9,7 @@ from typing import Any
 
 from airfeel.config import ConfigLike
 from airfeel.lab.campaigns.folder import ResultsFolder
-from airfeel.lab.campaigns.results import write_results
+from airfeel.lab.results import write_results
 from airfeel.lab.runs.progress import choose
 from airfeel.lab.runs.reading import read_records
 from airfeel.lab.runs.runner import execute

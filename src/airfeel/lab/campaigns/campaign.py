@@ -12,7 +12,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from airfeel.lab.campaigns.engines import Engine, open_engine
-from airfeel.lab.campaigns.overview import Overview
+from airfeel.lab.overview import Overview
 from airfeel.lab.runs import files
 from airfeel.lab.runs.manifest import Damage
 from airfeel.lab.runs.reading import FinishedRun, examine, finished, not_verified
