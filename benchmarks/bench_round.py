@@ -20,9 +20,9 @@ from scipy import fft
 
 import airfeel as af
 from airfeel.learning.datasets import load_dataset
-from airfeel.learning.devices import evaluate, local_gradients, shares, split
+from airfeel.learning.models.softmax import SoftmaxRegression
 from airfeel.learning.partitions.iid import IID
-from airfeel.learning.tasks import SoftmaxRegression
+from airfeel.learning.training import evaluate, local_gradients, shares, split
 from airfeel.learning.training.sgd import LocalSGD
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.power import EqualPower

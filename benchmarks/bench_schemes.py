@@ -1,15 +1,17 @@
-"""What a scheme's two halves cost: encode of all devices and decode, in processor time with one thread.
+"""What a scheme's two halves cost, of all devices and of the server, in processor time with one thread.
 
     python benchmarks/bench_schemes.py                   N = 1e5 with 25 devices, every scheme with a radio
     python benchmarks/bench_schemes.py growth            scheduled beside common_k from N = 1e4 to 1e7
 
-"Round" is all that a round does beside the gradients: plan, update plus memory, encode, air, decode. Every
-number is the smallest of several, because other processes only make a round slower. s/N = 0.04; growth is in
-nanoseconds for each coefficient of each device.
+"Halves" are encode, the next memories and decode, where everybody is heard and where one is not. "Round" is
+all that a round does beside the gradients: plan, memories, encode, air, decode. Every number is the smallest
+of several, because other processes only make a round slower. s/N = 0.04; growth is in nanoseconds for each
+coefficient of each device.
 """
 
 import argparse
 import time
+from functools import partial
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -21,6 +23,7 @@ from airfeel.schemes.low_rank import LowRank
 from airfeel.schemes.scheduled import Scheduled
 from airfeel.schemes.sign_vote import SignVote
 from airfeel.uplink.arrive import Radio
+from airfeel.uplink.memory import everywhere
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Heard, Setting, size_of
@@ -30,21 +33,30 @@ SHAPES = {
     "convolutions": {"one": (32, 3, 3, 3), "two": (64, 32, 3, 3), "three": (128, 64, 3, 3), "out": (10, 128)},
     "one vector": {"theta": (100_000,)},
 }
-SCHEMES = {"common_k": CommonK(), "scheduled": Scheduled(), "low_rank": LowRank(), "sign_vote": SignVote()}
+SCHEMES = {
+    "common_k": CommonK(),
+    "scheduled": Scheduled(),
+    "scheduled, none": Scheduled(keeps="none"),
+    "scheduled, error": Scheduled(keeps="error"),
+    "low_rank": LowRank(),
+    "sign_vote": SignVote(),
+}
 
 
-def halves(scheme, shapes, devices, rounds):
-    """Return the least seconds of encode and decode together, over rounds that follow one another."""
+def halves(scheme, shapes, devices, rounds, absent=1.0):
+    """Return the least seconds of both halves together, over rounds that follow one another."""
     size = size_of(shapes)
     state = scheme.init(shapes, setting(size, devices))
     rows = np.random.default_rng(0).standard_normal((devices, size), dtype=np.float32)
-    took = []
+    memory, delivered, took = everywhere(scheme.memory(shapes), devices), np.ones(devices), []
+    delivered[0] = absent
     for t in range(1, rounds + 1):
         plan = scheme.plan(state, 1, t)
         began = time.process_time()
-        sent = scheme.compress(plan, rows)
+        sent = scheme.encode(plan, memory, rows)
+        memory = scheme.settle(plan, memory, rows, sent, delivered)
         encoded = time.process_time() - began
-        heard = Heard(sent.signal.mean(axis=0, dtype=np.float64), 1e-3)
+        heard = Heard(delivered @ sent.signal / devices, 1e-3, share=float(delivered.mean()))
         began = time.process_time()
         _, state = scheme.decode(state, plan, heard)
         took.append(encoded + time.process_time() - began)
@@ -68,14 +80,18 @@ def setting(size, devices):
     return Setting(devices, round(0.04 * size), 500.0, 1.0, 100)
 
 
+MEASURES = partial(halves, absent=0.0), halves, whole
+
+
 def schemes():
-    print("| tensors | scheme | encode and decode, ms | over common_k | round, ms | over common_k |")
-    print("|---|---|---|---|---|---|")
+    columns = "halves, one absent", "halves, everybody", "round"
+    print("| tensors | scheme | " + " | ".join(f"{name}, ms | over common_k" for name in columns) + " |")
+    print("|---" * 8 + "|")
     for name, shapes in SHAPES.items():
         base = None
         for word, scheme in SCHEMES.items():
             try:
-                found = np.array([measure(scheme, shapes, 25, 15) for measure in (halves, whole)])
+                found = np.array([measure(scheme, shapes, 25, 15) for measure in MEASURES])
             except ValueError as reason:
                 print(f"| {name} | {word} | {reason} |")
                 continue

@@ -9,14 +9,14 @@ Softmax regression and the MLP take steps of 0.3, the CNN five of 0.1 with batch
 """
 
 import argparse
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from airfeel.config import load_config
-from airfeel.lab.runs.reading import read_records
-from airfeel.lab.runs.runner import execute
+from airfeel.lab.runner import execute
+from airfeel.lab.store import read_records
 from airfeel.learning.datasets import load_dataset
 from airfeel.schemes import basis, scheduled
 from airfeel.schemes.scheduled import Scheduled
@@ -52,8 +52,9 @@ class RandomChoice(Scheduled):
     def plan(self, state, seed, round):
         """Draw the coefficients."""
         draw = stream(seed, "schedule", round)
-        chosen = np.sort(draw.choice(len(state.age), state.symbols, replace=False))
-        return {"layout": state.layout, "chosen": chosen.astype(np.int32)}
+        chosen = np.sort(draw.choice(len(state.age), state.symbols, replace=False)).astype(np.int32)
+        plan = super().plan(state, seed, round)
+        return {**plan, "chosen": chosen, "ages": state.age[chosen] + 1}
 
 
 class OldestFirst(Scheduled):
@@ -88,54 +89,8 @@ class Floor(Scheduled):
     """No energy is taken for less than 0.03 of the mean."""
 
     def _waiting(self, state):
-        energy = scheduled.expected_energy(state.energy, basis.read(state.layout))
-        return np.maximum(energy, 0.03 * energy.mean()) * (state.age + 1.0) ** self.age_exponent
-
-
-class Weighted(Scheduled):
-    """What is expected to be small is sent more strongly: d_n = V_n^(-1/4)."""
-
-    def plan(self, state, seed, round):
-        """Add the weights."""
-        plan = super().plan(state, seed, round)
-        picked = self._waiting(state)[plan["chosen"]]
-        return {**plan, "weights": np.maximum(picked / picked.max(), 1e-4) ** -0.25}
-
-    def compress(self, plan, accumulated):
-        """Multiply by the weights."""
-        sent = super().compress(plan, accumulated)
-        return replace(sent, signal=sent.signal * plan["weights"].astype(np.float32))
-
-    def decode(self, state, plan, heard):
-        """Divide by them."""
-        d = plan["weights"]
-        told = replace(heard, observation=heard.observation / d, noise_var=heard.noise_var / d**2)
-        return super().decode(state, plan, told)
-
-
-class Forgetful(Scheduled):
-    """What was not sent fades: a tenth of every memory is lost in a round."""
-
-    keep = 0.9
-
-    def compress(self, plan, accumulated):
-        """Keep a share of the remainder."""
-        sent = super().compress(plan, accumulated)
-        return replace(sent, remainder=np.float32(self.keep) * sent.remainder)
-
-
-class VeryForgetful(Forgetful):
-    """Three tenths are lost."""
-
-    keep = 0.7
-
-
-class Half(Scheduled):
-    """The stronger half of the coefficients, with all the power."""
-
-    def plan(self, state, seed, round):
-        """Announce half as many."""
-        return super().plan(replace(state, symbols=max(1, state.symbols // 2)), seed, round)
+        energy = np.maximum(state.expected, 0.03 * state.expected.mean())
+        return energy * (state.age + 1.0) ** self.age_exponent
 
 
 PARTS = {
@@ -148,7 +103,10 @@ PARTS = {
     "cosines for every matrix": {"scheme": "scheduled", "uplink.basis": "dct"},
     "age exponent 1": {"scheme": "scheduled", "uplink.age_exponent": 1.0},
     "age exponent 3": {"scheme": "scheduled", "uplink.age_exponent": 3.0},
-    "with weights": {"scheme": f"{OWN}Weighted"},
+    "without memory": {"scheme": "scheduled", "uplink.memory": "none"},
+    "without control": {"scheme": "scheduled", "uplink.memory": "average"},
+    "without clip": {"scheme": "scheduled", "uplink.clip": 1e30},
+    "0.2's error memory": {"scheme": "scheduled", "uplink.memory": "error"},
     "with a floor": {"scheme": f"{OWN}Floor"},
     "with warm-up": {"scheme": "scheduled", "uplink.warmup": True},
 }
@@ -289,9 +247,8 @@ def causes(study):
 
 WEAK = {
     "**scheduled**": PARTS["**scheduled**"],
-    "memories keep 0.9": {"scheme": f"{OWN}Forgetful"},
-    "memories keep 0.7": {"scheme": f"{OWN}VeryForgetful"},
-    "half of the symbols": {"scheme": f"{OWN}Half"},
+    "0.2's form": {"scheme": "scheduled", "uplink.memory": "error"},
+    "nothing kept": {"scheme": "scheduled", "uplink.memory": "none"},
     "age exponent 1": PARTS["age exponent 1"],
     "cosines for every matrix": PARTS["cosines for every matrix"],
     "with warm-up": PARTS["with warm-up"],

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import airfeel as af
-from airfeel.lab.studies.convergence import measure
+from airfeel.lab.studies.bound import measure
 from airfeel.streams import stream
 from airfeel.theory import exact_evolution
 from airfeel.theory.scalar import sample_paths

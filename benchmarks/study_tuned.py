@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from airfeel.config import load_config
-from airfeel.lab.runs.reading import read_records
-from airfeel.lab.runs.runner import execute
+from airfeel.lab.runner import execute
+from airfeel.lab.store import read_records
 
 CHOOSING, REPORTING = (10, 11), (0, 1, 2)
 CANDIDATES = {

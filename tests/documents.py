@@ -22,7 +22,7 @@ from pathlib import Path
 import small
 from airfeel.cli import app
 from airfeel.commands.run import load
-from airfeel.lab.campaigns.experiment_files import read_experiment, select
+from airfeel.lab.plan import read_experiment, select
 
 ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]

@@ -8,11 +8,11 @@ import numpy as np
 
 from airfeel.config.identity import recorded_digest
 from airfeel.config.mistakes import flatten
-from airfeel.lab.campaigns.collect import collect
-from airfeel.lab.campaigns.folder import Begun, Member, ResultsFolder, remember_experiment
-from airfeel.lab.runs import manifest
-from airfeel.lab.runs.reading import FinishedRun
-from airfeel.lab.runs.rundir import open_run
+from airfeel.lab import store
+from airfeel.lab.collect import collect
+from airfeel.lab.folder import Begun, Member, ResultsFolder, remember_experiment
+from airfeel.lab.rundir import open_run
+from airfeel.lab.store import FinishedRun
 from airfeel.simulation.records import Record
 
 # Final accuracy and steepness: what a scheme loses, and how fast it learns.
@@ -83,10 +83,10 @@ def write_experiment(experiment, out, missing=0):
 def seal(path):
     """Write the manifest of a run once more, as if all its files were what the run wrote."""
     summary = json.loads((path / "summary.json").read_text())
-    summary["rounds_sha256"] = manifest.sha256((path / "rounds.jsonl").read_bytes())
+    summary["rounds_sha256"] = store.sha256((path / "rounds.jsonl").read_bytes())
     content = json.dumps(summary).encode()
     (path / "summary.json").write_bytes(content)
-    (path / "manifest.json").write_bytes(manifest.compose(path, content))
+    (path / "manifest.json").write_bytes(store.compose_manifest(path, content))
 
 
 def rewrite(path, edit):

@@ -14,7 +14,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from airfeel.learning import fetch, sources
+from airfeel.learning import fetch
 from airfeel.learning.datasets import fetchable, load_dataset, shape_of
 from airfeel.learning.fetch import DataError, File, ensure_files
 from airfeel.registry import DATASETS
@@ -157,7 +157,7 @@ def test_archives_and_packages_of_the_catalogue_have_a_published_sha256():
 
 @pytest.mark.parametrize("drip", DRIPS)
 def test_a_dripping_mirror_is_one_sentence(mirror, tmp_path, monkeypatch, drip):
-    monkeypatch.setattr(sources, "_SECONDS", 0.5)
+    monkeypatch.setattr(fetch, "_SECONDS", 0.5)
     with drips(mirror, DRIPS[drip]), limited(), pytest.raises(DataError, match="could not fetch.*timed out"):
         ensure_files(mirror.files, tmp_path / "cache")
     assert names_in(tmp_path / "cache") == []

@@ -11,7 +11,7 @@ import pytest
 
 from airfeel.cli import main
 from airfeel.config.reference import keys
-from airfeel.lab.campaigns.experiment_files import GROUPS, SHIPPED
+from airfeel.lab.plan import GROUPS, SHIPPED
 from airfeel.registry import DATASETS, SCHEMES
 
 PROMPT, TAB, ALL = "ready> ", "\t", "\x1b*"  # the last one is readline's insert-completions

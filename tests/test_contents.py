@@ -9,8 +9,8 @@ import pytest
 import small
 from airfeel.config import load_config
 from airfeel.config.identity import content_digest
-from airfeel.lab.runs.files import RunError
-from airfeel.lab.runs.runner import execute
+from airfeel.lab.runner import execute
+from airfeel.lab.store import RunError
 
 NAMES = ("train_inputs", "train_labels", "test_inputs", "test_labels")
 

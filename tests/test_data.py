@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from airfeel import _timing
-from airfeel.learning import sources
+from airfeel.learning import fetch
 from airfeel.learning.datasets import load_dataset
 from airfeel.learning.fetch import DataError, DatasetFiles, File, cache_folder, ensure_files
 from airfeel.learning.readers import read_idx
@@ -155,7 +155,7 @@ def test_a_connection_cut_in_the_middle_is_refused(mirror, tmp_path):
 
 
 def test_a_silent_server_is_left_after_the_timeout(mirror, tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "_READ_SECONDS", 0.3)
+    monkeypatch.setattr(fetch, "_READ_SECONDS", 0.3)
     release = threading.Event()
 
     class Silent(QuietHandler):
@@ -179,14 +179,14 @@ def dripping(request, mirror):
 
 @pytest.mark.parametrize("dripping", DRIPS, indirect=True)
 def test_a_dripping_server_is_left_at_the_time_limit(dripping, tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "_SECONDS", 0.5)
+    monkeypatch.setattr(fetch, "_SECONDS", 0.5)
     with limited(), pytest.raises(TimeoutError, match="timed out"):
-        sources.download(dripping, tmp_path / "file", most=10**6)
+        fetch.download(dripping, tmp_path / "file", most=10**6)
 
 
 @pytest.mark.parametrize("dripping", ["status line", "body of unknown length"], indirect=True)
 def test_a_dripping_mirror_is_one_sentence(dripping, tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "_SECONDS", 0.5)
+    monkeypatch.setattr(fetch, "_SECONDS", 0.5)
     with limited(), pytest.raises(DataError, match="could not fetch.*timed out"):
         ensure_files(TINY, tmp_path / "cache")
 
@@ -195,10 +195,10 @@ def test_a_download_that_is_too_large_is_refused(mirror, tmp_path):
     name = "train-images-idx3-ubyte.gz"
     size = (mirror.folder / name).stat().st_size
     address = f"{os.environ['AIRFEEL_MIRROR']}/tiny/{name}"
-    sources.download(address, tmp_path / "whole", most=size)
+    fetch.download(address, tmp_path / "whole", most=size)
     assert (tmp_path / "whole").read_bytes() == (mirror.folder / name).read_bytes()
     with pytest.raises(OSError, match=f"is larger than {size - 1} bytes"):
-        sources.download(address, tmp_path / "more", most=size - 1)
+        fetch.download(address, tmp_path / "more", most=size - 1)
 
 
 def test_a_long_download_says_how_far_it_is(mirror, tmp_path, monkeypatch, caplog):
@@ -214,7 +214,7 @@ def test_a_long_download_says_how_far_it_is(mirror, tmp_path, monkeypatch, caplo
     mirror.RequestHandlerClass = Slow
     monkeypatch.setattr(_timing, "_FIRST", 0.0)
     with caplog.at_level(logging.INFO, "airfeel"):
-        sources.download(mirror.address, tmp_path / "file", most=10**6)
+        fetch.download(mirror.address, tmp_path / "file", most=10**6)
     assert caplog.messages and " of 0.4 MB" in caplog.messages[0]
 
 

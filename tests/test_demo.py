@@ -6,8 +6,7 @@ import pytest
 
 import fakes
 import small
-from airfeel.lab.campaigns.experiment_files import shipped
-from airfeel.lab.campaigns.plan import Experiment
+from airfeel.lab.plan import Experiment, shipped
 from airfeel.lab.report.finals import finals, gaps
 from airfeel.lab.report.headline import headline, short_table, symbols
 
@@ -126,6 +125,6 @@ def test_a_headline_of_a_sweep_goes_from_its_worst_setting_to_its_best(tmp_path)
 
 
 def test_a_study_of_the_theory_has_no_headline():
-    from airfeel.lab.campaigns.collect import Collected
+    from airfeel.lab.collect import Collected
 
     assert headline(Collected(shipped("recovery"), [], 0)) == ""

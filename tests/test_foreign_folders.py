@@ -10,9 +10,9 @@ import pytest
 
 import fakes
 import small
-from airfeel.lab.campaigns.folder import remember_experiment
-from airfeel.lab.campaigns.plan import Experiment
-from airfeel.lab.campaigns.results import list_results
+from airfeel.lab.folder import remember_experiment
+from airfeel.lab.plan import Experiment
+from airfeel.lab.results import list_results
 from airfeel.lab.studies.recorded import read_recorded
 from airfeel.radio.response import Response
 from airfeel.registry import DATASETS

@@ -11,10 +11,10 @@ import pytest
 import small
 from airfeel import _maps
 from airfeel.config import load_config
-from airfeel.lab.runs import checkpoint, progress
-from airfeel.lab.runs.files import RunError
-from airfeel.lab.runs.generations import Apart
-from airfeel.lab.runs.runner import execute
+from airfeel.lab import progress, rundir
+from airfeel.lab.rundir import Apart
+from airfeel.lab.runner import execute
+from airfeel.lab.store import RunError
 from airfeel.simulation.loop import train
 
 ROUNDS = 9
@@ -93,7 +93,7 @@ def test_from_any_moment_on_a_run_ends_in_the_same_bytes(data, tmp_path, whole, 
         moments.append(tmp_path / f"moment-{len(moments)}")
         shutil.copytree(run, moments[-1], symlinks=True)
 
-    real_save, real_replace, real_create = checkpoint.save, os.replace, _maps.create
+    real_save, real_replace, real_create = rundir.save_checkpoint, os.replace, _maps.create
 
     def save(*given):
         photograph()
@@ -110,7 +110,7 @@ def test_from_any_moment_on_a_run_ends_in_the_same_bytes(data, tmp_path, whole, 
         photograph()
         return arrays
 
-    monkeypatch.setattr(checkpoint, "save", save)
+    monkeypatch.setattr(rundir, "save_checkpoint", save)
     monkeypatch.setattr(os, "replace", replaced)
     monkeypatch.setattr(_maps, "create", create)
     folder = stopped(settings(data), run, after=8)
@@ -170,10 +170,10 @@ def test_both_damaged_start_the_run_again(data, tmp_path, whole):
 )
 def test_a_checkpoint_cannot_name_other_files(data, tmp_path, whole, forged):
     folder = stopped(settings(data), tmp_path, after=7)
-    saved, facts = checkpoint.load(folder / "checkpoint.npz")
+    saved, facts = rundir.load_checkpoint(folder / "checkpoint.npz")
     assert isinstance(saved, Apart) and saved.state.uplink.memory == {}
     memory = None if forged is None else replace(saved.memory, **forged)
-    checkpoint.save(folder / "checkpoint.npz", replace(saved, memory=memory), facts)
+    rundir.save_checkpoint(folder / "checkpoint.npz", replace(saved, memory=memory), facts)
     (folder / "checkpoint.npz.previous").unlink()
     again, listener = resume(settings(data), tmp_path)
     assert listener.done == 0 and results(again) == whole

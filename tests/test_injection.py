@@ -15,11 +15,10 @@ import small
 from airfeel import commands
 from airfeel._checks import visible
 from airfeel.config import load_config
-from airfeel.lab.campaigns.folder import remember_experiment
-from airfeel.lab.campaigns.overview import CampaignLive
-from airfeel.lab.campaigns.plan import Experiment
-from airfeel.lab.runs.progress import Live
-from airfeel.lab.runs.rundir import open_run
+from airfeel.lab.folder import remember_experiment
+from airfeel.lab.plan import Experiment
+from airfeel.lab.progress import CampaignLive, Live
+from airfeel.lab.rundir import open_run
 from airfeel.simulation.records import Record
 from browser import opened
 

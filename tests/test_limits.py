@@ -17,10 +17,10 @@ import fakes
 import small
 from airfeel._timing import Timer
 from airfeel.config import load_config, parse_override
+from airfeel.lab import runner
 from airfeel.lab.report.report import write_report
-from airfeel.lab.runs import runner
-from airfeel.lab.runs.files import RunError
-from airfeel.lab.runs.runner import execute
+from airfeel.lab.runner import execute
+from airfeel.lab.store import RunError
 from airfeel.learning import partitions
 from airfeel.learning.partitions.dirichlet import Dirichlet
 from airfeel.radio.power import EqualPower

@@ -13,15 +13,14 @@ import fakes
 import small
 from airfeel import _files
 from airfeel.config import load_config
-from airfeel.lab.campaigns.folder import ResultsFolder
-from airfeel.lab.campaigns.kinds import KINDS
-from airfeel.lab.campaigns.results import list_results, write_results
+from airfeel.lab import rundir, store
+from airfeel.lab.folder import ResultsFolder
+from airfeel.lab.plan import KINDS
 from airfeel.lab.report.groups import read_runs
-from airfeel.lab.runs import checkpoint, files, reading
-from airfeel.lab.runs.manifest import Damage
-from airfeel.lab.runs.reading import FinishedRun, examine
-from airfeel.lab.runs.rundir import open_run
-from airfeel.lab.runs.runner import execute
+from airfeel.lab.results import list_results, write_results
+from airfeel.lab.rundir import open_run
+from airfeel.lab.runner import execute
+from airfeel.lab.store import Damage, FinishedRun, examine
 from airfeel.simulation.assembly import assemble
 from airfeel.simulation.loop import start
 
@@ -139,7 +138,7 @@ def test_without_a_manifest_records_and_configuration_are_still_checked(out, nam
 
 
 def test_a_run_killed_before_its_summary_is_not_finished(out, monkeypatch):
-    real, written = files.write_atomically, []
+    real, written = _files.write_atomically, []
 
     def dying(path, data):
         if path.name == "summary.json":
@@ -147,7 +146,7 @@ def test_a_run_killed_before_its_summary_is_not_finished(out, monkeypatch):
         real(path, data)
         written.append(path.name)
 
-    monkeypatch.setattr(files, "write_atomically", dying)
+    monkeypatch.setattr(_files, "write_atomically", dying)
     with pytest.raises(KeyboardInterrupt):
         fakes.write_run(config(2), out)
     assert written == ["config.toml", "manifest.json"] and examine(run_of(out, 2)) is None
@@ -269,12 +268,12 @@ def test_a_forged_checkpoint_is_not_used(trained, tmp_path, monkeypatch, kind):
     state, facts = states(config)[kind]
     answers = iter([False] * 3 + [True])
     run = execute(config, tmp_path, stop=lambda: next(answers)).folder
-    _, known = checkpoint.load(run / "checkpoint.npz")
+    _, known = rundir.load_checkpoint(run / "checkpoint.npz")
     if "length" in facts:  # a hash that fits whatever is read
         length = max(0, facts["length"])
-        facts["sha256"] = files.digest_start(run / "rounds.jsonl", length)
-    checkpoint.previous(run / "checkpoint.npz").unlink()
-    checkpoint.save(run / "checkpoint.npz", state, known | facts)
+        facts["sha256"] = _files.digest_start(run / "rounds.jsonl", length)
+    rundir.previous(run / "checkpoint.npz").unlink()
+    rundir.save_checkpoint(run / "checkpoint.npz", state, known | facts)
     assert execute(config, tmp_path).summary is not None
     assert (run / "rounds.jsonl").read_bytes() == (whole / "rounds.jsonl").read_bytes()
 
@@ -325,8 +324,8 @@ def test_records_that_are_none_are_a_sentence_though_every_hash_fits(out, kind):
     fakes.seal(run_of(out))
     assert examine(run_of(out)) == Damage("rounds.jsonl", f"is damaged in {rule}")
     (run_of(out) / "summary.json").unlink()
-    with pytest.raises(files.RunError, match=f"rounds.jsonl is damaged in {rule}"):
-        reading.read_records(run_of(out))
+    with pytest.raises(store.RunError, match=f"rounds.jsonl is damaged in {rule}"):
+        store.read_records(run_of(out))
 
 
 @pytest.mark.parametrize("name", ["config.toml", "summary.json", "manifest.json"])
@@ -341,10 +340,10 @@ def test_a_file_that_cannot_be_read_is_not_said_to_be_written(shared_folder, ord
     path = shared_folder / "rounds.jsonl"
     path.write_text("{}\n")
     path.chmod(0)
-    with ordinary_user(), pytest.raises(files.RunError) as raised, files.explained(shared_folder):
-        files.digest_lines(path)
+    with ordinary_user(), pytest.raises(store.RunError) as raised, store.explained(shared_folder):
+        _files.digest_lines(path)
     assert str(raised.value) == f"{path}: cannot be read (Permission denied)"
-    with pytest.raises(files.RunError, match=": is not a regular file$"), files.explained(shared_folder):
-        files.digest_lines(shared_folder)
-    with pytest.raises(files.RunError, match="^cannot write to .*: No space"), files.explained(Path("x")):
+    with pytest.raises(store.RunError, match=": is not a regular file$"), store.explained(shared_folder):
+        _files.digest_lines(shared_folder)
+    with pytest.raises(store.RunError, match="^cannot write to .*: No space"), store.explained(Path("x")):
         raise OSError(28, "No space left on device")

@@ -10,8 +10,7 @@ import pytest
 
 import airfeel as af
 import small
-from airfeel.learning.fitting import fitted
-from airfeel.learning.images import ImageShape
+from airfeel.learning.models import ImageShape, fitted
 from airfeel.registry import MODELS
 
 torch = pytest.importorskip("torch")
@@ -265,7 +264,7 @@ def only(out):
 @pytest.mark.parametrize("kind", MODELS.names())
 def test_every_model_trains_from_the_command_line_and_resumes(kind, tmp_path, monkeypatch):
     """An interruption after the second round, of which the first is in a checkpoint."""
-    from airfeel.lab.runs import runner
+    from airfeel.lab import runner
 
     data, original = images_folder(tmp_path / "data"), runner.steps
 
@@ -296,7 +295,7 @@ def test_every_model_trains_from_the_command_line_and_resumes(kind, tmp_path, mo
 KILLED = """
 import os, signal, sys
 from airfeel.cli import main
-from airfeel.lab.runs import runner
+from airfeel.lab import runner
 
 original = runner.steps
 

@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 
 import airfeel as af
-from airfeel.learning.tasks import SoftmaxRegression
+from airfeel.learning.models.softmax import SoftmaxRegression
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ import pytest
 
 import airfeel as af
 import small
-from airfeel.learning.tasks import SoftmaxRegression, Task
+from airfeel.learning.models.softmax import SoftmaxRegression
+from airfeel.learning.tasks import Task
 from airfeel.radio.power import EqualPower
 from airfeel.schemes.common_k import CommonK
 from airfeel.uplink.arrive import Radio
@@ -37,7 +38,7 @@ import typing
 from typing import TYPE_CHECKING
 
 import airfeel as af
-from airfeel.learning.tasks import SoftmaxRegression
+from airfeel.learning.models.softmax import SoftmaxRegression
 from own_channel import PathLoss
 from own_scheme import Largest
 from own_task import HiddenLayer
@@ -445,7 +446,7 @@ def test_a_run_with_own_parts_has_a_folder_is_in_the_table_and_in_the_report(tmp
     assert run.summary["rounds"] == 6 and len(run.records) == 6
     assert run.folder.name.startswith("Largest-")
     af.run(af.load_config(None, {"rounds": 6} | SETTINGS), dataset=DATA, out=tmp_path)
-    table = af.lab.campaigns.results.list_results(tmp_path)
+    table = af.lab.results.list_results(tmp_path)
     assert {row["scheme"] for row in table} == {"own_scheme:Largest", "tsa_ga"}
     done = small.call(["airfeel", "report", str(tmp_path)])
     assert done.returncode == 0, done.stderr
@@ -465,7 +466,7 @@ def test_equal_parts_are_one_run_and_other_options_or_data_another(tmp_path):
 
 def test_an_interrupted_run_with_own_parts_goes_on_with_the_same_bytes(tmp_path, monkeypatch):
     """The state of an own scheme, a dataclass of its own, survives without pickle."""
-    from airfeel.lab.runs import runner
+    from airfeel.lab import runner
 
     whole = own_run(tmp_path / "whole")
     original, seen = runner.steps, []
@@ -726,7 +727,7 @@ def test_a_name_is_the_key_of_the_configuration(tmp_path, monkeypatch):
     )
     done = small.call(words)
     written = {path: path.read_bytes() for path in Path(done.stdout.strip()).iterdir()}
-    monkeypatch.setattr("airfeel.lab.runs.runner.steps", None)  # nothing is computed again
+    monkeypatch.setattr("airfeel.lab.runner.steps", None)  # nothing is computed again
     named = {"scheme": "own_scheme:Largest", "channel": "fading", "dataset": data, "out": tmp_path / "out"}
     for run in (
         af.run(small.SETTINGS, rounds=3, **named),

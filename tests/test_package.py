@@ -85,7 +85,7 @@ def test_public_names_are_few_and_documented():
         assert not documentation.startswith(f"{name}("), f"{name} has only the docstring that dataclass wrote"
 
 
-NEED_TORCH = ("airfeel.learning.modules", "airfeel.learning.purity", "airfeel.learning.torch_task")
+NEED_TORCH = ("airfeel.learning.modules", "airfeel.learning.torch_task")
 
 
 def modules():

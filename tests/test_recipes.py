@@ -45,7 +45,7 @@ class Mine(EqualPower):
         return None if alpha is None else self.strength * alpha
 """,
     "model": """
-from airfeel.learning.tasks import SoftmaxRegression
+from airfeel.learning.models.softmax import SoftmaxRegression
 
 @dataclass(frozen=True)
 class Mine:

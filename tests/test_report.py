@@ -16,12 +16,11 @@ from scipy import stats
 import fakes
 from airfeel.cli import main
 from airfeel.config import load_config
-from airfeel.lab.campaigns.experiment_files import shipped
-from airfeel.lab.campaigns.folder import ResultsFolder, remember_experiment
-from airfeel.lab.campaigns.plan import Experiment
+from airfeel.lab.folder import ResultsFolder, remember_experiment
+from airfeel.lab.plan import Experiment, shipped
 from airfeel.lab.report.groups import group_runs, read_runs
 from airfeel.lab.report.means import average, interval
-from airfeel.lab.runs.rundir import open_run
+from airfeel.lab.rundir import open_run
 from airfeel.simulation.records import Record
 from browser import opened
 

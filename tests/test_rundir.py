@@ -17,13 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import airfeel
-from airfeel import storage
+from airfeel import _files, storage
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import load_config
-from airfeel.lab.runs import checkpoint, files
-from airfeel.lab.runs.files import RunError
-from airfeel.lab.runs.reading import finished, read_aggregate, read_records
-from airfeel.lab.runs.rundir import open_run
+from airfeel.lab import rundir
+from airfeel.lab.rundir import open_run
+from airfeel.lab.store import RunError, finished, read_aggregate, read_records
 from airfeel.simulation.records import Record
 from guards import limited
 
@@ -62,8 +61,8 @@ def lines_of(folder):
 
 def test_a_checkpoint_returns_exactly_what_was_saved(tmp_path):
     path = tmp_path / "checkpoint.npz"
-    checkpoint.save(path, state_of(3), {"round": 3})
-    state, facts = checkpoint.load(path)
+    rundir.save_checkpoint(path, state_of(3), {"round": 3})
+    state, facts = rundir.load_checkpoint(path)
     assert facts == {"round": 3}
     assert state[:3] == (3, None, "text")
     assert state[3].dtype == np.float32
@@ -79,7 +78,7 @@ def test_a_checkpoint_returns_exactly_what_was_saved(tmp_path):
 @given(st.data())
 def test_any_damaged_byte_is_noticed(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("damage") / "checkpoint.npz"
-    checkpoint.save(path, state_of(3), {})
+    rundir.save_checkpoint(path, state_of(3), {})
     content = bytearray(path.read_bytes())
     place = data.draw(st.integers(0, len(content) - 1))
     if data.draw(st.booleans()):
@@ -87,8 +86,8 @@ def test_any_damaged_byte_is_noticed(tmp_path_factory, data):
     else:
         del content[place:]
     path.write_bytes(content)
-    with pytest.raises(checkpoint.Damaged):
-        checkpoint.load(path)
+    with pytest.raises(rundir.Damaged):
+        rundir.load_checkpoint(path)
 
 
 def sealed(path, content):
@@ -108,8 +107,8 @@ def sealed(path, content):
 )
 def test_what_is_no_checkpoint_is_one_sentence_with_the_file(tmp_path, content, sentence):
     sealed(tmp_path / "checkpoint.npz", content)
-    with pytest.raises(checkpoint.Damaged, match=sentence) as raised:
-        checkpoint.load(tmp_path / "checkpoint.npz")
+    with pytest.raises(rundir.Damaged, match=sentence) as raised:
+        rundir.load_checkpoint(tmp_path / "checkpoint.npz")
     assert str(raised.value).startswith(str(tmp_path / "checkpoint.npz"))
 
 
@@ -125,13 +124,13 @@ def test_forged_facts_start_the_run_again(tmp_path):
 
 def test_a_checkpoint_can_only_name_trusted_dataclasses(tmp_path):
     path = tmp_path / "checkpoint.npz"
-    checkpoint.save(path, Own(np.arange(3)), {})
-    with pytest.raises(checkpoint.Damaged, match=f"names the class {__name__}:Own, which is not trusted"):
-        checkpoint.load(path)
-    state, _ = checkpoint.load(path, trusted=[__name__])
+    rundir.save_checkpoint(path, Own(np.arange(3)), {})
+    with pytest.raises(rundir.Damaged, match=f"names the class {__name__}:Own, which is not trusted"):
+        rundir.load_checkpoint(path)
+    state, _ = rundir.load_checkpoint(path, trusted=[__name__])
     assert isinstance(state, Own) and state.values.tolist() == [0, 1, 2]
     with pytest.raises(ValueError, match="state.0 is a set: must be"):
-        checkpoint.save(path, {1}, {})
+        rundir.save_checkpoint(path, {1}, {})
 
 
 def test_rounds_after_the_checkpoint_are_cut_and_the_rest_is_kept(tmp_path):
@@ -266,7 +265,7 @@ def test_a_finished_run_is_recognised_and_a_tampered_one_is_not(tmp_path):
 def test_a_second_process_is_refused_and_the_lock_dies_with_its_owner(tmp_path):
     program = (
         "import sys, time; from pathlib import Path\n"
-        "from airfeel.config import load_config; from airfeel.lab.runs.rundir import open_run\n"
+        "from airfeel.config import load_config; from airfeel.lab.rundir import open_run\n"
         "with open_run(load_config(None, {'rounds': 6}), Path(sys.argv[1])):\n"
         "    print('open', flush=True); time.sleep(60)\n"
     )
@@ -335,7 +334,7 @@ def test_a_forged_aggregate_takes_no_memory(tmp_path, members, rule):
             raw[name] = value if isinstance(value, bytes) else buffer.getvalue()
     (tmp_path / "aggregates").mkdir()
     (tmp_path / "aggregates" / "round-000001.npz").write_bytes(archive_of(**raw))
-    with limited(), pytest.raises(files.Unreadable, match=f"round-000001.npz: {rule}"):
+    with limited(), pytest.raises(_files.Unreadable, match=f"round-000001.npz: {rule}"):
         read_aggregate(tmp_path, 1)
 
 

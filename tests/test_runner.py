@@ -12,9 +12,9 @@ import pytest
 
 import small
 from airfeel.config import load_config
-from airfeel.lab.runs import runner
-from airfeel.lab.runs.rundir import open_run
-from airfeel.lab.runs.runner import execute
+from airfeel.lab import runner
+from airfeel.lab.rundir import open_run
+from airfeel.lab.runner import execute
 from airfeel.simulation.progress import Progress
 
 DAMAGE = {
@@ -92,8 +92,8 @@ def test_a_finished_run_with_altered_records_is_computed_again(config, whole, tm
 KILLED = """
 import os, pickle, signal, sys
 from pathlib import Path
-from airfeel.lab.runs import files
-from airfeel.lab.runs.runner import execute
+from airfeel import _files as files
+from airfeel.lab.runner import execute
 
 whole = files.write_atomically
 

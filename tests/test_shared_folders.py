@@ -7,8 +7,8 @@ import pytest
 
 import fakes
 import small
-from airfeel.lab.campaigns.folder import ResultsFolder, remember_experiment
-from airfeel.lab.campaigns.plan import Experiment
+from airfeel.lab.folder import ResultsFolder, remember_experiment
+from airfeel.lab.plan import Experiment
 from guards import limited
 
 pytest.importorskip("altair")

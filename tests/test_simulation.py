@@ -9,9 +9,9 @@ import pytest
 import airfeel as af
 import small
 from airfeel.config import load_config
-from airfeel.lab.runs import checkpoint
-from airfeel.learning.devices import Participation
+from airfeel.lab import rundir
 from airfeel.learning.tasks import Samples, Score
+from airfeel.learning.training import Participation
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.registry import SCHEMES
 from airfeel.schemes.compressed import Compressed
@@ -190,8 +190,8 @@ def test_a_run_continued_from_a_saved_state_gives_the_same_records(scheme, tmp_p
     parts = assemble(configure(scheme=scheme, **settings), Own(dataset=DATA))
     whole = list(steps(parts, start(parts)))
     for step in whole[:-1]:
-        checkpoint.save(tmp_path / "state.npz", step.state, {})
-        state, _ = checkpoint.load(tmp_path / "state.npz")
+        rundir.save_checkpoint(tmp_path / "state.npz", step.state, {})
+        state, _ = rundir.load_checkpoint(tmp_path / "state.npz")
         rest = [again.record.to_json() for again in steps(parts, state)]
         assert rest == [later.record.to_json() for later in whole[step.record.round :]]
 
@@ -298,8 +298,8 @@ def test_a_user_s_own_channel():
 def test_the_network_trains_and_continues_from_a_saved_state(tmp_path):
     parts = assemble(configure(model__kind="cnn", rounds=3), Own(dataset=DATA))
     whole = list(steps(parts, start(parts)))
-    checkpoint.save(tmp_path / "state.npz", whole[0].state, {})
-    again = steps(parts, checkpoint.load(tmp_path / "state.npz")[0])
+    rundir.save_checkpoint(tmp_path / "state.npz", whole[0].state, {})
+    again = steps(parts, rundir.load_checkpoint(tmp_path / "state.npz")[0])
     assert [step.record for step in again] == [step.record for step in whole[1:]]
 
 

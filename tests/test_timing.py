@@ -16,9 +16,8 @@ import small
 from airfeel import _timing
 from airfeel._timing import Timer
 from airfeel.config import load_config
-from airfeel.lab.campaigns.overview import CampaignLines
+from airfeel.lab.progress import CampaignLines, Live
 from airfeel.lab.report import report
-from airfeel.lab.runs.progress import Live
 from airfeel.simulation import progress
 from airfeel.simulation.assembly import Own, assemble
 from airfeel.simulation.loop import start, steps
@@ -83,7 +82,7 @@ def test_a_long_start_is_not_taken_for_the_pace_of_the_rest():
 
 def test_a_campaign_without_a_terminal_speaks_before_its_first_run_ends(tmp_path, monkeypatch):
     clock, said = Clock(), []
-    monkeypatch.setattr("airfeel.lab.campaigns.overview.Timer", lambda *now: Timer(*now, clock=clock))
+    monkeypatch.setattr("airfeel.lab.progress.Timer", lambda *now: Timer(*now, clock=clock))
     lines = CampaignLines()
     monkeypatch.setattr(lines, "note", said.append)
     lines.begin([SimpleNamespace(label=name, effort=50.0, rounds=50) for name in "ab"], 0, tmp_path)
@@ -110,7 +109,7 @@ def test_a_campaign_without_a_terminal_speaks_before_its_first_run_ends(tmp_path
 def test_a_campaign_times_rounds_of_the_dearest_kind(tmp_path, monkeypatch):
     """A few cheap rounds say nothing of a run whose rounds cost ten times as much."""
     clock, said = Clock(), []
-    monkeypatch.setattr("airfeel.lab.campaigns.overview.Timer", lambda *now: Timer(*now, clock=clock))
+    monkeypatch.setattr("airfeel.lab.progress.Timer", lambda *now: Timer(*now, clock=clock))
     lines = CampaignLines()
     monkeypatch.setattr(lines, "note", said.append)
     works = [
@@ -181,7 +180,7 @@ def test_short_rounds_are_not_told_device_by_device(clock, capsys):
 
 
 def test_a_live_line_tells_the_time_left_by_the_same_rule(clock, monkeypatch):
-    monkeypatch.setattr("airfeel.lab.runs.progress.Timer", partial(Timer, clock=clock))
+    monkeypatch.setattr("airfeel.lab.progress.Timer", partial(Timer, clock=clock))
     screen = io.StringIO()
     live = Live(Console(file=screen, force_terminal=True, width=60))  # as narrow as any
 

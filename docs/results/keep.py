@@ -16,9 +16,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from airfeel.lab.campaigns.collect import Collected, Line, collect
-from airfeel.lab.campaigns.experiment_files import shipped
-from airfeel.lab.campaigns.folder import ResultsFolder
+from airfeel.lab.collect import Collected, Line, collect
+from airfeel.lab.folder import ResultsFolder
+from airfeel.lab.plan import shipped
 from airfeel.lab.report.claims import (
     INCOMPLETE,
     ClaimPart,
@@ -29,7 +29,7 @@ from airfeel.lab.report.claims import (
     to_json,
 )
 from airfeel.lab.report.exhibits import show_experiment
-from airfeel.lab.runs.reading import FinishedRun
+from airfeel.lab.store import FinishedRun
 
 HERE = Path(__file__).resolve().parent
 

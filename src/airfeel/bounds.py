@@ -48,10 +48,8 @@ def genie_least_squares(
         raise _checks.reject("support", chosen.size, f"must hold at most rows = {rows} coefficients")
     x = np.zeros(size)
     if chosen.size:
-        part = _columns(operator, chosen)
-        x[chosen] = lsqr(part, y, atol=tolerance, btol=tolerance, conlim=0, iter_lim=20 * chosen.size + 100)[
-            0
-        ]
+        part, limit = _columns(operator, chosen), 20 * chosen.size + 100
+        x[chosen] = lsqr(part, y, atol=tolerance, btol=tolerance, conlim=0, iter_lim=limit)[0]
     return x
 
 

@@ -28,8 +28,8 @@ from airfeel.commands.report import report
 from airfeel.commands.reproduce import reproduce, sweep
 from airfeel.commands.run import run
 from airfeel.commands.suggestions import advice
-from airfeel.lab.campaigns.campaign import FailedRuns
-from airfeel.lab.runs.files import RunError
+from airfeel.lab.campaign import FailedRuns
+from airfeel.lab.store import RunError
 from airfeel.learning.fetch import DataError
 
 _log = logging.getLogger("airfeel")

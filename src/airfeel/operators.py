@@ -60,11 +60,7 @@ class PartialDCT(LinearOperator):
         fast: bool = False,
         block: int | None = None,
     ) -> None:
-        self.size = _checks.integer("size", size, at_least=1)
-        self.rows = _checks.integer("rows", rows, at_least=1)
-        self.seed = _checks.integer("seed", seed, at_least=0)
-        if self.rows > self.size:
-            raise _checks.reject("rows", self.rows, f"must be <= size = {self.size}")
+        self.size, self.rows, self.seed = _sizes(size, rows, seed)
         self.signs, self.fast, self.block = bool(signs), bool(fast), block
         self.blocks, self.length = _layout(self.size, self.fast, block)
         if self.rows < self.blocks:
@@ -92,8 +88,11 @@ class PartialDCT(LinearOperator):
 
     def covered_by(self, kept: NDArray[np.bool_]) -> bool:
         """Whether every block has a row among those that are kept."""
-        edges = np.cumsum(self.block_rows) - self.block_rows
-        return bool(np.add.reduceat(kept.astype(np.intp), edges).all())
+        return bool(self._kept_rows(kept).all())
+
+    def _kept_rows(self, kept: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Return how many rows of each block are kept."""
+        return np.add.reduceat(kept.astype(np.intp), np.cumsum(self.block_rows) - self.block_rows)
 
     def only(self, kept: NDArray[np.bool_]) -> "PartialDCT":
         """Return the operator with some of its rows, at least one of every block.
@@ -105,11 +104,17 @@ class PartialDCT(LinearOperator):
         """
         if kept.shape != (self.rows,) or not self.covered_by(kept):
             raise _checks.reject("kept", kept, f"must be {self.rows} truth values, one of every block true")
+        return self._with(block_rows=self._kept_rows(kept), index=self.index[kept], rows=int(kept.sum()))
+
+    @property
+    def extended(self) -> "PartialDCT":
+        """The operator on all ``extended_size`` coefficients: its rows are orthonormal."""
+        facts = {"block_rows": self.block_rows, "index": self.index, "sign": self.sign}
+        return self._with(size=self.extended_size, **facts) if self.padded else self
+
+    def _with(self, **facts: Any) -> "PartialDCT":
         part = copy.copy(self)
-        part.__dict__.pop("extended", None)
-        edges = np.cumsum(self.block_rows) - self.block_rows
-        part.block_rows = np.add.reduceat(kept.astype(np.intp), edges)
-        part.index, part.rows = self.index[kept], int(kept.sum())
+        part.__dict__.update(facts)
         LinearOperator.__init__(part, dtype=np.float64, shape=(part.rows, part.size))  # type: ignore[call-arg]
         return part
 
@@ -117,16 +122,9 @@ class PartialDCT(LinearOperator):
     def index(self) -> NDArray[np.intp]:
         """Chosen transform coefficients in the flattened (blocks, length) layout, ascending."""
         keys = bits(self.seed, f"rows/{self.size}/{self.rows}").random_raw(self.extended_size)
-        chosen = [
-            np.sort(np.argpartition(part, count - 1)[:count]) + start
-            for part, count, start in zip(
-                keys.reshape(self.blocks, self.length),
-                self.block_rows,
-                range(0, self.extended_size, self.length),
-                strict=True,
-            )
-        ]
-        return np.concatenate(chosen)
+        parts = zip(keys.reshape(self.blocks, self.length), self.block_rows, strict=True)
+        chosen = [np.sort(np.argpartition(part, count - 1)[:count]) for part, count in parts]
+        return np.concatenate([rows + block * self.length for block, rows in enumerate(chosen)])
 
     @cached_property
     def sign(self) -> NDArray[np.int8] | None:
@@ -135,11 +133,6 @@ class PartialDCT(LinearOperator):
             return None
         raw = bits(self.seed, f"signs/{self.size}").random_raw(self.extended_size)
         return (1 - 2 * (raw >> np.uint64(63)).astype(np.int8)).reshape(self.blocks, self.length)
-
-    @cached_property
-    def extended(self) -> LinearOperator:
-        """The operator on all ``extended_size`` coefficients: its rows are orthonormal."""
-        return _Extended(self) if self.padded else self
 
     def spread(self, x: Array) -> Array:
         """Lay coefficients (..., size) out as (..., blocks, length) with zeros appended."""
@@ -184,20 +177,6 @@ class PartialDCT(LinearOperator):
         return self.gather(self.backproject(_floating(np.ascontiguousarray(Y.T)))).T
 
 
-class _Extended(LinearOperator):
-    """A padded PartialDCT on all its coefficients, the appended ones included."""
-
-    def __init__(self, inner: PartialDCT) -> None:
-        self.inner = inner
-        super().__init__(dtype=np.float64, shape=(inner.rows, inner.extended_size))  # type: ignore[call-arg]
-
-    def _matvec(self, x: Array) -> Array:
-        return self.inner.measure(_floating(x).reshape(self.inner.blocks, self.inner.length))
-
-    def _rmatvec(self, y: Array) -> Array:
-        return self.inner.backproject(_floating(y.reshape(-1))).reshape(-1)
-
-
 class GaussianMatrix(LinearOperator):
     """IID Gaussian matrix with columns scaled to unit norm, as A-DSGD compresses.
 
@@ -206,11 +185,7 @@ class GaussianMatrix(LinearOperator):
     """
 
     def __init__(self, size: int, rows: int, seed: int) -> None:
-        self.size = _checks.integer("size", size, at_least=1)
-        self.rows = _checks.integer("rows", rows, at_least=1)
-        self.seed = _checks.integer("seed", seed, at_least=0)
-        if self.rows > self.size:
-            raise _checks.reject("rows", self.rows, f"must be <= size = {self.size}")
+        self.size, self.rows, self.seed = _sizes(size, rows, seed)
         if 4 * self.rows * self.size > GAUSSIAN_LIMIT:
             rule = f"4 * rows * size must be <= {GAUSSIAN_LIMIT} bytes; use PartialDCT for such sizes"
             raise _checks.reject("rows * size", self.rows * self.size, rule)
@@ -255,6 +230,14 @@ def dot_test(operator: LinearOperator, seed: int = 0, tolerance: float | None = 
     right = float(x @ np.asarray(operator.T @ y, dtype=np.float64))
     if abs(left - right) > tolerance * float(np.linalg.norm(forward) * np.linalg.norm(y)):
         raise ValueError(f"dot test failed: <A x, y> = {left!r}, <x, A^T y> = {right!r}")
+
+
+def _sizes(size: int, rows: int, seed: int) -> tuple[int, int, int]:
+    size = _checks.integer("size", size, at_least=1)
+    rows = _checks.integer("rows", rows, at_least=1)
+    if rows > size:
+        raise _checks.reject("rows", rows, f"must be <= size = {size}")
+    return size, rows, _checks.integer("seed", seed, at_least=0)
 
 
 def _layout(size: int, fast: bool, block: int | None) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from airfeel.beliefs.gaussian import divide, extrinsic_variance
+from airfeel.beliefs.spike_slab import divide, extrinsic_variance
 
 means = st.floats(-1e3, 1e3, allow_subnormal=False).map(lambda m: m if abs(m) > 1e-200 else 0.0)
 variances = st.floats(1e-6, 1e6)

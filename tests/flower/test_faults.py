@@ -16,7 +16,7 @@ import flower_apps as apps
 from airfeel.flower import AirAvg, wire
 from airfeel.flower.mod import ClientMemory
 from airfeel.flower.replies import Question, sort
-from airfeel.flower.tensors import Layout
+from airfeel.flower.state import Layout
 from airfeel.learning.optimizers.sgd import GradientDescent
 from airfeel.radio.fading import FadingMAC
 from airfeel.radio.power import LongTermPower

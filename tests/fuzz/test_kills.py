@@ -8,10 +8,10 @@ import time
 from contextlib import suppress
 
 import pytest
-from experiments.sweeps import write_sweep
 
 import small
 from fuzzing import SEED, count_cases
+from lab.sweeps import write_sweep
 from processes import airfeel, begin, require_quiet, until_gone, workers_of
 
 pytestmark = pytest.mark.long

@@ -9,9 +9,8 @@ import pytest
 from scipy import stats
 
 import fakes
-from airfeel.lab.campaigns.collect import Collected, Line
-from airfeel.lab.campaigns.experiment_files import shipped
-from airfeel.lab.campaigns.plan import Experiment
+from airfeel.lab.collect import Collected, Line
+from airfeel.lab.plan import Experiment, shipped
 from airfeel.lab.report import claim_rules, measures
 from airfeel.lab.report.claim_rules import Claim, comparisons, in_words, shipped_claims
 from airfeel.lab.report.claims import (

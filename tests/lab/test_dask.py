@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from airfeel.lab.campaigns import engines
-from airfeel.lab.campaigns.engines import check_engine
+from airfeel.lab import engines
+from airfeel.lab.engines import check_engine
 from lab.sweeps import finished, interrupt, sweep, write_sweep
 
 

@@ -7,16 +7,16 @@ import pytest
 
 import small
 from airfeel.config import build_config, mistakes
-from airfeel.lab.campaigns.experiment_files import (
+from airfeel.lab.plan import (
     BEYOND,
     PAPER,
     RIVALS,
     SHIPPED,
+    Experiment,
     read_experiment,
     select,
     shipped,
 )
-from airfeel.lab.campaigns.plan import Experiment
 from airfeel.registry import MODELS, SCHEMES
 from airfeel.units import count
 from airfeel.uplink.scheme import Setting

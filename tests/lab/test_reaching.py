@@ -8,7 +8,7 @@ import small
 from airfeel.cli import main
 from airfeel.lab.report.link_level import level, snr_db
 from airfeel.lab.report.reaching import Trained, check_target, reached, reaching_table, usual_target
-from airfeel.lab.runs.reading import FinishedRun
+from airfeel.lab.store import FinishedRun
 from airfeel.radio.units import RadioUnits
 
 pytest.importorskip("altair")

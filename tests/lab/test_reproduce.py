@@ -6,7 +6,7 @@ import json
 import pytest
 
 import small
-from airfeel.lab.campaigns.experiment_files import PAPER, RIVALS, SHIPPED, select
+from airfeel.lab.plan import PAPER, RIVALS, SHIPPED, select
 
 
 def reproduce(out, *words):

@@ -12,14 +12,13 @@ import pytest
 
 import airfeel as af
 import fakes
-from airfeel.lab.campaigns import folder as folders
-from airfeel.lab.campaigns.csv_table import csv_table
-from airfeel.lab.campaigns.folder import ResultsFolder, remember_experiment
-from airfeel.lab.campaigns.kinds import KINDS
-from airfeel.lab.campaigns.plan import Experiment
-from airfeel.lab.campaigns.results import list_results, write_results
-from airfeel.lab.campaigns.runs_table import write_runs
-from airfeel.lab.runs.rundir import open_run
+from airfeel.lab import folder as folders
+from airfeel.lab.csv_table import csv_table
+from airfeel.lab.folder import ResultsFolder, remember_experiment
+from airfeel.lab.plan import KINDS, Experiment
+from airfeel.lab.results import list_results, write_results
+from airfeel.lab.rundir import open_run
+from airfeel.lab.runs_table import write_runs
 
 ROUNDS = 3
 
@@ -268,13 +267,13 @@ PROGRAM = """
 import sys
 from pathlib import Path
 sys.path.insert(0, str(Path("tools")))
-from airfeel.lab.campaigns import kinds, results
-from airfeel.lab.campaigns.folder import ResultsFolder
+from airfeel.lab import plan, results
+from airfeel.lab.folder import ResultsFolder
 
 def refuse(*arguments):
     raise AssertionError("a configuration was built")
 
-kinds.KINDS.update(dict.fromkeys(kinds.KINDS, refuse))
+plan.KINDS.update(dict.fromkeys(plan.KINDS, refuse))
 rows = results.list_results("out")
 assert {row["scheme"] for row in rows} == {"evil.schemes:Mine", "tsa_ga"}, rows
 text = results.write_results(ResultsFolder(Path("out"))).read_text()

@@ -9,12 +9,11 @@ import pytest
 import airfeel as af
 import fakes
 import small
-from airfeel.lab.campaigns.collect import Collected
-from airfeel.lab.campaigns.experiment_files import read_experiment
-from airfeel.lab.campaigns.plan import Experiment, FigureSpec
+from airfeel.lab.collect import Collected
+from airfeel.lab.plan import Experiment, FigureSpec, read_experiment
 from airfeel.lab.report.special_figures import FACTS, SPECIAL
-from airfeel.lab.runs.rundir import open_run
-from airfeel.lab.studies.aggregates import observations
+from airfeel.lab.rundir import open_run
+from airfeel.lab.studies.recorded import observations
 from airfeel.simulation.records import Record
 from airfeel.theory.scalar import sample_paths
 

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 import small
-from airfeel.lab.campaigns.experiment_files import PAPER, read_experiment, shipped
-from airfeel.lab.campaigns.folder import ResultsFolder, remember_experiment
-from airfeel.lab.campaigns.kinds import KINDS
-from airfeel.lab.campaigns.plan import Experiment
-from airfeel.lab.campaigns.results import write_results
+from airfeel.lab.folder import ResultsFolder, remember_experiment
+from airfeel.lab.plan import KINDS, PAPER, Experiment, read_experiment, shipped
 from airfeel.lab.report.groups import read_runs
-from airfeel.lab.runs.reading import finished, read_rows
+from airfeel.lab.results import write_results
+from airfeel.lab.store import finished, read_rows
 from airfeel.lab.studies import recovery
 
 SCHEMES = ["tsa_ga", "tsa_ga_no_support", "tsa_ga_no_amplitude", "turbo_cs", "a_dsgd", "a_dsgd_mmse"]

@@ -7,11 +7,11 @@ import pytest
 
 import fakes
 import small
-from airfeel.lab.campaigns.folder import ResultsFolder
-from airfeel.lab.campaigns.plan import Experiment
-from airfeel.lab.campaigns.results import read_results
-from airfeel.lab.campaigns.runs_table import FIRST, list_runs, write_runs
+from airfeel.lab.folder import ResultsFolder
+from airfeel.lab.plan import Experiment
 from airfeel.lab.report.measures import final
+from airfeel.lab.results import read_results
+from airfeel.lab.runs_table import FIRST, list_runs, write_runs
 
 ROUNDS = 20
 SCHEMES = ["tsa_ga", "common_k"]

@@ -5,8 +5,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 import fakes
-from airfeel.lab.campaigns.experiment_files import shipped
-from airfeel.lab.campaigns.plan import Experiment
+from airfeel.lab.plan import Experiment, shipped
 from browser import opened
 
 pytest.importorskip("altair")

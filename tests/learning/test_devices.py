@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from airfeel.learning.devices import Participation, evaluate, local_gradients, shares, split
-from airfeel.learning.tasks import Samples, SoftmaxRegression
+from airfeel.learning.models.softmax import SoftmaxRegression
+from airfeel.learning.tasks import Samples
+from airfeel.learning.training import Participation, evaluate, local_gradients, shares, split
 from airfeel.learning.training.sgd import LocalSGD
 from airfeel.registry import TRAININGS
 from airfeel.workers import Workers

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from airfeel.learning.tasks import Samples, SoftmaxRegression
+from airfeel.learning.models.softmax import SoftmaxRegression
+from airfeel.learning.tasks import Samples
 
 
 def digits(count=60, features=12, classes=4, seed=0):

@@ -4,10 +4,10 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from airfeel.learning.devices import local_gradients  # noqa: E402
+from airfeel.learning.models.softmax import SoftmaxRegression  # noqa: E402
 from airfeel.learning.modules import small_cnn  # noqa: E402
-from airfeel.learning.tasks import SoftmaxRegression  # noqa: E402
 from airfeel.learning.torch_task import TorchTask, squared_error  # noqa: E402
+from airfeel.learning.training import local_gradients  # noqa: E402
 from airfeel.learning.training.sgd import LocalSGD  # noqa: E402
 from airfeel.workers import Workers  # noqa: E402
 

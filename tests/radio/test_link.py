@@ -11,18 +11,17 @@ from airfeel.radio.link import Link, superpose
 from airfeel.radio.power import EqualPower, Ledger
 from airfeel.registry import SCHEMES
 from airfeel.schemes.compressed import heard_by_all, shared_seed
-from airfeel.uplink.arrive import Radio, Superposed
+from airfeel.uplink.arrive import Radio, Senders, Superposed
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Heard, Setting, size_of
-from airfeel.uplink.senders import Senders
 
 M, S = 5, 40
 WEIGHTS = np.array([4.0, 1.0, 2.0, 2.0, 1.0]) / 10
 SHAPES = {"weights": (12, 20), "bias": (20,), "kernel": (4, 2, 3, 3)}
 SIZE, SYMBOLS, ROUNDS = size_of(SHAPES), 101, 5
 SUPERPOSED = [n for n in SCHEMES.names() if n not in ("error_free", "dense", "d_dsgd")]
-COORDINATES = ["common_k", "scheduled", "low_rank"]
+COORDINATES = ["common_k", "low_rank"]
 MIXTURES = ["tsa_ga", "turbo_cs", "tsa_ga_tuned"]
 
 
@@ -233,7 +232,7 @@ def test_amp_refuses_unequal_noise_in_one_sentence():
 def test_devices_that_take_turns_pay_the_mean_over_their_symbols():
     link = Link(np.array([[True, True, False], [True, False, False]]), np.full((2, 3), 2.0), np.ones(2), 1.0)
     link.cost[0, 1] = 4.0
-    able, energy = Radio(policy=EqualPower(10.0)).afford(3.0, link, np.ones(2, bool), Ledger.open(2))
+    able, energy = Radio(policy=EqualPower(10.0)).afford(3.0, link, Ledger.open(2))
     np.testing.assert_allclose(energy, [9.0, 6.0])
-    able, _ = Radio(policy=EqualPower(8.0)).afford(3.0, link, np.ones(2, bool), Ledger.open(2))
+    able, _ = Radio(policy=EqualPower(8.0)).afford(3.0, link, Ledger.open(2))
     assert able.tolist() == [False, True]

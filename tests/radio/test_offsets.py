@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from airfeel.radio.fading import FadingMAC
+from airfeel.radio.gains import Offsets
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.link import superpose
-from airfeel.radio.offsets import Offsets
 from airfeel.radio.power import EqualPower
 from airfeel.registry import CHANNELS, SCHEMES
 from airfeel.uplink.arrive import Radio

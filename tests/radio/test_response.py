@@ -8,8 +8,8 @@ import pytest
 
 import small
 from airfeel.config import load_config
-from airfeel.lab.runs.files import RunError
-from airfeel.lab.runs.runner import execute
+from airfeel.lab.runner import execute
+from airfeel.lab.store import RunError
 from airfeel.radio.fading import FadingMAC
 from airfeel.radio.power import EqualPower
 from airfeel.radio.response import Response

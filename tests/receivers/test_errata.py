@@ -9,9 +9,8 @@ from scipy.optimize import minimize_scalar
 import airfeel as af
 from airfeel.beliefs import temporal
 from airfeel.beliefs.chains import Amplitude, ChainParams, Message, predict_support, stationary
-from airfeel.beliefs.gaussian import divide
 from airfeel.beliefs.smoothing import smooth_amplitude, smooth_support
-from airfeel.beliefs.spike_slab import posterior
+from airfeel.beliefs.spike_slab import divide, posterior
 from airfeel.receivers import em
 from airfeel.receivers.em import Evidence, PastRound
 from airfeel.receivers.problem import pose

@@ -1,10 +1,20 @@
 """The scheme that sends what is expected to matter, against its defining equations."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from airfeel.radio.choosing import LeastError
+from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.link import Link
+from airfeel.radio.power import EqualPower
+from airfeel.registry import SCHEMES
 from airfeel.schemes import basis, scheduled
 from airfeel.schemes.scheduled import Scheduled, ScheduledState, expected_energy
+from airfeel.uplink.arrive import Radio
+from airfeel.uplink.result import begin
+from airfeel.uplink.round import carry
 from airfeel.uplink.scheme import Heard, Setting, size_of
 
 SHAPES = {"weights": (20, 6), "bias": (6,)}
@@ -23,7 +33,7 @@ def heard_course(scheme, energies, rounds, symbols=12, seed=5):
         waiting = waiting + np.sqrt(energies)
         plan = scheme.plan(state, seed, t)
         chosen = plan["chosen"]
-        believed.append(expected_energy(state.energy, _layout()))
+        believed.append(state.expected)
         _, state = scheme.decode(state, plan, Heard(waiting[chosen], 0.0))
         waiting[chosen] = 0
         sent.append(chosen)
@@ -86,11 +96,33 @@ def waiting_energies(scheme, energies, rounds):
 def test_the_plan_takes_the_largest():
     rng = np.random.default_rng(4)
     energy, age = rng.random(SIZE), rng.integers(0, 9, SIZE).astype(np.int32)
-    state = ScheduledState("20x6 6", 12, 100, age, energy)
-    plan = Scheduled(basis="identity").plan(state, seed=1, round=3)
+    plan = Scheduled(basis="identity").plan(known(energy, age), seed=1, round=3)
     waiting = expected_energy(energy, _layout()) * (age + 1.0) ** 2
     assert set(plan["chosen"]) == set(np.argsort(waiting)[-12:])
-    assert set(plan) == {"layout", "chosen"}
+    np.testing.assert_array_equal(plan["ages"], age[plan["chosen"]] + 1)
+
+
+def known(energy, age, **facts):
+    """Return the state of a server that has heard these energies."""
+    expected = expected_energy(energy, _layout())
+    return ScheduledState("20x6 6", 12, 100, age, energy, expected, np.zeros(SIZE), **facts)
+
+
+@pytest.mark.parametrize(
+    ("memory", "told"),
+    [
+        ("error", set()),
+        ("none", {"ages"}),
+        ("average", {"ages"}),
+        ("auto", {"ages", "move", "round"}),
+        ("control", {"ages", "move", "round"}),
+    ],
+)
+def test_the_plan_tells_what_devices_need_and_no_more(memory, told):
+    scheme = Scheduled(keeps=memory)
+    plan = scheme.plan(scheme.init(SHAPES, setting()), 1, 1)
+    assert set(plan) == {"layout", "chosen"} | told
+    assert scheme.stateless == (memory == "none") == (not scheme.memory(SHAPES))
 
 
 def _layout():
@@ -106,16 +138,19 @@ def test_ties_are_broken_by_the_seed_and_the_round():
 
 
 def test_the_record_is_half_old_and_half_new_over_the_square_of_the_age():
-    scheme = Scheduled(basis="identity")
+    scheme = Scheduled(basis="identity", keeps="none")
     state = scheme.init(SHAPES, setting())
     plan = scheme.plan(state, 1, 1)
     _, state = scheme.decode(state, plan, Heard(np.full(12, 3.0), 2.0))
     np.testing.assert_allclose(state.energy[plan["chosen"]], 9 - 2)
     assert (np.delete(state.energy, plan["chosen"]) == -1).all()
     assert (state.age[plan["chosen"]] == 0).all() and np.delete(state.age, plan["chosen"]).min() == 1
-    later = ScheduledState(state.layout, 12, 100, np.full(SIZE, 4, np.int32), state.energy)
+    later = replace(state, age=np.full(SIZE, 4, np.int32))
     _, after = scheme.decode(later, plan, Heard(np.full(12, 10.0), 0.0))
     np.testing.assert_allclose(after.energy[plan["chosen"]], (7 + 100 / 25) / 2)
+    # Where a part of the weight was heard, what it says stands for all, and its noise is larger.
+    _, after = scheme.decode(later, plan, Heard(np.full(12, 5.0), 1.0, share=0.5))
+    np.testing.assert_allclose(after.energy[plan["chosen"]], (7 + (100 - 4) / 25) / 2)
 
 
 def test_the_prior_is_row_mean_times_column_mean():
@@ -158,9 +193,10 @@ def test_pixels_in_no_order_are_no_reason_to_wait():
     scheme, shapes = Scheduled(), {"weights": (10, 196)}
     state, rng, often = scheme.init(shapes, setting(symbols=196)), np.random.default_rng(3), np.zeros(1960)
     for t in range(1, 41):
-        chosen = scheme.plan(state, 1, t)["chosen"]
+        plan = scheme.plan(state, 1, t)
+        chosen = plan["chosen"]
         gathered = (state.age[chosen] + 1) * rng.choice([-1.0, 1.0], len(chosen))
-        _, state = scheme.decode(state, {"chosen": chosen}, Heard(gathered, 0.0))
+        _, state = scheme.decode(state, plan, Heard(gathered, 0.0))
         if t > 20:
             often[chosen] += 1
     low = basis.profile(basis.read("10x14cx14c")) > 1
@@ -171,8 +207,7 @@ def test_pixels_in_no_order_are_no_reason_to_wait():
 def test_nothing_heard_and_nothing_there_still_give_a_schedule(heard):
     found = expected_energy(heard, _layout())
     assert np.isfinite(found).all() and (found >= 0).all()
-    state = ScheduledState("20x6 6", 12, 100, np.zeros(SIZE, np.int32), heard)
-    plan = Scheduled().plan(state, 1, 1)
+    plan = Scheduled().plan(known(heard, np.zeros(SIZE, np.int32)), 1, 1)
     assert len(np.unique(plan["chosen"])) == 12
 
 
@@ -199,3 +234,183 @@ def test_a_warm_up_needs_the_horizon():
 def test_bad_options_are_refused(options, rule):
     with pytest.raises(ValueError, match=rule):
         Scheduled(**options)
+
+
+class InPart:
+    """Devices are heard in some symbols only, and some symbols by nobody."""
+
+    noise_var = 0.0
+
+    def link(self, num_devices, symbols, seed, round):
+        rng = np.random.default_rng((seed, round))
+        active = (rng.random((num_devices, symbols)) < 0.6) & (rng.random(symbols) < 0.9)
+        return Link(active, np.ones(active.shape), np.ones(active.shape), np.zeros(symbols))
+
+
+WEIGHTS = np.array([4.0, 1.0, 2.0, 2.0, 1.0]) / 10
+QUIET = {
+    "whole": Radio(GaussianMAC(0.0), EqualPower(500.0)),
+    "per symbol": Radio(InPart(), EqualPower(500.0)),
+    "scaled": Radio(GaussianMAC(0.0), LeastError(500.0)),
+}
+
+
+def drifting(rounds, seed=3):
+    """Return updates that devices differ in for good, and that change slowly (rounds, M, N)."""
+    rng = np.random.default_rng(seed)
+    own = rng.standard_normal((5, SIZE)) + rng.standard_normal(SIZE)
+    return own + 0.3 * rng.standard_normal((rounds, 5, SIZE))
+
+
+def course(scheme, air, updates, sending=None, computing=None):
+    """Yield result and state of every round."""
+    state = begin(scheme, SHAPES, Setting(5, 40, power=500.0, noise_var=1.0, rounds=len(updates)))
+    for t, g in enumerate(updates, 1):
+        masks = {"sending": sending, "computing": computing}
+        own = {key: mask[t - 1] for key, mask in masks.items() if mask is not None}
+        result, state = carry(scheme, air, state, g, WEIGHTS, seed=7, round=t, **own)
+        yield result, state
+
+
+def some(rounds, share, seed):
+    """Return who is there in each round; nobody in round 4, and the first device never from 5 to 20."""
+    found = np.random.default_rng(seed).random((rounds, 5)) < share
+    found[3], found[4:20, 0] = False, False
+    return found
+
+
+def controls(scheme, state):
+    """Return H, and the weighted mean of all h_m as they are at the end of the server's round."""
+    faded = scheme.fade ** (state.scheme.round - state.memory["seen"][:, 1:])
+    return state.scheme.control, WEIGHTS @ (faded * state.memory["control"])
+
+
+@pytest.mark.parametrize("memory", ["auto", "control"])
+@pytest.mark.parametrize("air", QUIET)
+def test_the_server_knows_the_mean_of_all_controls(air, memory):
+    """Without noise: whoever computes, is heard, in part or not at all, or comes back after long."""
+    scheme = Scheduled(keeps=memory)
+    sending, computing = some(30, 0.7, 1), some(30, 0.8, 2)
+    rounds = course(scheme, QUIET[air], drifting(30), sending & computing, computing)
+    moved = 0.0
+    for result, state in rounds:
+        server, devices = controls(scheme, state)
+        np.testing.assert_allclose(server, devices, atol=1e-12)
+        np.testing.assert_allclose(result.mean, result.truth, atol=1e-12)
+        moved = max(moved, np.abs(server).max())
+    assert moved > 0.1
+
+
+@pytest.mark.parametrize("memory", ["none", "average", "auto", "control", "error"])
+def test_a_silent_round_says_nothing_and_everything_grows_older(memory):
+    scheme, sending = Scheduled(keeps=memory), some(6, 0.7, 1)
+    before, after = list(course(scheme, QUIET["whole"], drifting(6), sending))[2:4]
+    assert not after[0].mean.any() and (after[1].scheme.age == before[1].scheme.age + 1).all()
+    np.testing.assert_array_equal(after[1].scheme.energy, before[1].scheme.energy)
+    np.testing.assert_allclose(after[1].scheme.control, scheme.fade * before[1].scheme.control)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_noise_in_the_control_stays_bounded_by_the_fading(seed):
+    """What channel noise leaves in H is at most sum a W lambda^j of it: without fading it would grow on."""
+    noisy, rng = Radio(GaussianMAC(1.0), EqualPower(50.0)), np.random.default_rng(seed)
+    updates, sending = rng.standard_normal((160, 5, SIZE)), rng.random((160, 5)) < 0.5
+    drift = {}
+    for fade in (0.9, 1.0):
+        scheme = Scheduled(keeps="control", fade=fade)
+        found = [
+            np.subtract(*controls(scheme, state)) for _, state in course(scheme, noisy, updates, sending)
+        ]
+        drift[fade] = [np.mean(np.square(part)) for part in (found[20:50], found[-30:])]
+    assert drift[0.9][1] < 2 * drift[0.9][0]
+    assert drift[1.0][1] > 2 * drift[1.0][0] and drift[1.0][1] > 3 * drift[0.9][1]
+
+
+def test_with_everybody_heard_there_is_no_control():
+    scheme, one = Scheduled(), {}
+    for memory in ("auto", "average"):
+        one[memory] = [
+            (result.mean.tobytes(), state)
+            for result, state in course(Scheduled(keeps=memory), QUIET["whole"], drifting(8))
+        ]
+    assert [mean for mean, _ in one["auto"]] == [mean for mean, _ in one["average"]]
+    assert not one["auto"][-1][1].memory["control"].any() and scheme.keeps == "auto"
+
+
+@pytest.mark.parametrize("memory", ["none", "average", "auto", "control", "error"])
+def test_where_all_is_sent_and_everybody_heard_it_is_the_mean_of_the_updates(memory):
+    """Federated averaging is the limit: every L_n is 1, and the newest update alone counts."""
+    scheme, updates = Scheduled(keeps=memory, clip=1e30), drifting(5)
+    state = begin(scheme, SHAPES, Setting(5, SIZE))
+    for t, g in enumerate(updates, 1):
+        result, state = carry(scheme, QUIET["whole"], state, g, WEIGHTS, seed=7, round=t)
+        np.testing.assert_allclose(result.mean, WEIGHTS @ g, atol=1e-12)
+
+
+def test_a_device_sends_what_is_new_of_the_mean_of_its_latest_updates_for_all_rounds_it_stands_for():
+    """u <- u + max(1/rounds, newest) (g - u), signal L (u - h), h <- fade^dt h, then + a (signal / L)."""
+    scheme = Scheduled(basis="identity", newest=0.4, fade=0.9)
+    g, memory = drifting(4)[:, :1], {key: row[None] for key, row in scheme.memory(SHAPES).items()}
+    chosen, ages = np.array([3, 5, 70]), np.array([4, 1, 2])
+    u = h = np.zeros(SIZE)
+    for own, t in enumerate([1, 2, 6, 7]):
+        plan = {"layout": "20x6 6", "chosen": chosen, "ages": ages, "move": 0.3, "round": t}
+        u = u + max(1 / (own + 1), 0.4) * (g[own, 0] - u)
+        h = 0.9 ** (t - [0, 1, 2, 6][own]) * h
+        new = np.where(ages == 1, g[own, 0][chosen], u[chosen]) - h[chosen]
+        sent = scheme.encode(plan, memory, g[own])
+        np.testing.assert_allclose(sent.signal[0], ages * new, atol=1e-12)
+        heard = np.array([0.0, 1.0, 0.5, 1.0])[own]
+        memory = scheme.settle(plan, memory, g[own], sent, np.array([heard]))
+        h = h.copy()
+        h[chosen] += 0.3 * heard * new
+        np.testing.assert_allclose(memory["average"][0], u, atol=1e-12)
+        np.testing.assert_allclose(memory["control"][0], h, atol=1e-12)
+        assert memory["seen"].tolist() == [[own + 1, t]]
+
+
+def test_the_server_adds_what_it_knows_and_believes_a_multiple_of_what_it_expected():
+    """f = L H + y / share, clipped to c sqrt(E) L; H <- lambda H + a W y / L."""
+    scheme, rng = Scheduled(basis="identity", clip=1.5, fade=0.9), np.random.default_rng(2)
+    state = known(np.full(SIZE, 4.0), np.full(SIZE, 2, np.int32), share=0.6, round=3)
+    state = replace(state, control=rng.standard_normal(SIZE))
+    plan = scheme.plan(state, 1, 5)
+    assert plan["move"] == pytest.approx(0.4)
+    y, chosen = 6 * rng.standard_normal(12), plan["chosen"]
+    estimate, after = scheme.decode(state, plan, Heard(y, 0.1, share=0.5, computed=0.8))
+    control = 0.81 * state.control
+    found = 3 * control[chosen] + y / 0.5
+    most = 1.5 * 3 * np.sqrt(state.expected[chosen])
+    np.testing.assert_allclose(estimate.mean[chosen], np.clip(found, -most, most))
+    assert (np.abs(found) > most).any() and (np.abs(found) < most).any()
+    control[chosen] += 0.4 * 0.8 * y / 3
+    np.testing.assert_allclose(after.control, control)
+    assert after.share == pytest.approx(0.4) and after.round == 5
+
+
+def test_a_choice_among_equals_does_not_depend_on_rounding_or_on_the_processor():
+    """Last bits of the energies, which other versions of NumPy may add up otherwise, choose nothing."""
+    energy, age = np.ones(SIZE), np.zeros(SIZE, np.int32)
+    bits = 1 + 4e-16 * np.random.default_rng(1).integers(-2, 3, SIZE)
+    for seed in range(20):
+        plans = [
+            Scheduled(basis="identity").plan(replace(known(energy, age), expected=expected), seed, 1)
+            for expected in (energy, energy * bits)
+        ]
+        np.testing.assert_array_equal(plans[0]["chosen"], plans[1]["chosen"])
+
+
+def test_the_error_memory_of_0_2_keeps_what_was_not_delivered():
+    """Of all that was ever computed, what left and what stays add up, in coefficients; nothing is clipped."""
+    scheme, arrived, updates = Scheduled(keeps="error"), np.zeros(SIZE), drifting(12)
+    layout = basis.choose(SHAPES, "auto")
+    for t, (result, state) in enumerate(course(scheme, QUIET["per symbol"], updates, some(12, 0.7, 1)), 1):
+        arrived += result.mean
+        left = basis.backward(layout, WEIGHTS @ state.memory["error"].reshape(1, 5, SIZE))[0]
+        np.testing.assert_allclose(arrived + left, WEIGHTS @ updates[:t].sum(axis=0), atol=1e-9)
+
+
+def test_the_key_of_a_configuration_is_memory():
+    part = SCHEMES.get("scheduled")
+    assert part.build({"memory": "none"}) == Scheduled(keeps="none")
+    assert "memory" in {option.name for option in part.options}

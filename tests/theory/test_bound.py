@@ -5,8 +5,8 @@ import pytest
 
 import airfeel as af
 import small
-from airfeel.lab.studies.convergence import best_loss, largest_curvature, measure, pool
-from airfeel.learning.tasks import SoftmaxRegression
+from airfeel.lab.studies.bound import best_loss, largest_curvature, measure, pool
+from airfeel.learning.models.softmax import SoftmaxRegression
 from airfeel.schemes.sparsification import top_k
 from airfeel.simulation.assembly import Own, assemble
 from airfeel.theory.bound import (

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import airfeel as af
-from airfeel.lab.studies.air_draws import EVERYBODY, UNHEARD, draw_air
-from airfeel.learning.devices import Participation
+from airfeel.lab.studies.air import EVERYBODY, UNHEARD, draw_air
+from airfeel.learning.training import Participation
 from airfeel.radio.cell import Cell
 from airfeel.radio.choosing import LeastError, Selection
 from airfeel.radio.fading import FadingMAC
@@ -18,8 +18,7 @@ from airfeel.streams import stream
 from airfeel.theory.planner import LinkBudget, LinkPlan, Method
 from airfeel.theory.scalar import linear_variance, unequal_variance
 from airfeel.units import decibel
-from airfeel.uplink.arrive import Radio, Superposed
-from airfeel.uplink.senders import Senders
+from airfeel.uplink.arrive import Radio, Senders, Superposed
 from modeldata import Model, sample_chains
 
 CHAIN = af.ChainParams(activity=0.05, p01=0.01, beta=0.01)
@@ -83,7 +82,7 @@ def test_amp_is_not_followed_through_changing_air():
 
 
 def test_air_without_fading_costs_nothing():
-    air = draw_air(FadingMAC(rician=1e12), DEVICES, 100, 4)
+    air = draw_air(FadingMAC(rician=1e12), DEVICES, 100, 4)(LinkBudget())
     assert air.noise == pytest.approx(1, rel=1e-4) and air.sent.all() and air.arriving == pytest.approx(1)
     with pytest.raises(ValueError, match="no device could send in 1000 rounds"):
         draw_air(FadingMAC(threshold=50.0), 2, 100, 1)
@@ -101,7 +100,7 @@ def test_the_planner_s_devices_do_what_those_of_a_run_do(kind, policy, taking_pa
     channel = cell if kind == "cell" else Response(responses)
     link, rounds = LinkBudget(size=600, rows=60, devices=DEVICES, power=40.0), 6
     given = {"seed": 3, "draws": 1, "policy": policy(1.0), "participation": taking_part}
-    told = draw_air(channel, DEVICES, 60, rounds, **given).at(link)
+    told = draw_air(channel, DEVICES, 60, rounds, **given)(link)
     signal = np.where(rng.random(60) < 0.5, -1.0, 1.0)  # all symbols alike, as they are in the mean
     signals, weights = np.tile(signal, (DEVICES, 1)), np.full(DEVICES, 1 / DEVICES)
     reference = 60 / (DEVICES**2 * link.power)
@@ -110,32 +109,30 @@ def test_the_planner_s_devices_do_what_those_of_a_run_do(kind, policy, taking_pa
         computing, sending = taking_part.draw(DEVICES, 3, t + 1)
         senders = Senders.of(weights, computing, sending)
         came = arrived(air, senders, signals[computing], ledger, 3, t + 1)
-        ledger = senders.charge(ledger, came.energy, link.power)
+        ledger = ledger.charge(senders.everywhere(came.energy), link.power)
         sent.append(came.delivered.sum() / computing.sum())
         noise.append(np.broadcast_to(came.noise_var, 60) / reference)
     usual = np.mean(sent) if policy in (Selection, LeastError) else 1.0
     assert told.sent[0] * usual == pytest.approx(sent)
     expected = np.minimum(noise, UNHEARD) if kind == "response" else np.array(noise)[:, 0]
     assert told.noise[0] * usual**2 == pytest.approx(expected, rel=1e-6)
-    assert told.silent == pytest.approx(1 - told.computing * np.mean(sent))
-    assert told.computing == np.mean(taking_part.draw(DEVICES, 3, 1)[0])
+    assert told.usual == pytest.approx(usual)
 
 
 def test_half_of_the_devices_are_a_link_of_half_as_many():
     """13 of 25 compute: the noise is that of 13 devices, and nothing of the sum is missing."""
-    air = draw_air(GaussianMAC(), DEVICES, 60, 3, draws=1, participation=Participation(0.5))
-    assert air.noise == pytest.approx((DEVICES / 13) ** 2) and air.sent == pytest.approx(1)
-    assert air.silent == pytest.approx(12 / 25) and air.computing == pytest.approx(13 / 25)
     everybody, link = LinkPlan(CHAIN, **QUICK), LinkBudget(600, 60, DEVICES, 40.0)
+    air = draw_air(GaussianMAC(), DEVICES, 60, 3, draws=1, participation=Participation(0.5))
+    assert air(link).noise == pytest.approx((DEVICES / 13) ** 2) and air(link).sent == pytest.approx(1)
     fewer = everybody.predict(replace(link, devices=13)).nmse
     assert replace(everybody, air=air).predict(link).nmse == pytest.approx(fewer)
     assert (fewer > everybody.predict(link).nmse).all()
 
 
 def test_who_drops_out_is_missing_in_the_sum():
-    air = draw_air(GaussianMAC(), DEVICES, 60, 200, draws=1, participation=Participation(dropout=0.3))
+    drawn = draw_air(GaussianMAC(), DEVICES, 60, 200, draws=1, participation=Participation(dropout=0.3))
+    air = drawn(LinkBudget())
     assert air.noise == pytest.approx(1) and air.sent.mean() == pytest.approx(0.7, abs=0.02)
-    assert air.computing == 1 and air.silent == pytest.approx(1 - air.sent.mean())
     with pytest.raises(ValueError, match="no device could send in 1000 rounds"):
         draw_air(GaussianMAC(), 2, 60, 1, participation=Participation(dropout=1.0))
 
@@ -143,16 +140,18 @@ def test_who_drops_out_is_missing_in_the_sum():
 def test_what_turns_single_symbols_is_refused_with_what_to_do():
     with pytest.raises(ValueError, match=r"gain = .*set channel.csi_error, phase_error.* folder of the run"):
         draw_air(Cell(phase_error=0.1), 5, 10, 2)
-    assert draw_air(FadingMAC(phase_error=0.1), 5, 10, 2).arriving.max() < 1  # the real part is kept
+    assert (
+        draw_air(FadingMAC(phase_error=0.1), 5, 10, 2)(LinkBudget()).arriving.max() < 1
+    )  # the real part is kept
 
 
 def test_policies_that_leave_devices_out_depend_on_the_link():
     cell = Cell(losses_db=tuple(np.linspace(80.0, 150.0, DEVICES)), reference_db=110.0)
     air = draw_air(cell, DEVICES, 60, 4, draws=1, policy=Selection(1.0))
-    poor, rich = (air.at(LinkBudget(rows=60, devices=DEVICES, power=power)) for power in (1.0, 1e6))
-    assert poor.silent > rich.silent and poor.sent.mean() == pytest.approx(1) == rich.sent.mean()
-    costs = draw_air(cell, DEVICES, 60, 4, draws=1).noise
-    assert (poor.noise * (1 - poor.silent) ** 2 < costs).all()
+    poor, rich = (air(LinkBudget(rows=60, devices=DEVICES, power=power)) for power in (1.0, 1e6))
+    assert poor.usual < rich.usual and poor.sent.mean() == pytest.approx(1) == rich.sent.mean()
+    costs = draw_air(cell, DEVICES, 60, 4, draws=1)(LinkBudget()).noise
+    assert (poor.noise * poor.usual**2 < costs).all()
 
 
 def simulated(model, link, channel, seed, rounds):
@@ -198,7 +197,7 @@ def carried(model, link, channel, policy, seed, rounds, usual):
         operator = af.PartialDCT(model.size, model.rows, seed=1000 * seed + t)
         signals = np.tile(operator @ x, (DEVICES, 1))
         came = arrived(air, senders, signals, ledger, seed, t + 1)
-        ledger = senders.charge(ledger, came.energy, link.power)
+        ledger = ledger.charge(senders.everywhere(came.energy), link.power)
         sent = x * came.delivered.sum() / DEVICES / usual
         reception = af.Reception(came.observation / usual, operator, came.noise_var / usual**2)
         estimate, state = receiver.receive(state, reception)
@@ -219,7 +218,7 @@ def test_policies_and_responses_are_predicted_within_half_a_decibel(kind, policy
     told = draw_air(
         channel, DEVICES, model.rows, rounds, draws=seeds, policy=policy(1.0)
     )  # of the same seeds
-    usual = 1 - told.at(link).silent if policy in (Selection, LeastError) else 1.0
+    usual = told(link).usual
     found = [carried(model, link, channel, policy, seed, rounds, usual) for seed in range(seeds)]
     predicted = LinkPlan(CHAIN, rounds=rounds, air=told).predict(link).nmse[-rounds // 2 :].mean()
     assert abs(decibel(float(np.mean(found))) - decibel(float(predicted))) < 0.5

@@ -8,9 +8,8 @@ from scipy.integrate import quad
 
 import airfeel as af
 from airfeel.beliefs.chains import stationary
-from airfeel.beliefs.gaussian import extrinsic_variance
 from airfeel.beliefs.soft_threshold import soft_threshold_risk
-from airfeel.beliefs.spike_slab import denoise
+from airfeel.beliefs.spike_slab import denoise, extrinsic_variance
 from airfeel.streams import stream
 from airfeel.theory import amp_evolution, first_round_mmse
 from airfeel.theory.scalar import linear_variance, sample_paths

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import small
-from airfeel.lab.studies.gradients import read_gradients
+from airfeel.lab.studies.recorded import read_gradients
 from modeldata import Model, sample_chains
 
 

@@ -11,11 +11,15 @@ import pytest
 import airfeel as af
 import small
 from airfeel.cli import main
-from airfeel.lab.runs.reading import read_records
-from airfeel.lab.studies.aggregates import fit, observations, statistics
-from airfeel.lab.studies.inspection import compare_receivers
-from airfeel.lab.studies.recorded import Recorded, read_recorded
-from airfeel.lab.studies.verdict import model_correlation, model_persistence, numbers, verdict
+from airfeel.lab.store import read_records
+from airfeel.lab.studies.inspection import (
+    compare_receivers,
+    model_correlation,
+    model_persistence,
+    numbers,
+    verdict,
+)
+from airfeel.lab.studies.recorded import Recorded, fit, observations, read_recorded, statistics
 from airfeel.theory.scalar import sample_paths
 
 

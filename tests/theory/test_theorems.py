@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import airfeel as af
-from airfeel.beliefs.gaussian import extrinsic_variance
+from airfeel.beliefs.spike_slab import extrinsic_variance
 from airfeel.theory import exact, exact_evolution, first_round_mmse
 from airfeel.theory.scalar import linear_variance, sample_paths
 from oracles import exact_filter

@@ -10,19 +10,18 @@ import pickle
 import numpy as np
 import pytest
 
-from airfeel.lab.runs import checkpoint
+from airfeel.lab import rundir
 from airfeel.radio.choosing import LeastError
 from airfeel.radio.power import EqualPower, Ledger
 from airfeel.registry import CHANNELS, SCHEMES
 from airfeel.schemes.a_dsgd import ADsgd
 from airfeel.schemes.common_k import coordinates
 from airfeel.schemes.sign_vote import SignVote
-from airfeel.uplink.arrive import Radio, transmission
+from airfeel.uplink.arrive import Radio, Senders, transmission
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import Uplink, carry
 from airfeel.uplink.scheme import ErrorFeedback, Heard, Setting, size_of
-from airfeel.uplink.senders import Senders
-from rounds import FirstOnes, Tracking
+from rounds import Controlled, FirstOnes, Tracking
 
 SHAPES = {"weights": (12, 20), "bias": (20,), "kernel": (4, 2, 3, 3)}
 SIZE = size_of(SHAPES)
@@ -32,7 +31,7 @@ WEIGHTS = np.array([4.0, 1.0, 2.0, 2.0, 1.0]) / 10
 
 
 LIST = {**{name: SCHEMES.get(name).build({}) for name in SCHEMES.names()}}
-LIST |= {"tracking": Tracking(), "first_ones": FirstOnes()}
+LIST |= {"tracking": Tracking(), "first_ones": FirstOnes(), "controlled": Controlled()}
 FEEDBACK = [name for name, scheme in LIST.items() if isinstance(scheme, ErrorFeedback)]
 FADING = np.random.default_rng(0).standard_normal((2, 3, DEVICES, 30))
 QUIET = {
@@ -150,8 +149,8 @@ def test_arguments_stay_as_they_are_and_repetition_gives_the_same_bytes(name):
 def test_a_state_survives_the_file_in_mid_run(name, channel, tmp_path):
     scheme, air, masks = LIST[name], AIRS[channel], {"computing": sometimes(0.8)}
     _, state = course(scheme, air, last=3, **masks)
-    checkpoint.save(tmp_path / "state.npz", state, {})
-    restored, _ = checkpoint.load(tmp_path / "state.npz", trusted=[__name__])
+    rundir.save_checkpoint(tmp_path / "state.npz", state, {})
+    restored, _ = rundir.load_checkpoint(tmp_path / "state.npz", trusted=[__name__])
     (one, *_), end = course(scheme, air, state, first=4, **masks)
     (two, *_), again = course(scheme, air, restored, first=4, **masks)
     assert one.mean.tobytes() == two.mean.tobytes()
@@ -216,7 +215,7 @@ def test_air_without_noise_is_a_digital_mean_of_what_was_delivered(name, channel
         )
         if arrival.delivered.ndim == 1:
             heard = Senders.of(WEIGHTS, None, arrival.delivered > 0)
-            digital = transmission(scheme, None, plan, heard, Ledger.open(DEVICES), seed=7, round=3)
+            digital = transmission(scheme, None, plan, heard, Ledger.open(DEVICES), 7, 3)
             if channel != "response" or scheme.symbols_are_coordinates:
                 digital.put(slice(0, DEVICES), scheme.encode(plan, memory, rows).signal)
                 expected = digital.arrive()
@@ -258,6 +257,25 @@ def test_a_mean_of_updates_is_the_mean_whoever_is_heard(channel):
     for m in range(DEVICES):
         own = updates(dtype=np.float64)[computing[:, m], m]
         np.testing.assert_allclose(state.memory["mean"][m], own.mean(axis=0), atol=1e-9)
+
+
+@every_channel
+def test_both_sides_of_a_control_variate_agree_whatever_is_delivered(channel):
+    """Shares, deliveries in part, silent rounds, devices that return: H is the weighted mean of all h_m."""
+    scheme, computing, sending = Controlled(), sometimes(0.6), sometimes(0.7)
+    computing[3], sending[1] = False, False
+    state, server = begin(scheme, SHAPES, SETTING), scheme.init(SHAPES, SETTING)
+    for t in range(1, ROUNDS + 1):
+        masks = {"computing": computing[t - 1], "sending": computing[t - 1] & sending[t - 1]}
+        uplink = Uplink(scheme, AIRS[channel], state, WEIGHTS, seed=7, round=t, **masks)
+        for devices in uplink.blocks:
+            uplink.encode(devices, updates(dtype=np.float64)[t - 1, devices])
+        uplink.arrive()
+        heard = uplink.arrival.heard(uplink.computed, noise=False)
+        _, state = uplink.decode()
+        _, server = scheme.decode(server, uplink.plan, heard)
+        np.testing.assert_allclose(server["control"], WEIGHTS @ state.memory["control"], atol=1e-12)
+    assert server["control"].any()
 
 
 @pytest.mark.parametrize("name", ["sign_vote"])

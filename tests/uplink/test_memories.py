@@ -11,8 +11,8 @@ import pytest
 
 import airfeel as af
 import small
-from airfeel.lab.runs import checkpoint
-from airfeel.lab.runs.runner import execute
+from airfeel.lab import rundir
+from airfeel.lab.runner import execute
 from airfeel.radio.fading import FadingMAC
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.simulation.assembly import Own, assemble
@@ -34,7 +34,7 @@ def run(out, above, **changes):
 
 def test_two_memories_lie_in_one_file_and_change_no_byte(tmp_path, monkeypatch):
     """In files or not, and from a copy of the folder at every checkpoint: the same bytes at the end."""
-    real, moments = checkpoint.save, []
+    real, moments = rundir.save_checkpoint, []
 
     def save(path, *given):
         real(path, *given)
@@ -42,7 +42,7 @@ def test_two_memories_lie_in_one_file_and_change_no_byte(tmp_path, monkeypatch):
             moments.append(tmp_path / f"moment-{len(moments)}")
             shutil.copytree(tmp_path / "files", moments[-1])
 
-    monkeypatch.setattr(checkpoint, "save", save)
+    monkeypatch.setattr(rundir, "save_checkpoint", save)
     plain, mapped = run(tmp_path / "plain", 10**9), run(tmp_path / "files", 0)
     monkeypatch.undo()
     expected = (plain.folder / "rounds.jsonl").read_bytes()
@@ -61,11 +61,11 @@ def test_a_checkpoint_with_other_memories_is_not_used(forged, tmp_path):
     own, seen = Own(scheme=Tracking(), dataset=small.arrays()), []
     config = named(config, own)
     folder = execute(config, tmp_path, own=own, stop=lambda: seen.append(1) or len(seen) == 3).folder
-    saved, facts = checkpoint.load(folder / "checkpoint.npz")
+    saved, facts = rundir.load_checkpoint(folder / "checkpoint.npz")
     other = {key: np.append(part, part, axis=1) for key, part in saved.uplink.memory.items()}
     memory = other if forged == "wider" else forged
     changed = replace(saved, uplink=replace(saved.uplink, memory=memory))
-    checkpoint.save(folder / "checkpoint.npz", changed, facts)
+    rundir.save_checkpoint(folder / "checkpoint.npz", changed, facts)
     (folder / "checkpoint.npz.previous").unlink()
     expected = run(tmp_path / "plain", 10**9).folder / "rounds.jsonl"
     again = execute(config, tmp_path, own=own).folder

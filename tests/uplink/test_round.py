@@ -396,7 +396,7 @@ def test_weights_that_make_no_mean_are_refused(scheme, weights, sentence):
         ("dense", 0),
         ("common_k", 3),  # seed, turn, number of symbols
         ("tsa_ga", 2),  # seed, number of symbols
-        ("scheduled", 12 + 2),  # positions; a layout of five characters
+        ("scheduled", 2 * 12 + 4),  # positions, ages; how far controls move, round; a layout of five letters
     ],
 )
 def test_what_the_server_announces_is_counted(name, numbers):

@@ -151,3 +151,20 @@ def tiles(blocks: int, length: int) -> Iterator[tuple[slice, slice]]:
     for top in range(0, blocks, height):
         for left in range(0, length, TILE):
             yield slice(top, min(top + height, blocks)), slice(left, min(left + TILE, length))
+
+
+def divide(mean_a: Array, var_a: Array, mean_b: Array, var_b: Array) -> tuple[Array, Array]:
+    """Return mean and variance of N(mean_a, var_a) / N(mean_b, var_b), the extrinsic message (30)(31).
+
+    A variance is shared by many means. The quotient is a Gaussian only where ``var_a < var_b``, which the
+    caller guards. Written over the difference of the variances, so that nothing is inverted twice.
+    """
+    gap = var_b - var_a
+    mean = (var_b / gap) * mean_a
+    mean -= (var_a / gap) * mean_b
+    return mean, var_a * (var_b / gap)
+
+
+def extrinsic_variance(var_a: Array, var_b: Array) -> Array:
+    """Return (1 / var_a - 1 / var_b)^-1, the variance of the quotient: g of the state evolution (49)."""
+    return np.asarray(var_a * (var_b / (var_b - var_a)))

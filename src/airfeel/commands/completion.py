@@ -15,7 +15,7 @@ from cyclopts.completion import detect_shell
 
 from airfeel import _files
 from airfeel.config.reference import keys
-from airfeel.lab.campaigns.experiment_files import GROUPS, SHIPPED
+from airfeel.lab.plan import GROUPS, SHIPPED
 from airfeel.registry import DATASETS
 
 Shell = Literal["bash", "zsh", "fish", "powershell"]

@@ -9,14 +9,17 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from airfeel._files import below, remove_abandoned, write_atomically
 from airfeel._timing import Timer
 from airfeel.commands import show
-from airfeel.lab.runs.files import below, remove_abandoned, write_atomically
-from airfeel.lab.studies.aggregates import AggregateStatistics, statistics
-from airfeel.lab.studies.gradients import read_gradients
-from airfeel.lab.studies.inspection import Recovery, compare_receivers
-from airfeel.lab.studies.recorded import Recorded, read_recorded
-from airfeel.lab.studies.verdict import numbers, table, verdict
+from airfeel.lab.studies.inspection import Recovery, compare_receivers, numbers, table, verdict
+from airfeel.lab.studies.recorded import (
+    AggregateStatistics,
+    Recorded,
+    read_gradients,
+    read_recorded,
+    statistics,
+)
 
 _log = logging.getLogger("airfeel")
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from airfeel.commands import show
-from airfeel.lab.campaigns.experiment_files import BEYOND, PAPER, shipped
+from airfeel.lab.plan import BEYOND, PAPER, shipped
 from airfeel.registry import DATASETS, SEAMS, Registry
 
 

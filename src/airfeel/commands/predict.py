@@ -14,10 +14,8 @@ from airfeel._timing import Timer
 from airfeel.commands import show
 from airfeel.commands.run import Settings, load
 from airfeel.config import parse_override
-from airfeel.lab.studies.answers import Answer
-from airfeel.lab.studies.forecasts import ByReplay, ByTheory
-from airfeel.lab.studies.maps import contour, radio_contour, radio_predictions
-from airfeel.lab.studies.planning import from_run, plan_of, units_of, with_air
+from airfeel.lab.studies.forecasts import ByReplay, ByTheory, contour
+from airfeel.lab.studies.planning import Answer, from_run, plan_of, units_of, with_air
 from airfeel.radio.units import RadioUnits
 from airfeel.theory.planner import (
     LinkBudget,
@@ -29,8 +27,6 @@ from airfeel.theory.planner import (
 from airfeel.units import count, decibel, from_decibel
 
 _log = logging.getLogger("airfeel")
-
-CELLS = 12  # of the map, in each direction
 
 Switch = Annotated[bool, Parameter(negative=())]
 Forecast = ByTheory | ByReplay
@@ -198,20 +194,14 @@ def _told(steps: int) -> Callable[[str], None]:
     return told
 
 
-def _counted(what: str, of: int) -> Callable[[int, int], None]:
-    """Return who logs now and then how many of so many predictions are done."""
-    timer = Timer(of)
-    return lambda done, of: timer.tell(done, _log.info, f"{what}: {done} of {of} predictions")
-
-
 def _draw(forecast: Forecast, link: LinkBudget, units: RadioUnits | None, stem: Path) -> None:
     """Compute and write the map."""
     from airfeel.lab.study_charts import draw_map
 
-    quick = forecast.for_map()
-    if units is None:
-        field = contour(quick, link, CELLS, _counted("map", CELLS**2))
-    else:
-        field = radio_contour(quick, link, units, CELLS, _counted("map", radio_predictions(CELLS)))
-    for path in draw_map(field).save(stem):
+    timers: dict[int, Timer] = {}
+
+    def told(done: int, of: int) -> None:
+        timers.setdefault(of, Timer(of)).tell(done, _log.info, f"map: {done} of {of} predictions")
+
+    for path in draw_map(contour(forecast.for_map(), link, units, told)).save(stem):
         _log.info(f"wrote {path}")

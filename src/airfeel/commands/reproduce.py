@@ -12,20 +12,17 @@ from cyclopts import Parameter
 from airfeel._checks import visible
 from airfeel.commands import show
 from airfeel.config import Config
-from airfeel.lab.campaigns import overview
-from airfeel.lab.campaigns.campaign import FailedRuns, carry_out, without_repeats
-
-from airfeel.lab.campaigns.engines import check_engine
-from airfeel.lab.campaigns.experiment_files import read_experiment, select
-from airfeel.lab.campaigns.folder import Begun, ResultsFolder, remember_experiment
-from airfeel.lab.campaigns.forecast import forecast
-from airfeel.lab.campaigns.plan import QUICK_ROUNDS, QUICK_SEEDS, Experiment
-from airfeel.lab.results import write_results
-from airfeel.lab.results import write_runs
-from airfeel.lab.report.receptions import overview_table
+from airfeel.lab.campaign import FailedRuns, carry_out, forecast, without_repeats
+from airfeel.lab.engines import check_engine
+from airfeel.lab.exhibits.receptions import reception_table
+from airfeel.lab.folder import Begun, ResultsFolder, remember_experiment
+from airfeel.lab.plan import QUICK_ROUNDS, QUICK_SEEDS, Experiment, read_experiment, select
+from airfeel.lab.progress import choose_overview
+from airfeel.lab.results import write_results, write_runs
+from airfeel.lab.runner import Work
+from airfeel.lab.store import SUMMARY
+from airfeel.lab.table import Results
 from airfeel.lab.words import text_table
-from airfeel.lab.runs.manifest import SUMMARY
-from airfeel.lab.runs.work import Work
 from airfeel.learning.datasets import check_dataset, fetch_dataset
 
 _log = logging.getLogger("airfeel")
@@ -143,7 +140,7 @@ def compute(
         for experiment, members in zip(experiments, planned, strict=True)
     ]
     _log.info(f"{', '.join(experiment.name for experiment in experiments)}: {len(runs)} runs in {out}")
-    tally = carry_out(runs, out, engine=engine, workers=workers, force=force, overview=overview.choose())
+    tally = carry_out(runs, out, engine=engine, workers=workers, force=force, overview=choose_overview())
     results = ResultsFolder(out)
     write_results(results)
     write_runs(results)
@@ -179,8 +176,9 @@ def _tell(results: ResultsFolder, begun: Sequence[Begun]) -> None:
     """Say what came out, one line per curve and variant."""
     if not _log.isEnabledFor(logging.INFO):  # nobody listens, and all runs would be read for it
         return
+    table = Results(results)
     for one in begun:
-        if rows := overview_table(collect(one, results)):
+        if rows := reception_table(table.of(one), accuracy=True):
             _log.info(f"\n{visible(one.experiment.title)}\n{text_table(rows)}\n")
 
 

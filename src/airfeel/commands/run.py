@@ -9,12 +9,11 @@ from cyclopts import Parameter
 
 from airfeel.commands import show
 from airfeel.config import Config, load_config, parse_override
-from airfeel.lab.campaigns.folder import ResultsFolder
+from airfeel.lab import progress
+from airfeel.lab.folder import ResultsFolder
 from airfeel.lab.results import write_results
-from airfeel.lab.runs import progress
-from airfeel.lab.runs.rundir import run_path
-from airfeel.lab.runs.runner import Outcome, execute
-from airfeel.lab.runs.stopping import stop_asked
+from airfeel.lab.rundir import run_path
+from airfeel.lab.runner import Outcome, execute, stop_asked
 
 _log = logging.getLogger("airfeel")
 

@@ -11,18 +11,10 @@ SERVER = 1  # Flower's number of the SuperLink
 
 
 class LocalGrid(Grid):  # type: ignore[misc]
-    """A grid whose nodes live in this process; node i has the partition i.
+    """A grid whose nodes live in this process and run ``app``; node i has the partition i.
 
-    Parameters
-    ----------
-    app
-        What every node runs.
-    nodes
-        How many there are, or their ids.
-    node_config
-        Added to the configuration of every node.
-    run_config
-        That of the run, which all nodes know.
+    ``nodes`` says how many there are, or their ids. ``node_config`` is added to the configuration of every
+    node, ``run_config`` is that of the run, which all nodes know.
     """
 
     def __init__(
@@ -34,16 +26,10 @@ class LocalGrid(Grid):  # type: ignore[misc]
     ) -> None:
         ids = list(range(1001, 1001 + nodes)) if isinstance(nodes, int) else list(nodes)
         self.app = app
-        self.contexts = {
-            node: Context(
-                run_id=1,
-                node_id=node,
-                node_config={"partition-id": i, "num-partitions": len(ids), **(node_config or {})},
-                state=RecordDict(),
-                run_config=dict(run_config or {}),
-            )
-            for i, node in enumerate(ids)
-        }
+        self.contexts = {}
+        for i, node in enumerate(ids):
+            own = {"partition-id": i, "num-partitions": len(ids), **(node_config or {})}
+            self.contexts[node] = Context(1, node, own, RecordDict(), dict(run_config or {}))
         _introduce()
 
     def restart(self, node: int) -> None:
@@ -78,7 +64,7 @@ class LocalGrid(Grid):  # type: ignore[misc]
         raise NotImplementedError("LocalGrid answers at once: call send_and_receive")
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Refuse: here messages are answered at once."""
+        """Refuse in the same way."""
         raise NotImplementedError("LocalGrid answers at once: call send_and_receive")
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:

@@ -16,8 +16,8 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, 
 from numpy.typing import NDArray
 
 from airfeel import storage
-from airfeel.flower import naming, wire
-from airfeel.flower.tensors import Layout
+from airfeel.flower import wire
+from airfeel.flower.state import Layout
 from airfeel.registry import SCHEMES
 from airfeel.uplink.memory import everywhere
 from airfeel.uplink.scheme import Memory, Plan, Scheme, Sent
@@ -26,7 +26,7 @@ Call = Callable[[Message, Context], Message]
 Rows = dict[str, NDArray[Any]]  # what this client carries, by name
 
 MEMORY = "airfeel-memory"  # record in the client's state; key of the node's configuration that names a file
-WAITING = "airfeel-waiting"  # begins the names of records kept for the second message of an exchange of two
+WAITING = "airfeel-waiting."  # begins the names of records kept for the second message of an exchange of two
 WORDS = ("client", "training", "session", "round")
 WHEN = ("before", "heard", "unheard")
 LOG = logging.getLogger("flwr")
@@ -56,11 +56,11 @@ class AirMod:
             return call_next(message, context)
         announced = wire.Announcement.read(message.content)
         if announced.step == "transmit":
-            return _transmit(message, context)
+            return _transmit(message, context, announced.round)
         content = message.content
         model = wire.from_record(content[announced.arrays])
         layout = Layout.of(model, announced.exact.split("\n"))
-        scheme = naming.find(announced.scheme, announced.options, self._schemes)
+        scheme = wire.find(announced.scheme, announced.options, self._schemes)
         plan = wire.read_plan(content)
         fresh = scheme.memory(layout.shapes)
         known = recall(context, announced, fresh)
@@ -119,10 +119,11 @@ def _encode(
 def _trained(content: RecordDict, name: str) -> tuple[str, Mapping[str, NDArray[Any]]]:
     """Return the record of the app's reply that holds the trained model."""
     records: dict[str, ArrayRecord] = dict(content.array_records)
-    if name not in records and len(records) != 1:
-        rule = f"holds the records of arrays {sorted(records)}: must hold one, the trained model"
-        raise ValueError(f"the reply {rule}")
-    name = name if name in records else next(iter(records))
+    if name not in records:
+        if len(records) != 1:
+            rule = "must hold one, the trained model"
+            raise ValueError(f"the reply holds the records of arrays {sorted(records)}: {rule}")
+        (name,) = records
     return name, wire.from_record(records[name])
 
 
@@ -131,18 +132,16 @@ def _put_aside(context: Context, answer: RecordDict) -> RecordDict:
     for name in [name for name in context.state if name.startswith(WAITING)]:
         del context.state[name]
     for name, record in answer.items():
-        context.state[f"{WAITING}.{name}"] = record
+        context.state[f"{WAITING}{name}"] = record
     return RecordDict({name: record for name, record in answer.items() if isinstance(record, MetricRecord)})
 
 
-def _transmit(message: Message, context: Context) -> Message:
+def _transmit(message: Message, context: Context, round: int) -> Message:
     """Send the signal that was announced in the first of two messages."""
-    announced = wire.Announcement.read(message.content)
-    facts = context.state.get(f"{WAITING}.{wire.ROUND}")
-    if facts is None or facts["round"] != announced.round:
-        raise ValueError(f"no signal of round {announced.round} is waiting here to be transmitted")
-    start = len(WAITING) + 1
-    kept = {name[start:]: record for name, record in context.state.items() if name.startswith(WAITING)}
+    facts = context.state.get(f"{WAITING}{wire.ROUND}")
+    if facts is None or facts["round"] != round:
+        raise ValueError(f"no signal of round {round} is waiting here to be transmitted")
+    kept = {k.removeprefix(WAITING): r for k, r in context.state.items() if k.startswith(WAITING)}
     return Message(RecordDict(kept), reply_to=message)
 
 
@@ -186,45 +185,37 @@ def recall(context: Context, announced: wire.Announcement, fresh: Memory) -> Cli
 
     ``fresh`` is what the scheme begins with, whose names, shapes and types it must have.
     """
-    found = _from_state(context)
-    if found is None and (path := context.node_config.get(MEMORY)) is not None:
-        found = _from_file(Path(str(path)))
-    if found is None or found.training != announced.training:
+    if MEMORY in context.state:
+        words: Any = context.state[f"{MEMORY}-of"]
+        rows = wire.from_record(context.state[MEMORY])
+        named = ({k.partition(".")[2]: rows[k] for k in rows if k.startswith(f"{w}.")} for w in WHEN)
+        found: Any = ClientMemory(*(words[name] for name in WORDS), *named)
+    else:
+        found = _from_file(context.node_config.get(MEMORY))
+    if not isinstance(found, ClientMemory) or found.training != announced.training:
         return None
-    return found if all(_like(named, fresh) for named in (found.before, found.heard, found.unheard)) else None
+    return found if all(_forms(getattr(found, when)) == _forms(fresh) for when in WHEN) else None
 
 
 def keep(context: Context, outcomes: ClientMemory) -> None:
     """Keep the memory in the client's state, and in a file where the node's configuration names one."""
     rows = {f"{when}.{name}": row for when in WHEN for name, row in getattr(outcomes, when).items()}
-    words = {name: getattr(outcomes, name) for name in WORDS}
     context.state[MEMORY] = wire.to_record(rows)
-    context.state[f"{MEMORY}-of"] = ConfigRecord(words)
+    context.state[f"{MEMORY}-of"] = ConfigRecord({name: getattr(outcomes, name) for name in WORDS})
     if (path := context.node_config.get(MEMORY)) is not None:
         storage.save_state(str(path), outcomes)
 
 
-def _from_state(context: Context) -> ClientMemory | None:
-    if MEMORY not in context.state:
-        return None
-    words: Any = context.state[f"{MEMORY}-of"]
-    rows = wire.from_record(context.state[MEMORY])
-    named = ({k.partition(".")[2]: row for k, row in rows.items() if k.startswith(f"{w}.")} for w in WHEN)
-    return ClientMemory(*(words[name] for name in WORDS), *named)
-
-
-def _from_file(path: Path) -> ClientMemory | None:
-    if not path.exists():
+def _from_file(path: Any) -> Any:
+    if path is None or not Path(str(path)).exists():
         return None
     try:
-        found = storage.load_state(path)
+        return storage.load_state(str(path))
     except (OSError, ValueError) as error:
         LOG.warning("airfeel: the memory of this client starts empty: %s", error)
         return None
-    return found if isinstance(found, ClientMemory) else None
 
 
-def _like(named: Any, fresh: Memory) -> bool:
-    """Whether rows have the names, shapes and types of others."""
-    forms = [sorted((k, row.shape, row.dtype.str) for k, row in rows.items()) for rows in (named, fresh)]
-    return forms[0] == forms[1]
+def _forms(rows: Any) -> list[tuple[Any, ...]]:
+    """Return names, shapes and types."""
+    return sorted((name, row.shape, row.dtype.str) for name, row in rows.items())

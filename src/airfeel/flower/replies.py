@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from flwr.app import Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
 from airfeel.flower import wire
-from airfeel.flower.tensors import Layout
+from airfeel.flower.state import Layout
 
 TOLERANCE = 1e-6  # of an announced energy: sums in double precision of the same numbers
 
@@ -59,28 +59,26 @@ class Replies:
 def sort(replies: Iterable[Message], question: Question, *, signals: bool = True) -> Replies:
     """Read the replies of a round; without ``signals`` they are those that only announce theirs."""
     usable: dict[int, Reply] = {}
-    failed: dict[int, str] = {}
-    refused: dict[int, str] = {}
-    notes: list[str] = []
+    found = Replies([])
     for message in replies:
         node = int(message.metadata.src_node_id)
         if message.has_error():
             reason = _last_line(str(message.error.reason))
             if node in question.asked:
-                failed[node] = reason
+                found.failed[node] = reason
             else:
-                notes.append(reason)
+                found.notes.append(reason)
         elif node not in question.asked:
-            refused[node] = "it was not asked"
+            found.refused[node] = "it was not asked"
         elif node in usable:
-            refused[node] = "it answered twice, and its first answer counts"
+            found.refused[node] = "it answered twice, and its first answer counts"
         else:
             try:
                 usable[node] = read(message, question, signals)
             except Exception as error:  # whatever a client sends, the round goes on without it
-                refused[node] = _last_line(str(error)) or type(error).__name__
-    failed = {node: reason for node, reason in failed.items() if node not in usable}
-    return Replies(list(usable.values()), failed, refused, notes)
+                found.refused[node] = _last_line(str(error)) or type(error).__name__
+    failed = {node: reason for node, reason in found.failed.items() if node not in usable}
+    return replace(found, usable=list(usable.values()), failed=failed)
 
 
 def read(message: Message, question: Question, signals: bool) -> Reply:
@@ -122,16 +120,15 @@ def _weight(content: RecordDict, name: str) -> float:
 
 def _exact(content: RecordDict, layout: Layout) -> dict[str, NDArray[Any]]:
     """Return the arrays that travelled whole, of the names and shapes they have in the model."""
-    wanted = [tensor for tensor in layout.tensors if tensor.exact]
+    wanted = {tensor.name: tensor.shape for tensor in layout.tensors if tensor.exact}
     found = {k: a for record in content.array_records.values() for k, a in wire.from_record(record).items()}
-    if set(found) != {tensor.name for tensor in wanted}:
-        raise ValueError(f"its exact arrays are {sorted(found)}: must be {[t.name for t in wanted]}")
-    for tensor in wanted:
-        if found[tensor.name].shape != tensor.shape:
-            shape = found[tensor.name].shape
-            raise ValueError(f"its array {tensor.name!r} has shape {shape}: must be {tensor.shape}")
-        if found[tensor.name].dtype.kind == "f" and not np.isfinite(found[tensor.name]).all():
-            raise ValueError(f"its array {tensor.name!r} is not finite")
+    if set(found) != set(wanted):
+        raise ValueError(f"its exact arrays are {sorted(found)}: must be {list(wanted)}")
+    for name, array in found.items():
+        if array.shape != wanted[name]:
+            raise ValueError(f"its array {name!r} has shape {array.shape}: must be {wanted[name]}")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"its array {name!r} is not finite")
     return found
 
 

@@ -37,12 +37,10 @@ class RoundReport:
 
     Parameters
     ----------
-    asked, heard
-        Nodes that were asked, and those whose signals are in the sum.
+    asked, heard, missing
+        Nodes that were asked, those whose signals are in the sum, and those that did not answer.
     silent
         Nodes that answered, but whose link was down or whose energy was too low: they keep everything.
-    missing
-        Nodes that were asked and did not answer.
     failed, refused
         Nodes that answered with an error, or with something that cannot be used, and the reasons.
     notes
@@ -50,8 +48,6 @@ class RoundReport:
     joined, returned, restarted
         Nodes heard for the first time; nodes whose client was known as another node; nodes heard before whose
         error memory is empty now.
-    traffic
-        Bytes up and down.
     channel_uses, energy, alpha
         Real symbols of this round, the largest energy that a device spent in it, and the power scaling (12).
     nmse_db, status, iterations
@@ -102,9 +98,9 @@ class RoundReport:
         """Write one line on the round, and one for each node that is not in the sum."""
         said = f"{len(self.heard)} of {len(self.asked)} heard, {self.traffic.up_message / 1000:.1f} kB up"
         told = [said if self.status is None else f"{said}, receiver {self.status}"]
-        told += [f"joined: {_listed(self.joined)}"] if self.joined else []
-        told += [f"came back as other nodes: {_listed(self.returned)}"] if self.returned else []
-        told += [f"not sent, waiting there: {_listed(self.silent)}"] if self.silent else []
+        lists = {"joined": self.joined, "came back as other nodes": self.returned}
+        lists["not sent, waiting there"] = self.silent
+        told += [f"{what}: {', '.join(map(str, sorted(ids)))}" for what, ids in lists.items() if ids]
         warned = [f"node {node} restarted, its error memory is empty" for node in self.restarted]
         warned += [f"node {node} did not answer" for node in self.missing]
         warned += [f"Flower says: {note}" for note in self.notes]
@@ -114,10 +110,6 @@ class RoundReport:
         for level, lines in ((logging.INFO, told), (logging.WARNING, warned)):
             for line in lines:
                 LOG.log(level, "airfeel round %d: %s", self.round, line)
-
-
-def _listed(nodes: Sequence[int]) -> str:
-    return ", ".join(map(str, sorted(nodes)))
 
 
 def _bytes(messages: Sequence[Message]) -> tuple[int, int]:

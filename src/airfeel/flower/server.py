@@ -12,15 +12,14 @@ from airfeel import _checks
 from airfeel.flower import wire
 from airfeel.flower.replies import Question, Replies, Reply
 from airfeel.flower.report import RoundReport, Traffic
-from airfeel.flower.state import State, extend_ledger, mark_heard, welcome
-from airfeel.flower.tensors import Layout
+from airfeel.flower.state import Layout, State, extend_ledger, mark_heard, welcome
 from airfeel.learning.optimizers import Optimizer
 from airfeel.radio.power import Ledger
 from airfeel.units import count, decibel, relative_error
-from airfeel.uplink.arrive import Arrival, Digital, Radio, Superposed, nothing, transmission
+from airfeel.uplink import arrive
+from airfeel.uplink.arrive import Arrival, Digital, Radio, Senders, Superposed, WeightedMean
 from airfeel.uplink.round import decode, without_noise
 from airfeel.uplink.scheme import Plan, Scheme, Setting
-from airfeel.uplink.senders import Senders, WeightedMean
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,10 +97,9 @@ class Server:
         if self.air is None or not first.usable:
             return current
         state = replace(state, nodes=welcome(state.nodes, first.usable))
-        ids, symbols = _in_order(state, first), current.question.symbols
-        on_air = self._transmission(
-            current, self.air, _senders(current, state, first, first), self._ledger(state)
-        )
+        ids, senders = _senders(current, state, first, first)
+        symbols = current.question.symbols
+        on_air = self._transmission(current, self.air, senders, self._ledger(state))
         assert isinstance(on_air, Superposed)  # or there would be no second message
         link, energy = on_air.draw(symbols), {reply.node: reply.energy for reply in first.usable}
         grant = on_air.grant(link.cost * np.array([energy[node] for node in ids]), symbols)
@@ -112,22 +110,30 @@ class Server:
 
     def conclude(self, current: OpenRound, state: State, found: Replies) -> tuple[State, RoundReport]:
         """Carry the usable signals to the server, apply what is recovered, and say who was heard."""
-        first = found if current.first is None else current.first
+        first = current.first or found
         report = _seen(current, state, found, first)
         state = replace(state, round=report.round, nodes=welcome(state.nodes, first.usable))
-        senders, ledger = _senders(current, state, found, first), self._ledger(state)
-        arrival, reason = self._arrive(current, senders, ledger, _signals(current, state, found, first))
+        ids, senders = _senders(current, state, found, first)
+        replies, ledger = {reply.node: reply for reply in found.usable}, self._ledger(state)
+        signals = np.zeros((len(ids), current.question.symbols), np.float32)  # stays so without a reply
+        for row, node in zip(signals, ids, strict=True):
+            row[:] = replies[node].signal if node in replies else 0
+        arrival, reason = self._arrive(current, senders, ledger, signals)
         if self.air is not None:
-            ledger = senders.charge(ledger, arrival.energy, self.air.policy.power)
-        ids = [n for n, part in zip(_in_order(state, first), arrival.delivered, strict=True) if part]
-        gone = {*report.missing, *report.refused, *report.failed}
-        silent = tuple(r.node for r in first.usable if r.node not in ids and r.node not in gone)
-        energy = float(arrival.energy.max(initial=0.0))
-        report = replace(report, heard=tuple(ids), silent=silent, skipped=reason, energy=energy)
-        report = replace(report, channel_uses=arrival.channel_uses)
-        replies = {reply.node: reply for reply in found.usable}
-        heard = [replies[node] for node in ids]
-        return self._apply(current, replace(state, ledger=ledger), report, arrival, heard, senders)
+            ledger = ledger.charge(senders.everywhere(arrival.energy), self.air.policy.power)
+        heard = tuple(node for node, part in zip(ids, arrival.delivered, strict=True) if part)
+        gone = {*report.missing, *report.refused, *report.failed, *heard}
+        report = replace(
+            report,
+            heard=heard,
+            silent=tuple(reply.node for reply in first.usable if reply.node not in gone),
+            skipped=reason,
+            energy=float(arrival.energy.max(initial=0.0)),
+            channel_uses=arrival.channel_uses,
+            alpha=arrival.alpha if self.superposes else None,
+        )
+        state = replace(state, ledger=ledger, nodes=mark_heard(state.nodes, heard, report.round))
+        return self._apply(current, state, report, arrival, [replies[node] for node in heard], senders.whole)
 
     def _ledger(self, state: State) -> Ledger:
         """Return the accounts of all nodes, newcomers too."""
@@ -138,20 +144,20 @@ class Server:
         self, current: OpenRound, air: Radio | None, senders: Senders, ledger: Ledger
     ) -> Superposed | Digital:
         """Return the way of the signals, on which all symbols of a round must be alike."""
-        place = {"seed": self.seed, "round": current.question.round}
-        found = transmission(self.scheme, air, current.plan, senders, ledger, **place)
-        if isinstance(found, Superposed) and air is not None:
+        given = self.scheme, air, current.plan, senders, ledger
+        found = arrive.transmission(*given, self.seed, current.question.round)
+        if isinstance(found, Superposed):
             link = found.draw(current.question.symbols)
             if link.active.ndim == 2 or link.cost.ndim == 2:
                 rule = "must be the same in all symbols of a round with Flower"
-                raise _checks.reject("channel", air.channel, rule)
+                raise _checks.reject("channel", found.air.channel, rule)
         return found
 
     def _arrive(
         self, current: OpenRound, senders: Senders, ledger: Ledger, signals: NDArray[np.float32]
     ) -> tuple[Arrival, str]:
         """Return what arrives; and the reason, where it is nothing."""
-        usable, silence = int(senders.sending.sum()), nothing(*signals.shape)
+        usable, silence = int(senders.sending.sum()), arrive.nothing(*signals.shape)
         if usable < self.minimum:
             return silence, f"{usable} usable replies, and {self.minimum} needed"
         if not senders.weights[senders.sending].any():
@@ -171,17 +177,17 @@ class Server:
         report: RoundReport,
         arrival: Arrival,
         heard: list[Reply],
-        senders: Senders,
+        whole: float,
     ) -> tuple[State, RoundReport]:
         """Decode what arrived, if only silence, and update the model where that tells anything."""
         theta, server = state.theta, state.server
         everybody = sum(node.weight for node in state.nodes.values())
-        given = self.scheme, state.scheme, current.plan, arrival, senders.whole / (everybody or 1.0)
+        given = self.scheme, state.scheme, current.plan, arrival, whole / (everybody or 1.0)
         estimate, after = decode(*given)
         truth = None
         if heard and current.announced.audit:
-            told = [reply.truth for reply in heard if reply.truth is not None]
-            truth = _mean(heard, senders.whole, len(theta)) if told else without_noise(*given, estimate)
+            told = any(reply.truth is not None for reply in heard)
+            truth = _mean(heard, whole, len(theta)) if told else without_noise(*given, estimate)
         if heard or estimate.mean.any():
             theta, server = self.optimizer.update(server, theta, estimate.mean, self.rate)
         if not np.isfinite(theta).all():
@@ -189,67 +195,53 @@ class Server:
                 f"the model is not finite after round {report.round}: "
                 "the training has diverged; lower the learning rate"
             )
-        known = mark_heard(state.nodes, report.heard, report.round)
         exact = _averaged(heard, state.exact)
-        state = replace(state, theta=theta, exact=exact, scheme=after, server=server, nodes=known)
         info, error = estimate.info, None if truth is None else relative_error(estimate.mean, truth)
-        return state, replace(
-            report,
-            alpha=arrival.alpha if self.superposes else None,
-            nmse_db=None if error is None else decibel(error),
-            status=None if info is None else info.status,
-            iterations=None if info is None else info.iterations,
-        )
+        report = replace(report, nmse_db=None if error is None else decibel(error))
+        if info is not None:
+            report = replace(report, status=info.status, iterations=info.iterations)
+        return replace(state, theta=theta, exact=exact, scheme=after, server=server), report
 
 
 def _seen(current: OpenRound, state: State, found: Replies, first: Replies) -> RoundReport:
     """Return the beginning of a report: who answered how."""
     failed, refused = {**first.failed, **found.failed}, {**first.refused, **found.refused}
     answered = {reply.node for reply in found.usable} | failed.keys() | refused.keys()
+    notes = found.notes
     if current.first is not None:  # who was not told to transmit has answered all that was asked
         answered |= {reply.node for reply in first.usable if reply.node not in current.told}
+        notes = [*first.notes, *notes]
     known, clients = state.nodes, {node.client for node in state.nodes.values()}
+    new = [reply for reply in first.usable if reply.node not in known]
     return RoundReport(
         current.question.round,
         tuple(current.question.asked),
         missing=tuple(node for node in current.question.asked if node not in answered),
         failed=failed,
         refused=refused,
-        notes=(*(first.notes if current.first is not None else ()), *found.notes),
-        joined=tuple(r.node for r in first.usable if r.node not in known and r.client not in clients),
-        returned=tuple(r.node for r in first.usable if r.node not in known and r.client in clients),
+        notes=tuple(notes),
+        joined=tuple(reply.node for reply in new if reply.client not in clients),
+        returned=tuple(reply.node for reply in new if reply.client in clients),
         restarted=tuple(r.node for r in first.usable if r.fresh and r.node in known and known[r.node].heard),
         traffic=current.traffic,
     )
 
 
-def _in_order(state: State, first: Replies) -> list[int]:
-    """Return who computed, in the order of their numbers as devices: sums shall not depend on replies."""
-    return sorted((reply.node for reply in first.usable), key=lambda node: state.nodes[node].device)
+def _senders(current: OpenRound, state: State, found: Replies, first: Replies) -> tuple[list[int], Senders]:
+    """Return the nodes that computed, with the weights of all who may have computed something.
 
-
-def _signals(current: OpenRound, state: State, found: Replies, first: Replies) -> NDArray[np.float32]:
-    """Return the signals in rows; that of a client that was not asked, or whose did not come, is zero."""
-    ids, signals = _in_order(state, first), {reply.node: reply.signal for reply in found.usable}
-    rows = np.zeros((len(ids), current.question.symbols), np.float32)
-    for row, node in zip(rows, ids, strict=True):
-        row[:] = signals.get(node, 0)
-    return rows
-
-
-def _senders(current: OpenRound, state: State, found: Replies, first: Replies) -> Senders:
-    """Return those who computed, with the weights of all who may have computed something.
-
-    A node that was asked and did not answer, or not in a usable way, counts with the weight it announced
-    last: what it has arrives later. One that failed has nothing, and one never heard of has no weight.
+    They stand in the order of their numbers as devices: sums shall not depend on the order of replies. A node
+    that was asked and did not answer, or not in a usable way, counts with the weight it announced last: what
+    it has arrives later. One that failed has nothing, and one never heard of has no weight.
     """
-    ids, there = _in_order(state, first), {reply.node for reply in found.usable}
-    weights = np.array([state.nodes[node].weight for node in ids])
+    nodes, there = state.nodes, {reply.node for reply in found.usable}
+    ids = sorted((reply.node for reply in first.usable), key=lambda node: nodes[node].device)
+    weights = np.array([nodes[node].weight for node in ids])
     lost = {*current.question.asked} - {*ids} - first.failed.keys()
-    absent = sum(state.nodes[node].weight for node in sorted(lost) if node in state.nodes)
+    absent = sum(nodes[node].weight for node in sorted(lost) if node in nodes)
     sending = np.array([node in there for node in ids], dtype=np.bool_)
-    devices = np.array([state.nodes[node].device for node in ids], dtype=np.intp)
-    return Senders(devices, weights, sending, float(weights.sum()) + absent, len(state.nodes))
+    devices = np.array([nodes[node].device for node in ids], dtype=np.intp)
+    return ids, Senders(devices, weights, sending, float(weights.sum()) + absent, len(nodes))
 
 
 def _averaged(heard: list[Reply], before: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -257,8 +249,7 @@ def _averaged(heard: list[Reply], before: dict[str, NDArray[Any]]) -> dict[str, 
     weights = np.array([reply.weight for reply in heard])
     if not before or not weights.any():
         return before
-    shares = weights / weights.sum()
-    pairs = list(zip(shares, heard, strict=True))
+    pairs = list(zip(weights / weights.sum(), heard, strict=True))
     return {name: sum(w * reply.exact[name].astype(np.float64) for w, reply in pairs) for name in before}
 
 

@@ -1,22 +1,100 @@
-"""What a training carries from round to round at the server, with its nodes; a checkpoint is exactly this."""
+"""A model's arrays as one vector, and what a training carries at the server: a checkpoint is exactly this."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import storage
-from airfeel.flower.tensors import Layout
 from airfeel.learning.optimizers import ServerState
 from airfeel.radio.power import Ledger
+from airfeel.uplink.scheme import Shapes, size_of
 
 if TYPE_CHECKING:
     from airfeel.flower.replies import Reply
 
 Array = NDArray[np.floating[Any]]
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelArray:
+    """One array of a model: its name, shape and type; ``exact`` if it travels whole."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The arrays of a model in their order.
+
+    >>> layout = Layout.of({"w": np.zeros((2, 3)), "steps": np.array(7)}, exact=["*running_*"])
+    >>> layout.size, [tensor.name for tensor in layout.tensors if tensor.exact]
+    (6, ['steps'])
+    """
+
+    tensors: tuple[ModelArray, ...]
+
+    @classmethod
+    def of(cls, arrays: Arrays, exact: Sequence[str]) -> "Layout":
+        """Return the layout of a model; arrays that are not floating, or match a pattern, stay exact."""
+
+        def stays(name: str, array: NDArray[Any]) -> bool:
+            return array.dtype.kind != "f" or any(fnmatchcase(name, pattern) for pattern in exact)
+
+        return cls(tuple(ModelArray(k, a.shape, str(a.dtype), stays(k, a)) for k, a in arrays.items()))
+
+    @property
+    def size(self) -> int:
+        """N, the length of the flat vector."""
+        return size_of(self.shapes)
+
+    @property
+    def shapes(self) -> Shapes:
+        """What a scheme is told: the tensors of the flat vector, a single number as one of length 1."""
+        return {tensor.name: tensor.shape or (1,) for tensor in self.tensors if not tensor.exact}
+
+    def require(self, arrays: Arrays) -> None:
+        """Refuse arrays that are not those of the model, by name or by shape."""
+        known = [tensor.name for tensor in self.tensors]
+        wrong = [(name, "is missing") for name in known if name not in arrays]
+        wrong += [(name, "is not in the model") for name in arrays if name not in known]
+        for name, what in wrong[:1]:
+            raise ValueError(f"array {name!r} {what}: a reply must hold the arrays of the model")
+        for tensor in self.tensors:
+            if (shape := arrays[tensor.name].shape) != tensor.shape:
+                raise ValueError(f"array {tensor.name!r} has shape {shape}: must be {tensor.shape}")
+
+    def flat(self, arrays: Arrays) -> NDArray[np.float64]:
+        """Return the vector of all arrays that are not exact, in double precision."""
+        parts = (arrays[t.name].astype(np.float64).reshape(-1) for t in self.tensors if not t.exact)
+        return np.concatenate([np.zeros(0), *parts])
+
+    def exact(self, arrays: Arrays) -> dict[str, NDArray[Any]]:
+        """Return the arrays that travel whole."""
+        return {tensor.name: arrays[tensor.name] for tensor in self.tensors if tensor.exact}
+
+    def arrays(self, theta: Array, exact: Arrays) -> dict[str, NDArray[Any]]:
+        """Undo :meth:`flat` and :meth:`exact`: every array in its place, shape and type."""
+        found, start = {}, 0
+        for tensor in self.tensors:
+            if tensor.exact:
+                part = exact[tensor.name]
+                if np.dtype(tensor.dtype).kind in "iub" and part.dtype.kind == "f":
+                    part = np.rint(part)  # a mean of whole numbers
+            else:
+                end = start + prod(tensor.shape)
+                part, start = theta[start:end].reshape(tensor.shape), end
+            found[tensor.name] = part.astype(tensor.dtype)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

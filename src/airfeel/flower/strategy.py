@@ -14,12 +14,11 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 
 from airfeel import _checks
-from airfeel.flower import naming, wire
+from airfeel.flower import wire
 from airfeel.flower.replies import Question, sort
 from airfeel.flower.report import RoundReport, Traffic
 from airfeel.flower.server import OpenRound, Server
-from airfeel.flower.state import State
-from airfeel.flower.tensors import Layout
+from airfeel.flower.state import Layout, State
 from airfeel.learning.optimizers import Optimizer
 from airfeel.learning.optimizers.sgd import GradientDescent
 from airfeel.radio.link import Channel
@@ -102,7 +101,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
     ) -> None:
         super().__init__(**fedavg)
         self.server = Server(
-            scheme=naming.scheme_of(scheme, options),
+            scheme=wire.build(scheme, options or {}),
             air=_radio(channel, power),
             optimizer=optimizer or GradientDescent(),
             rate=_checks.real("rate", rate, above=0),
@@ -114,9 +113,11 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         if exchange == "two" and not self.server.superposes:
             rule = "is for a channel on which the signals of the scheme add up"
             raise _checks.reject("exchange", exchange, rule)
-        self.exact, self.audit, self.checkpoint = _patterns(exact), bool(audit), checkpoint
+        if isinstance(exact, str) or not all(isinstance(pattern, str) for pattern in exact):
+            raise _checks.reject("exact", exact, 'must be a list of patterns, such as ["*running_*"]')
+        self.exact, self.audit, self.checkpoint = tuple(exact), bool(audit), checkpoint
         self.rounds: list[RoundReport] = []
-        self._named = naming.describe(self.server.scheme)
+        self._named = wire.describe(self.server.scheme)
         self._session = uuid.uuid4().hex  # names this process to clients, and changes no result
         self._state: State | None = None
         self._arrays: ArrayRecord | None = None  # the model as it was last given out
@@ -170,7 +171,9 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         asked = tuple(int(message.metadata.dst_node_id) for message in messages)
         state = self._state_for(arrays, len(asked))
         plan = self.server.scheme.plan(state.scheme, self.server.seed, round)
-        announced = self._announcement(state, round)
+        step = "send" if self.exchange == "one" else "announce"
+        given = (*self._named, self.arrayrecord_key, "\n".join(self.exact), step, self.audit)
+        announced = wire.Announcement(state.training, self._session, round, *given)
         common = {wire.ROUND: announced.record(), **wire.plan_records(plan)}
         for node, message in zip(asked, messages, strict=True):
             own = {wire.NODE: wire.node_record(node, state.nodes)}
@@ -200,21 +203,17 @@ class AirAvg(FedAvg):  # type: ignore[misc]
             state.save(self.checkpoint)
         self.rounds.append(report)
         report.log()
-        metrics = MetricRecord()
-        if found.usable:
-            contents = [reply.metrics for reply in found.usable]
-            metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
-        for name, value in report.metrics().items():
-            metrics[name] = value
+        contents = [reply.metrics for reply in found.usable]
+        metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key) if contents else MetricRecord()
+        metrics.update(report.metrics())
         return self._arrays if moved else None, metrics
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Ask for an evaluation, with the number that the round has in the whole training."""
-        round = server_round + self._done
-        messages: Iterable[Message] = super().configure_evaluate(round, arrays, config, grid)
-        return messages
+        asked: Iterable[Message] = super().configure_evaluate(server_round + self._done, arrays, config, grid)
+        return asked
 
     @property
     def _identity(self) -> str:
@@ -245,11 +244,6 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         self._state, self._arrays = state, arrays
         return state
 
-    def _announcement(self, state: State, round: int) -> wire.Announcement:
-        step = "send" if self.exchange == "one" else "announce"
-        given = (*self._named, self.arrayrecord_key, "\n".join(self.exact), step, self.audit)
-        return wire.Announcement(state.training, self._session, round, *given)
-
     def _announce(self, messages: list[Message], grid: Grid) -> list[Message]:
         """Ask for energies first; return the messages that tell alpha to those who can send."""
         current, state = self._open, self._state
@@ -274,10 +268,3 @@ def _radio(channel: str | Channel | None, power: float | PowerPolicy) -> Radio |
     if not hasattr(found, "link"):
         raise _checks.reject("channel", channel, "must be None, the name of a channel, or have a method link")
     return Radio(found, policy)
-
-
-def _patterns(exact: Sequence[str]) -> tuple[str, ...]:
-    """Return the patterns of names of arrays that travel whole."""
-    if isinstance(exact, str) or not all(isinstance(pattern, str) for pattern in exact):
-        raise _checks.reject("exact", exact, 'must be a list of patterns, such as ["*running_*"]')
-    return tuple(exact)

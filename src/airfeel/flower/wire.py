@@ -1,12 +1,13 @@
-"""What travels in Flower's messages: the announcement of a round, its plan, and the signal of a client.
+"""What travels in Flower's messages: a scheme by name, the announcement of a round, its plan, and signals.
 
 The announcement is the same for all clients of a round; beside it stands a record for each node, which says
 which of its signals was heard last.
 """
 
+import difflib
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from io import BytesIO
@@ -17,11 +18,13 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from numpy.lib import format as npy
 from numpy.typing import NDArray
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from airfeel import _files
-from airfeel.flower.state import Nodes
-from airfeel.flower.tensors import Layout
-from airfeel.uplink.scheme import Plan
+from airfeel import _checks, _files
+from airfeel.flower.state import Arrays, Layout, Nodes
+from airfeel.registry import SCHEMES, Part
+from airfeel.registry.options import has_fields
+from airfeel.uplink.scheme import Plan, Scheme
 
 ROUND = "airfeel"  # config of a request, metrics of a reply
 PLAN = "airfeel-plan"  # arrays and texts of the plan
@@ -29,8 +32,6 @@ NODE = "airfeel-node"  # what only one node is told
 SIGNAL = "airfeel-signal"
 TRUTH = "airfeel-truth"  # what a signal stands for, for an audit
 OURS = (ROUND, PLAN, NODE, SIGNAL, TRUTH)
-
-Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,56 @@ class Announcement:
             raise ValueError(f"the record {ROUND!r} is of another version of airfeel than the one here")
         given: dict[str, Any] = {name: record[name] for name in names}
         return cls(**given)
+
+
+def build(scheme: str | Scheme[Any], options: Mapping[str, Any]) -> Scheme[Any]:
+    """Return a scheme given as an object, or by name (package.module:Name of one's own) and options."""
+    if not isinstance(scheme, str):
+        if options:
+            rule = "must not be given beside a scheme that is an object"
+            raise _checks.reject("options", dict(options), rule)
+        given: Scheme[Any] = SCHEMES.given(scheme)
+        return given
+    part = SCHEMES.get(scheme)
+    known = {option.name: option.annotation for option in part.options}
+    for key, value in options.items():
+        if key not in known:
+            close = difflib.get_close_matches(key, known, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            rule = f"{scheme} has the options {', '.join(known) or 'none'}{hint}"
+            raise _checks.reject(f"options[{key!r}]", value, rule)
+        try:
+            TypeAdapter(known[key], config=ConfigDict(arbitrary_types_allowed=True)).validate_python(value)
+        except ValidationError as error:
+            fault = error.errors()[0]["msg"]
+            raise _checks.reject(f"options[{key!r}]", value, fault[:1].lower() + fault[1:]) from None
+    built = part.build({**part.complete({**part.defaults(), **options}), **options})
+    return build(built, {})
+
+
+def describe(scheme: Scheme[Any]) -> tuple[str, str]:
+    """Return the name of a scheme, and its options in JSON: what a client needs to build it."""
+    part = Part(SCHEMES.name_of(type(scheme)), type(scheme))
+    if part.options and not has_fields(type(scheme)):
+        raise _checks.reject("scheme", scheme, "must be a dataclass, whose fields a message can name")
+    options = {option.field: getattr(scheme, option.field) for option in part.options}
+    for key, value in options.items():
+        if not isinstance(value, str | bool | int | float | None):
+            rule = "must be a number, a text, true, false or None, to be told to the clients"
+            raise _checks.reject(f"{type(scheme).__qualname__}.{key}", value, rule)
+    return part.name, json.dumps(options, sort_keys=True)
+
+
+def find(name: str, options: str, own: Sequence[type]) -> Scheme[Any]:
+    """Return the scheme that a message names, from those which this process has registered itself.
+
+    Nothing is imported because a message names it: the scheme is built in, or the client's own code has
+    registered it or handed its class to the mod.
+    """
+    given = {SCHEMES.name_of(kind): kind for kind in own}
+    target = given[name] if name in given else SCHEMES.registered(name).target
+    scheme: Scheme[Any] = SCHEMES.given(target(**_files.parse_json(options)))
+    return scheme
 
 
 def plan_records(plan: Plan) -> dict[str, ArrayRecord]:
@@ -196,11 +247,8 @@ def payload(content: RecordDict) -> int:
 
 def message_bytes(item: Any) -> int:
     """Return the bytes of a message, or a part of it, as Flower puts them on the wire."""
-    return len(item.deflate()) + sum(message_bytes(child) for child in _children(item))
-
-
-def _children(item: Any) -> Iterable[Any]:
-    return (item.children or {}).values()
+    children = (item.children or {}).values()
+    return len(item.deflate()) + sum(message_bytes(child) for child in children)
 
 
 def _plain(value: Any) -> Any:

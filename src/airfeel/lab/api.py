@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from airfeel.config import ConfigLike
-from airfeel.lab.campaigns.folder import ResultsFolder
+from airfeel.lab.folder import ResultsFolder
+from airfeel.lab.progress import choose
 from airfeel.lab.results import write_results
-from airfeel.lab.runs.progress import choose
-from airfeel.lab.runs.reading import read_records
-from airfeel.lab.runs.runner import execute
-from airfeel.learning.fitting import ModelLike
+from airfeel.lab.runner import execute
+from airfeel.lab.store import read_records
+from airfeel.learning.models import ModelLike
 from airfeel.radio.link import Channel
 from airfeel.simulation.assembly import DataLike, find_data
 from airfeel.simulation.own import given, named

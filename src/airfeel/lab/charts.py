@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from airfeel import _files
 from airfeel._checks import visible
 from airfeel._extras import LazyModule
 from airfeel.config import toml
-from airfeel.lab.runs import files
 
 altair: Any = LazyModule("altair", "report", "figures need")
 vl_convert: Any = LazyModule("vl_convert", "report", "figures need")
@@ -141,7 +141,7 @@ def save_images(spec: dict[str, Any], column: dict[str, Any], stem: Path) -> lis
         ".pdf": vl_convert.svg_to_pdf(narrow),
     }
     for suffix, content in written.items():
-        files.write_atomically(stem.with_suffix(suffix), content)
+        _files.write_atomically(stem.with_suffix(suffix), content)
     return [stem.with_suffix(suffix) for suffix in written]
 
 

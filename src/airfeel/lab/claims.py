@@ -141,14 +141,14 @@ def _judge(comparison: Comparison, collected: Mapping[str, Selection]) -> ClaimP
     outcome = _outcome(mean, comparison)
     if outcome in (UNDECIDED, SINGLE_SEED) and _seeds_missing(comparison, collected):
         outcome = INCOMPLETE
-    low, high = (mean.low, mean.high) if mean.count > 1 else (math.nan, math.nan)
+    low, high = (mean.low, mean.high) if mean.seeds > 1 else (math.nan, math.nan)
     chance = _chance(outcome, mean, comparison)
-    return ClaimPart(comparison.what, mean.value, low, high, outcome, mean.count, chance)
+    return ClaimPart(comparison.what, mean.value, low, high, outcome, mean.seeds, chance)
 
 
 def _outcome(mean: Mean, claimed: Comparison) -> str:
     """Say where an interval lies; the limits of the claimed range do not belong to it."""
-    if mean.count == 1:
+    if mean.seeds == 1:
         return SINGLE_SEED
     if claimed.low < mean.low and mean.high < claimed.high:
         return REPRODUCED
@@ -196,7 +196,9 @@ def _values(comparison: Comparison, collected: Mapping[str, Selection]) -> list[
     common = sorted(set.intersection(*map(set, runs)))
     seeds = [seed for seed in common if len({len(of[seed].rows) for of in runs}) == 1]
     if comparison.measure == "rate_per_symbol":
-        by_seed = [rate_per_symbol([_course(collected[p.experiment], p, seed) for p in places]) for seed in seeds]
+        by_seed = [
+            rate_per_symbol([_course(collected[p.experiment], p, seed) for p in places]) for seed in seeds
+        ]
     else:
         ends = [collected[p.experiment].ends(comparison.measure)[p.curve, p.variant] for p in places]
         by_seed = [[of.get(seed, math.nan) for of in ends] for seed in seeds]
@@ -230,7 +232,9 @@ def rate_per_symbol(courses: Sequence[Frame]) -> list[float]:
 def score(verdicts: Sequence[Verdict]) -> str:
     """Return in words how many claims came out how."""
     outcomes = Counter(SHORT.get(v.outcome, "undecided") for v in verdicts)
-    counts = ", ".join(f"{outcomes[kind]} {kind}" for kind in (*SHORT.values(), "undecided") if outcomes[kind])
+    counts = ", ".join(
+        f"{outcomes[kind]} {kind}" for kind in (*SHORT.values(), "undecided") if outcomes[kind]
+    )
     decided = [v.stands for v in verdicts if v.stands is not None]
     stand = f" With Holm's correction {sum(decided)} of the {len(decided)} decided verdicts stand."
     return f"Of {len(verdicts)} claims: {counts}.{stand if decided else ''}"
@@ -276,7 +280,7 @@ def _beyond(mean: Mean, limit: float, sign: int) -> float:
     if not math.isfinite(limit):
         return 0.0
     distance = sign * (mean.value - limit)
-    error = (mean.high - mean.value) / student(mean.count)
+    error = (mean.high - mean.value) / student(mean.seeds)
     if error == 0:  # all seeds alike
         return 0.0 if distance > 0 else 1.0
-    return float(stdtr(mean.count - 1, -distance / error))
+    return float(stdtr(mean.seeds - 1, -distance / error))

@@ -1,4 +1,4 @@
-"""Curves over rounds, symbols, seconds or joules, with bands over seeds: for the page, and as PNG, SVG and PDF.
+"""Curves over rounds, symbols, seconds or joules, with bands over seeds: for the page, and as files.
 
 Colour tells curves apart. Several variants are told apart by dashes while that is readable, and have a plot
 each where it is not. One description serves page and files: one to be moved and zoomed, one with legends.
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel.lab.charts import COLUMN, STYLE, WITHOUT_RADIO, Figure, altair, looks, save_images
+from airfeel.lab.charts import COLUMN, STYLE, WITHOUT_RADIO, Drawing, Figure, altair, looks, save_images
 from airfeel.lab.table import UNITS, Selection
 
 Array = NDArray[np.floating[Any]]
@@ -49,7 +49,7 @@ class Curve:
         return [] if axis == "symbols" and not found.any() else _plain(found)
 
     def thinned(self) -> "Curve":
-        """Return at most so many points as can be seen: evenly spaced, and where the band reaches farthest."""
+        """Return as many points as can be seen: evenly spaced ones, and where the band reaches farthest."""
         count = len(self.columns["mean"])
         if count <= MOST_POINTS:
             return self
@@ -103,7 +103,8 @@ class CurveDrawing:
             "spec": self._page_spec(),
             "x": self.figure.x,
             "axes": {
-                key: {name: getattr(axis, name) for name in axis.__slots__} for key, axis in self._axes().items()
+                key: {name: getattr(axis, name) for name in axis.__slots__}
+                for key, axis in self._axes().items()
             },
             "logY": self.figure.log_y,
             "percent": self.figure.y_format.endswith("%"),
@@ -249,6 +250,9 @@ class CurveDrawing:
         return altair.X("x:Q", title=x.title, scale=altair.Scale(**x.scale), axis=axis)
 
 
+AnyDrawing = Drawing | CurveDrawing
+
+
 def courses(shown: Selection, metric: str, names: Mapping[str, str] | None = None) -> list[Curve]:
     """Return the mean course of a metric for every curve and variant that has it, variants by other names."""
     names = names or {}
@@ -258,9 +262,7 @@ def courses(shown: Selection, metric: str, names: Mapping[str, str] | None = Non
     ]
 
 
-def draw_curves(
-    figure: Figure, curves: Sequence[Curve], schemes: Mapping[str, str]
-) -> CurveDrawing | None:
+def draw_curves(figure: Figure, curves: Sequence[Curve], schemes: Mapping[str, str]) -> CurveDrawing | None:
     """Make the drawing of what there is; None where there is nothing.
 
     ``schemes`` names all curves with their schemes: one keeps its look from figure to figure, also where
@@ -291,7 +293,9 @@ def plain_curves(figure: Figure, data: Mapping[str, tuple[Iterable[float], Itera
     for name, pair in data.items():
         x, y = (np.array(list(values), dtype=float) for values in pair)
         x = x[: len(y)]
-        curves.append(Curve(name, "", {"round": x, "mean": y[: len(x)], "low": y[: len(x)], "high": y[: len(x)]}))
+        curves.append(
+            Curve(name, "", {"round": x, "mean": y[: len(x)], "low": y[: len(x)], "high": y[: len(x)]})
+        )
     found = looks(dict.fromkeys(data, ""))
     colours, dashes = ({name: look[place] for name, look in found.items()} for place in (0, 1))
     return CurveDrawing(figure, curves, colours, dashes, [""])  # type: ignore[arg-type]

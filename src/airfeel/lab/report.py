@@ -23,19 +23,18 @@ from airfeel import _files
 from airfeel._checks import visible
 from airfeel._extras import LazyModule
 from airfeel._timing import Timer, duration
-from airfeel.lab.campaigns.experiment_files import SHIPPED, shipped
-from airfeel.lab.campaigns.folder import Begun, ResultsFolder
+from airfeel.lab import store
 from airfeel.lab.charts import drawable, javascript
 from airfeel.lab.claims import NOT_REPRODUCED, NOT_RUN, REPRODUCED, STANDS, Verdict, judge, score, to_json
-from airfeel.lab.curves import CurveDrawing
-from airfeel.lab.exhibits import EXHIBITS, AnyDrawing, Chapter, is_figure
+from airfeel.lab.curves import AnyDrawing, CurveDrawing
+from airfeel.lab.exhibits import EXHIBITS, Chapter, is_figure
 from airfeel.lab.exhibits.cost import COSTS, cost_cells
 from airfeel.lab.exhibits.curves import chosen_figures
 from airfeel.lab.exhibits.reaching import check_target
+from airfeel.lab.folder import Begun, ResultsFolder
+from airfeel.lab.plan import SHIPPED, shipped
 from airfeel.lab.results import write_results, write_runs
-from airfeel.lab.runs import files
-from airfeel.lab.runs.reading import left_out, not_verified
-from airfeel.lab.runs.sources import edited_between
+from airfeel.lab.store import edited_between, left_out, not_verified
 from airfeel.lab.table import Results, Selection
 from airfeel.lab.words import headline, opening, trained, word_columns
 
@@ -98,21 +97,24 @@ def write_report(
         chapters.append(make_chapter(replace(one, target=target), taken))
     verdicts = judge({one.experiment.name: one for one in parts if one.experiment and in_full(one)})
     with _explained(folder):
-        files.below(folder, "figures").mkdir(exist_ok=True)
+        _files.below(folder, "figures").mkdir(exist_ok=True)
         images = _draw([drawing for chapter in chapters for drawing in chapter.drawings], folder, told)
         told("writing the page")
-        data = [write_results(results, told=lambda note: None), write_runs(results)]  # the page says what is amiss
+        data = [
+            write_results(results, told=lambda note: None),
+            write_runs(results),
+        ]  # the page says what is amiss
         if verdicts:
             data.append(folder / "claims.json")
-            files.write_atomically(data[-1], to_json(verdicts).encode())
+            _files.write_atomically(data[-1], to_json(verdicts).encode())
         facts = {"costs": _costs(parts), "campaign": _campaign(folder), "environment": _environment()}
         page = render(title, chapters, verdicts=verdicts, notes=notes, **facts)
-        files.write_atomically(folder / "report.html", page.encode())
+        _files.write_atomically(folder / "report.html", page.encode())
     return Report(folder / "report.html", data, images, chapters, verdicts, notes)
 
 
 def loose_runs(results: Results, elsewhere: Collection[str]) -> tuple[list[str], list[str]]:
-    """Return the finished training runs of no experiment, and a sentence about each run left out or not verified.
+    """Return the finished training runs of no experiment, and a sentence about each one left out or doubtful.
 
     Those in ``elsewhere`` belong to experiments; they are named only where they are damaged or not verified.
     """
@@ -181,9 +183,18 @@ def render(title: str, chapters: Sequence[Chapter], **facts: Any) -> str:
     rules = {"default-src": "'none'", "base-uri": "'none'", "img-src": "data:", "style-src": _hash(style)}
     rules["script-src"] = " ".join(map(_hash, scripts))
     environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_shown, undefined=jinja2.StrictUndefined
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+        undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"word_columns": word_columns, "pair": _pair, "number": _number, "badge": BADGES.get}
+    environment.filters |= {
+        "word_columns": word_columns,
+        "pair": _pair,
+        "number": _number,
+        "badge": BADGES.get,
+    }
     template = environment.from_string(_part("page.html.j2"))
     seeds = {curve.seeds for drawing in curves for curve in drawing.curves}
     labels = "\n".join(name for drawing in curves for name in (*drawing.colours, *drawing.variants))
@@ -214,11 +225,11 @@ def _explained(folder: Path) -> Iterator[None]:
     """Turn a full disk and its like into one sentence; no file is written by halves."""
     try:
         yield
-    except files.Unreadable:
+    except _files.Unreadable:
         raise
     except OSError as error:
         where, reason = error.filename or folder, error.strerror or error
-        raise files.RunError(
+        raise store.RunError(
             f"cannot write the report to {where}: {reason}; every file is whole or as it was before, "
             "and the same command writes them all again"
         ) from error
@@ -243,7 +254,7 @@ def _costs(parts: Sequence[Selection]) -> list[list[str]]:
 def _campaign(folder: Path) -> str:
     """Return in words how long the whole campaign took; empty where nobody noted it."""
     try:
-        facts: dict[str, Any] = files.parse_json(files.read_text(folder / "campaign.json"))
+        facts: dict[str, Any] = _files.parse_json(_files.read_text(folder / "campaign.json"))
         seconds, workers = float(facts["seconds"]), int(facts["workers"])
     except (OSError, ValueError, TypeError, KeyError, OverflowError):
         return ""
@@ -277,7 +288,9 @@ def _shown(value: Any) -> Any:
 def _pair(drawings: Sequence[AnyDrawing]) -> list[AnyDrawing]:
     """Return two figures that stand beside one another: both about recovery; none where there are not two."""
     metrics = ("nmse_db", "cumulative_nmse_db")
-    found = [d for d in drawings if d.figure.metric in metrics and isinstance(d, CurveDrawing) and not d.split]
+    found = [
+        d for d in drawings if d.figure.metric in metrics and isinstance(d, CurveDrawing) and not d.split
+    ]
     return list(found) if len(found) == 2 else []
 
 

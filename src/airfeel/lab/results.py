@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import airfeel
-from airfeel import _checks
+from airfeel import _checks, _files
 from airfeel._extras import missing
-from airfeel.lab.campaigns.folder import Begun, ResultsFolder
-from airfeel.lab.runs import files
-from airfeel.lab.runs.manifest import ROUNDS
-from airfeel.lab.runs.reading import left_out, not_verified
+from airfeel.lab import store
+from airfeel.lab.folder import Begun, ResultsFolder
+from airfeel.lab.store import ROUNDS, left_out, not_verified
 
 _FROM_ROW = (
     *("round", "accuracy", "loss", "nmse_db", "symbols", "energy"),
@@ -41,7 +40,7 @@ class Source(NamedTuple):
     experiment: str | None
     curve: str | None
     label: str
-    stamp: files.Stamp
+    stamp: store.Stamp
 
 
 class Block(NamedTuple):
@@ -120,8 +119,8 @@ def write_runs(results: ResultsFolder) -> Path:
     rows, path = list_runs(results), results.path / "runs.csv"
     heading = _columns(rows)
     table = csv_table([heading, *([row.get(key) for key in heading] for row in rows)])
-    with files.explained(results.path):
-        files.write_atomically(path, table)
+    with store.explained(results.path):
+        _files.write_atomically(path, table)
     return path
 
 
@@ -135,7 +134,7 @@ def write_results(results: ResultsFolder, told: Callable[[str], None] = _log.war
     """
     out = results.path
     path, index = out / "results.csv", out / ".results.json"
-    with files.explained(out), files.locked(out / ".results.lock", wait=True):
+    with store.explained(out), _files.locked(out / ".results.lock", wait=True):
         begun, _ = results.experiments()
         keys = list(dict.fromkeys(key for one in begun for key in one.experiment.swept()))
         heading = csv_table([[*COLUMNS, *keys]])
@@ -147,14 +146,14 @@ def write_results(results: ResultsFolder, told: Callable[[str], None] = _log.war
                 blocks[source] = before.get(source) or _block(results, source, keys)
         table = heading + b"".join(block.content for block in blocks.values())
         for name in (path.name, index.name):
-            files.remove_leftovers(out, f"{name}*")
+            store.remove_leftovers(out, f"{name}*")
         for steps in ([], ["experiments"], ["figures"]):
-            with suppress(files.Unwritable):  # of a linked folder, nothing is ours
-                files.remove_abandoned(files.below(out, *steps))
-        files.write_atomically(path, table)
+            with suppress(_files.Unwritable):  # of a linked folder, nothing is ours
+                _files.remove_abandoned(_files.below(out, *steps))
+        _files.write_atomically(path, table)
         rows = [[*source, len(block.content), *block[1:]] for source, block in blocks.items()]
         facts = {"airfeel": airfeel.__version__, "sha256": _sha256(table), "blocks": rows}
-        files.write_atomically(index, json.dumps(facts, separators=(",", ":")).encode())
+        _files.write_atomically(index, json.dumps(facts, separators=(",", ":")).encode())
     runs = {source.label: block for source, block in blocks.items()}
     damaged = [left_out(label, block.damage) for label, block in runs.items() if block.damage]
     for note in damaged + not_verified([label for label, block in runs.items() if not block.verified]):
@@ -191,7 +190,7 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def _count(path: Path) -> int:
     """Count the records of a run that is not finished."""
     try:
-        return sum(line.endswith(b"\n") for line in files.read_lines(path))
+        return sum(line.endswith(b"\n") for line in _files.read_lines(path))
     except OSError:
         return 0
 
@@ -229,7 +228,7 @@ def _block(results: ResultsFolder, source: Source, keys: Sequence[str]) -> Block
 def _read_blocks(path: Path, index: Path, heading: bytes) -> dict[Source, Block]:
     """Return the lines of the present table by source; none where table, index and heading do not fit."""
     try:
-        table, facts = files.read_bytes(path), files.parse_json(files.read_text(index, files.LIST))
+        table, facts = _files.read_bytes(path), _files.parse_json(_files.read_text(index, _files.LIST))
         known = facts["airfeel"], facts["sha256"]
         if known != (airfeel.__version__, _sha256(table)) or not table.startswith(heading):
             return {}

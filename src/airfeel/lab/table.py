@@ -5,7 +5,6 @@ together: the runs of an experiment, or those that belong to none. Accuracies ar
 says so, so that their differences are points.
 """
 
-import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,12 +16,11 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from airfeel._extras import LazyModule
-from airfeel.lab.campaigns.folder import Begun, Member, ResultsFolder
-from airfeel.lab.campaigns.plan import Experiment
 from airfeel.lab.charts import WITHOUT_RADIO
-from airfeel.lab.runs.files import RunError
-from airfeel.lab.runs.reading import FinishedRun
-from airfeel.lab.studies.aggregates import Observations, observations
+from airfeel.lab.folder import Begun, ResultsFolder
+from airfeel.lab.plan import Experiment
+from airfeel.lab.store import FinishedRun, RunError
+from airfeel.lab.studies.recorded import Observations, observations
 from airfeel.registry import SCHEMES
 from airfeel.units import decibel, from_decibel
 
@@ -44,7 +42,7 @@ class Mean(NamedTuple):
     value: float
     low: float
     high: float
-    count: int
+    seeds: int
 
     def words(self, form: str) -> str:
         """Return the mean and half the width of its interval, which a single value does not have.
@@ -57,10 +55,10 @@ class Mean(NamedTuple):
         '1.0 and 2.0'
         """
         half = self.high - self.value
-        if self.count == 2:
+        if self.seeds == 2:
             half /= student(2)
             return f"{self.value - half:{form}} and {self.value + half:{form}}"
-        return f"{self.value:{form}}" + (f" ± {half:{form}}" if self.count > 1 else "")
+        return f"{self.value:{form}}" + (f" ± {half:{form}}" if self.seeds > 1 else "")
 
 
 def interval(values: Collection[float]) -> Mean:
@@ -100,24 +98,25 @@ class Results:
 
     def of(self, begun: Begun) -> "Selection":
         """Return the finished runs of an experiment."""
-        return self._selection(begun.experiment, [m for m in begun.members if m.label in self.runs], begun)
+        members = [member for member in begun.members if member.label in self.runs]
+        return self._selection(begun.experiment, members, len(begun.members) - len(members))
 
     def loose(self, labels: Collection[str]) -> "Selection":
         """Return runs that belong to no experiment: those that differ only in their seed are one curve."""
         order = {name: place for place, name in enumerate(SCHEMES.names())}
-        names = group_names({label: self.runs[label].settings for label in labels})
-        members = [Member(names[label], "", str(self.runs[label].settings.get("seed")), label) for label in names]
-        ranked = sorted(
-            members, key=lambda m: (order.get(self.runs[m.label].settings["scheme"], len(order)), m.curve)
-        )
-        return self._selection(None, ranked)
+        settings = {label: self.runs[label].settings for label in labels}
+        members = [
+            (name, "", str(settings[label].get("seed")), label)
+            for label, name in group_names(settings).items()
+        ]
+        members.sort(key=lambda m: (order.get(settings[m[3]]["scheme"], len(order)), m[0]))
+        return self._selection(None, members)
 
     def _selection(
-        self, experiment: Experiment | None, members: Sequence[Member], begun: Begun | None = None
+        self, experiment: Experiment | None, members: Sequence[tuple[str, str, Any, str]], missing: int = 0
     ) -> "Selection":
         listed = pandas.DataFrame(members, columns=[*LINE, "seed", "run"])
         rounds = self.table[self.table["run"].isin(listed["run"])]
-        missing = len(begun.members) - len(members) if begun else 0
         return Selection(experiment, listed, rounds, self.runs, missing)
 
 
@@ -127,7 +126,9 @@ def make_table(runs: Mapping[str, FinishedRun]) -> Frame:
     keys = dict.fromkeys(key for run in runs.values() for key in run.rows[0] if key not in ("run", "seconds"))
     columns: dict[str, Any] = {
         "run": np.repeat(np.array(list(runs), dtype=object), [len(run.rows) for run in runs.values()]),
-        "seconds": np.array([run.seconds.get(row["round"], math.nan) for run in runs.values() for row in run.rows]),
+        "seconds": np.array(
+            [run.seconds.get(row["round"], math.nan) for run in runs.values() for row in run.rows]
+        ),
     }
     for key in keys:
         values = [row.get(key) for row in rows]
@@ -214,7 +215,10 @@ class Selection:
     @property
     def schemes(self) -> dict[str, str]:
         """The scheme of every curve."""
-        return {curve: str(next(iter(of.values())).settings.get("scheme")) for (curve, _), of in self.lines.items()}
+        return {
+            curve: str(next(iter(of.values())).settings.get("scheme"))
+            for (curve, _), of in self.lines.items()
+        }
 
     @cached_property
     def by_line(self) -> Frame:
@@ -280,12 +284,14 @@ def late(rounds: Frame, key: str, parts: int, first: bool = False) -> Frame:
     """Return a column of one of so many parts of every run's rounds that have a value: the last, or first."""
     known = rounds[rounds[key].notna()] if key in rounds else rounds.iloc[:0].assign(**{key: 0.0})
     groups = known.groupby("run", sort=False)[key]
-    return known[groups.cumcount(ascending=first) < np.ceil(groups.transform("size") / parts)].groupby("run")[key]
+    return known[groups.cumcount(ascending=first) < np.ceil(groups.transform("size") / parts)].groupby("run")[
+        key
+    ]
 
 
 def steady(rounds: Frame, key: str) -> Frame:
-    """Return by run the mean of an NMSE over the second half of the rounds, of the ratios and not of their dB."""
-    return decibel(late(rounds, key, 2).agg(lambda values: np.mean(from_decibel(values.to_numpy()))))
+    """Return by run the mean NMSE of the second half of the rounds, taken of ratios and not of their dB."""
+    return late(rounds, key, 2).agg(lambda values: decibel(float(np.mean(from_decibel(values.to_numpy())))))
 
 
 def _bound_over_gap(shown: Selection) -> Frame:
@@ -319,7 +325,9 @@ def _observed(name: str) -> Callable[[Selection], Frame]:
         except RunError:  # too few rounds, or no aggregates
             return math.nan
 
-    return lambda shown: pandas.Series({label: of(shown.runs[label]) for label in shown.members["run"].unique()})
+    return lambda shown: pandas.Series(
+        {label: of(shown.runs[label]) for label in shown.members["run"].unique()}
+    )
 
 
 class Measure(NamedTuple):
@@ -336,7 +344,9 @@ class Measure(NamedTuple):
 
 _TENTH, _HALF = "mean of the last tenth of the rounds", "mean of the second half of the rounds"
 MEASURES: dict[str, Measure] = {
-    "final": Measure("final accuracy", _TENTH, "points", lambda s: 100 * late(s.rounds, "accuracy", 10).mean()),
+    "final": Measure(
+        "final accuracy", _TENTH, "points", lambda s: 100 * late(s.rounds, "accuracy", 10).mean()
+    ),
     "rate": Measure(
         "rate",
         "mean accuracy of the first third of the rounds",
@@ -371,8 +381,13 @@ MEASURES: dict[str, Measure] = {
     # What figures and tables show beside those; no claim is about them.
     "late_loss": Measure("final loss", _TENTH, "", lambda s: late(s.rounds, "loss", 10).mean()),
     "cumulative_nmse_db": Measure(
-        "cumulative NMSE", "after the last round", "dB", lambda s: late(s.rounds, "cumulative_nmse_db", 1).last()
+        "cumulative NMSE",
+        "after the last round",
+        "dB",
+        lambda s: late(s.rounds, "cumulative_nmse_db", 1).last(),
     ),
-    "predicted_nmse_db": Measure("predicted NMSE", _HALF, "dB", lambda s: steady(s.rounds, "predicted_nmse_db")),
+    "predicted_nmse_db": Measure(
+        "predicted NMSE", _HALF, "dB", lambda s: steady(s.rounds, "predicted_nmse_db")
+    ),
     "downlink": Measure("downlink", "mean of all rounds", "", lambda s: late(s.rounds, "downlink", 1).mean()),
 }

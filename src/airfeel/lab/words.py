@@ -7,7 +7,7 @@ from typing import Any
 from airfeel._checks import visible
 from airfeel.lab.charts import WITHOUT_RADIO
 from airfeel.lab.exhibits.finals import cell
-from airfeel.lab.runs.reading import FinishedRun
+from airfeel.lab.store import FinishedRun
 from airfeel.lab.table import BySeed, Line, Selection
 from airfeel.registry import DATASETS
 
@@ -53,8 +53,8 @@ def trained(shown: Selection) -> str:
     steps = _numbers(settings, "devices.local_steps")
     learning = (
         f"{_numbers(settings, 'devices.count')} devices train a model ({model or 'softmax'}){size} on {data} "
-        f"for {_numbers(settings, 'rounds')} rounds; nobody's data leave their device. In a round every device "
-        f"makes {steps} gradient step{'' if steps == '1' else 's'} on its own "
+        f"for {_numbers(settings, 'rounds')} rounds; nobody's data leave their device. In a round every "
+        f"device makes {steps} gradient step{'' if steps == '1' else 's'} on its own "
         f"{_numbers(settings, 'devices.samples')} samples and sends the change"
     )
     if not any(map(_uses, runs)):
@@ -82,7 +82,7 @@ def short_table(shown: Selection) -> list[list[str]]:
 def word_columns(rows: Sequence[Sequence[str]]) -> list[bool]:
     """Return for every column whether it holds words; the first names the row and counts as such.
 
-    >>> word_columns([["curve", "accuracy", "verdict"], ["A-DSGD", "77.9 ± 0.2", "reproduced"], ["x", "-", ""]])
+    >>> word_columns([["curve", "accuracy", "verdict"], ["A-DSGD", "77.9 ± 0.2", "yes"], ["x", "-", ""]])
     [True, False, True]
     """
     columns = zip(*rows[1:], strict=True)
@@ -96,7 +96,10 @@ def text_table(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     left = word_columns(rows)
     lines = (
-        [one.ljust(width) if is_left else one.rjust(width) for one, width, is_left in zip(row, widths, left, strict=True)]
+        [
+            one.ljust(width) if is_left else one.rjust(width)
+            for one, width, is_left in zip(row, widths, left, strict=True)
+        ]
         for row in rows
     )
     return "\n".join("  ".join(line).rstrip() for line in lines)

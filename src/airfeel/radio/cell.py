@@ -1,6 +1,5 @@
 """A cell: devices in a disc around the server, near ones loud and far ones faint."""
 
-import math
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -9,9 +8,17 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator
 
 from airfeel import _checks
-from airfeel.radio.gains import Complex, complex_normal, drifting, inverted, jakes, with_line_of_sight
+from airfeel.radio.gains import (
+    Complex,
+    Offsets,
+    complex_normal,
+    drifting,
+    inverted,
+    jakes,
+    misjudged,
+    with_line_of_sight,
+)
 from airfeel.radio.link import Link
-from airfeel.radio.offsets import Offsets
 from airfeel.ranges import Decibels, NonNegative, Positive
 from airfeel.registry import CHANNELS, option
 from airfeel.streams import stream
@@ -34,26 +41,19 @@ class Cell(Offsets):
 
     Parameters
     ----------
-    noise_var
-        sigma_e^2.
     radius, nearest
         Devices lie evenly in the ring between these distances, in metres.
     loss_db, exponent, shadowing_db
-        Path loss at 1 m, its exponent, and the standard deviation of the shadows.
-    losses_db
-        The path losses of all devices, in place of positions and shadows.
+        Path loss at 1 m, its exponent, and the standard deviation of the shadows; or ``losses_db``, the path
+        losses of all devices.
     reference_db
         The path loss from which P arrives; by default that of the edge of the disc without a shadow, or the
         largest of ``losses_db``.
-    threshold
-        h_min: a device with ``|h^| < h_min`` is silent in this round.
-    rician
-        Power of the line of sight over the scattered power; 0 is Rayleigh fading.
+    threshold, rician, csi_error
+        As with :class:`~airfeel.radio.fading.FadingMAC`, for h.
     doppler
         f_d T, the largest Doppler shift times the time from round to round: gains of neighbouring rounds then
         have the correlation J0(2 pi f_d T) of Jakes' model; 0 stands still. By default gains are independent.
-    csi_error
-        Mean power of the error in what a device knows of h.
     """
 
     noise_var: NonNegative = option(1.0, "sigma_e^2")
@@ -103,18 +103,14 @@ class Cell(Offsets):
 
     def gains(self, num_devices: int, seed: int, round: int) -> Complex:
         """Return the true complex gains h_m of a round, without the path."""
-        shape = (num_devices,)
-        if self.doppler is None:
-            scattered = complex_normal(shape, seed, "fading", round)
-        else:
-            scattered = drifting(shape, seed, "fading", round, jakes(self.doppler))
-        return with_line_of_sight(scattered, self.rician)
+        given = (num_devices,), seed, "fading", round
+        drawn = complex_normal(*given) if self.doppler is None else drifting(*given, jakes(self.doppler))
+        return with_line_of_sight(drawn, self.rician)
 
     def link(self, num_devices: int, symbols: int, seed: int, round: int) -> Link:
         """Draw the gains, what the devices know of them, and what is left after their inversion."""
-        gain = known = self.gains(num_devices, seed, round)
-        if self.csi_error:
-            known = gain + math.sqrt(self.csi_error) * complex_normal(gain.shape, seed, "csi", round)
+        gain = self.gains(num_devices, seed, round)
+        known = misjudged(gain, self.csi_error, seed, round)
         turned = self.turned(num_devices, symbols, seed, round)
         path = self.path_gains(num_devices, seed) / self.reference_gain
         return inverted(gain, known, np.abs(known) >= self.threshold, turned, self.noise_var, symbols, path)

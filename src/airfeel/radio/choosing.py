@@ -33,13 +33,10 @@ class Selection(EqualPower):
         ranked = _ranked(offer)
         if not len(ranked):
             return None
-        lost = worth(offer)[ranked][::-1].cumsum()[::-1]  # by this device and all that demand more
-        missing = np.append(lost[1:], 0.0)
+        missing = _behind(worth(offer)[ranked])
         alpha = self.power / offer.demand[ranked]
         best = int(np.argmin(missing**2 + offer.noise / alpha))
-        share = np.zeros(len(offer.demand))
-        share[ranked[: best + 1]] = 1.0
-        return Grant(float(alpha[best]), share)
+        return Grant(float(alpha[best]), np.isin(np.arange(len(offer.demand)), ranked[: best + 1]) * 1.0)
 
 
 @POLICIES.register("mse", place=30)
@@ -64,9 +61,7 @@ class LeastError(EqualPower):
         limit = np.sqrt(offer.demand[ranked] / self.power)  # a device sends all of its signal if b >= limit
         value = worth(offer)[ranked]
         # In piece i, limit[i] <= b <= limit[i + 1]: the devices behind i are short of energy.
-        short = value[::-1].cumsum()[::-1]
-        slope = (value / limit)[::-1].cumsum()[::-1]
-        D, E = np.append(short[1:], 0.0), np.append(slope[1:], 0.0)
+        D, E = _behind(value), _behind(value / limit)
         with np.errstate(invalid="ignore", divide="ignore"):
             lowest = np.nan_to_num(D * E / (E**2 + offer.noise))
         b = np.clip(lowest, limit, np.append(limit[1:], limit[-1]))
@@ -80,6 +75,11 @@ def _ranked(offer: Offer) -> NDArray[np.intp]:
     """Return who has something to send, the least demanding first."""
     order = np.argsort(offer.demand, kind="stable")
     return order[offer.demand[order] > WEAKEST]
+
+
+def _behind(values: Array) -> Array:
+    """Return the sum of all values behind each."""
+    return np.append(values[::-1].cumsum()[::-1][1:], 0.0)
 
 
 def worth(offer: Offer) -> Array:

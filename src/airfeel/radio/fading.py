@@ -1,14 +1,12 @@
 """Flat fading with truncated channel inversion: weak devices stay silent."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from airfeel.radio.gains import Complex, complex_normal, with_line_of_sight
+from airfeel.radio.gains import Complex, Offsets, complex_normal, misjudged, with_line_of_sight
 from airfeel.radio.link import Link
-from airfeel.radio.offsets import Offsets
 from airfeel.ranges import NonNegative, Positive
 from airfeel.registry import CHANNELS, option
 
@@ -34,7 +32,7 @@ class FadingMAC(Offsets):
     csi_error
         Mean power of the error e in what a device knows of its gain.
     phase_error, timing_error, carrier_error, subcarriers
-        See :class:`~airfeel.radio.offsets.Offsets`; here every symbol is an element of its own.
+        See :class:`~airfeel.radio.gains.Offsets`; here every symbol is an element of its own.
     """
 
     noise_var: NonNegative = option(1.0, "sigma_e^2")
@@ -51,10 +49,9 @@ class FadingMAC(Offsets):
     def link(self, num_devices: int, symbols: int, seed: int, round: int) -> Link:
         """Draw the gains, what the devices know of them, and what is left after their inversion."""
         gain = self.gains(num_devices, seed, round)
-        known = gain + math.sqrt(self.csi_error) * complex_normal((num_devices,), seed, "csi", round)
+        known = misjudged(gain, self.csi_error, seed, round)
         turned = self.rotation(num_devices, symbols, seed, round)
-        strength = np.abs(known)
-        active = strength >= self.threshold
+        active = np.abs(known) >= self.threshold
         # A silent device has no cost and no arriving signal; 1 keeps the division defined.
         safe = np.where(active, known, 1)
         arriving = np.where(active, (turned.T * gain / safe).real, 0.0).T

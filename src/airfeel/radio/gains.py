@@ -1,13 +1,16 @@
-"""What channels with complex gains share: scattered waves, and devices that invert the gain they know."""
+"""What channels share: scattered waves, what synchronisation leaves, and devices that invert their gain."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import j0
 
-from airfeel.radio.link import Array, Link, Mask, per_symbol
+from airfeel.radio.link import Array, Link, Mask, elements_of, per_symbol
+from airfeel.ranges import Count, NonNegative, require
+from airfeel.registry import option
 from airfeel.streams import stream
 
 Complex = NDArray[np.complexfloating[Any]]
@@ -50,6 +53,16 @@ def with_line_of_sight(scattered: Complex, rician: float, direct: Any = 1.0) -> 
     return np.asarray((math.sqrt(rician) * direct + scattered) / math.sqrt(1 + rician))
 
 
+def misjudged(gain: Complex, error: float, seed: int, round: int, scale: Array | float = 1.0) -> Complex:
+    """Return what devices know of their gains, with an error of that mean power over ``scale`` squared.
+
+    Where there is none it is the same array.
+    """
+    if not error:
+        return gain
+    return gain + scale * (math.sqrt(error) * complex_normal(gain.shape, seed, "csi", round))
+
+
 def inverted(
     gain: Complex,
     known: Complex,
@@ -61,40 +74,68 @@ def inverted(
 ) -> Link:
     """Return the link of devices that send two symbols in each element, divided by what they know of it.
 
-    Inversion is truncated: a device is silent where the gain that it knows is too weak.
+    ``gain`` and ``known`` are h and h^ of every device (M,), or of every device and element (M, ceil(s/2));
+    the same array says that devices know exactly. They send where they are ``active``: inversion is
+    truncated. ``rotation`` is what :class:`Offsets` leaves, None when nothing; ``path`` are mean power gains
+    by which h is to be multiplied, (M,) or a number.
+    """
+    safe = np.where(active, known, 1)  # a silent device has no cost; 1 keeps the division defined
+    cost = np.where(active, 1 / (np.abs(safe.T) ** 2 * path).T, 0.0)
+    arriving: NDArray[Any] = np.where(active, 1.0, 0.0)
+    if gain is not known:
+        arriving = np.where(active, gain / safe, 0)
+    if rotation is not None:
+        arriving = (arriving.T * rotation.T).T
+    active, cost, arriving = (per_symbol(part, symbols) for part in (active, cost, arriving))
+    return Link(active, cost, arriving, noise_var)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offsets:
+    """Options of a channel whose devices are synchronised only up to an error, drawn anew in each round.
+
+    The elements of a round (complex channel uses) fill the subcarriers of one OFDM symbol after another.
+    Element e = l K + k is subcarrier k of K in OFDM symbol l, where the signal of device m arrives turned by
+
+    phi_m + 2 pi (delta_m (k - (K - 1)/2) / K + eps_m l).
+
+    A delay delta that the cyclic prefix covers turns the phase from subcarrier to subcarrier, a frequency
+    offset eps from OFDM symbol to OFDM symbol; what the latter leaks into other subcarriers is left out, so
+    it should stay far below 1. ``subcarriers = 1`` is a single carrier.
 
     Parameters
     ----------
-    gain, known
-        h and h^ of every device (M,), or of every device and element (M, ceil(s/2)). The same array says that
-        devices know exactly.
-    active
-        Where a device sends.
-    rotation
-        What :class:`~airfeel.radio.offsets.Offsets` leaves; None when nothing.
-    path
-        Mean power gains by which h is to be multiplied, (M,) or a number.
+    phase_error, timing_error, carrier_error
+        Standard deviations of phi in radians, delta in samples (1 / bandwidth), eps in subcarrier spacings.
+    subcarriers
+        K.
     """
-    safe = np.where(active, known, 1)  # a silent device has no cost; 1 keeps the division defined
-    power = np.abs(safe) ** 2 * (path if np.ndim(path) == 0 or safe.ndim == 1 else np.asarray(path)[:, None])
-    cost = np.where(active, 1 / power, 0.0)
-    arriving = _arriving(gain, known, safe, rotation, active)
-    active, cost = per_symbol(active, symbols), per_symbol(cost, symbols)
-    return Link(active, cost, per_symbol(arriving, symbols), noise_var)
 
+    phase_error: NonNegative = option(0.0, "standard deviation of the residual phase")
+    timing_error: NonNegative = option(0.0, "standard deviation of the delay, in samples")
+    carrier_error: NonNegative = option(0.0, "standard deviation of the frequency, in subcarrier spacings")
+    subcarriers: Count = option(64, "of an OFDM symbol, over which a delay turns the phase")
 
-def _arriving(
-    gain: Complex, known: Complex, safe: Complex, rotation: Complex | None, active: Mask
-) -> NDArray[Any]:
-    """Return h / h^ turned by the rotation; real where devices know their gain and are synchronised."""
-    if gain is known and rotation is None:
-        return np.where(active, 1.0, 0.0)
-    ratio = np.ones_like(safe) if gain is known else gain / safe
-    ratio = np.where(active, ratio, 0)
-    if rotation is None:
-        return ratio
-    return ratio * rotation if ratio.ndim == rotation.ndim else _columns(ratio) * _columns(rotation)
+    def __post_init__(self) -> None:
+        """Refuse options outside their ranges, those of the channel too."""
+        require(self)
 
+    def turned(self, num_devices: int, symbols: int, seed: int, round: int) -> Complex | None:
+        """Return the rotation of the elements that so many symbols take; None where there is no offset."""
+        if self.phase_error == self.timing_error == self.carrier_error == 0:
+            return None
+        return self.rotation(num_devices, elements_of(symbols), seed, round)
 
-def _columns(values: Complex) -> Complex:
-    return values[:, None] if values.ndim == 1 else values
+    def rotation(self, num_devices: int, elements: int, seed: int, round: int) -> Complex:
+        """Return e^{j angle}, (M,), or (M, elements) where it differs from element to element."""
+        phase = self.phase_error * stream(seed, "phase", round).standard_normal(num_devices)
+        if self.timing_error == self.carrier_error == 0:
+            return np.asarray(np.exp(1j * phase))
+        delay, drift = (
+            error * stream(seed, purpose, round).standard_normal(num_devices)
+            for error, purpose in ((self.timing_error, "timing"), (self.carrier_error, "carrier"))
+        )
+        l, k = np.divmod(np.arange(elements), self.subcarriers)  # noqa: E741
+        middle = (self.subcarriers - 1) / 2
+        turns = np.outer(delay, (k - middle) / self.subcarriers) + np.outer(drift, l)
+        return np.asarray(np.exp(1j * (phase[:, None] + 2 * math.pi * turns)))

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from airfeel.radio.gains import Offsets
 from airfeel.radio.link import Link, per_symbol
-from airfeel.radio.offsets import Offsets
 from airfeel.ranges import NonNegative
 from airfeel.registry import CHANNELS, option
 

@@ -96,7 +96,7 @@ def mean_cost(link: Link) -> Array:
     """Return the cost of a device, averaged over the symbols in which it can send."""
     if link.cost.ndim == 1:
         return link.cost
-    active = np.broadcast_to(link.active if link.active.ndim == 2 else link.active[:, None], link.cost.shape)
+    active = np.broadcast_to(link.active.reshape(len(link.cost), -1), link.cost.shape)
     total = np.where(active, link.cost, 0.0).sum(axis=1)
     return np.asarray(total / np.maximum(active.sum(axis=1), 1))
 

@@ -61,18 +61,11 @@ class EnergyExceeded(RuntimeError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Offer:
-    """What the devices could send in a round.
+    """What the devices could send in a round, (M,) each.
 
-    Parameters
-    ----------
-    demand
-        Energy that each device's signal takes at alpha = 1, (M,); 0 where there is nothing to send.
-    weights
-        w_m / W, (M,).
-    norm
-        ||signal_m||, (M,).
-    noise
-        Energy of the noise in the weighted mean at alpha = 1, over all symbols; it falls as 1 / alpha.
+    ``demand`` is the energy that a device's signal takes at alpha = 1, 0 where there is nothing to send;
+    ``weights`` are w_m / W, ``norm`` the lengths ||signal_m||. ``noise`` is the energy of the noise in the
+    weighted mean at alpha = 1, over all symbols; it falls as 1 / alpha.
     """
 
     demand: Array
@@ -126,7 +119,7 @@ class EqualPower:
 
 @POLICIES.register("long_term", place=10)
 @dataclass(frozen=True, slots=True)
-class LongTermPower:
+class LongTermPower(EqualPower):
     """Spend what earlier rounds left over: alpha is the largest for which (7) holds at the end of this round.
 
     A device has t P to spend in t rounds. Devices that were not the strongest, or were silent, have saved,
@@ -134,13 +127,7 @@ class LongTermPower:
     :class:`EqualPower`.
     """
 
-    power: float = 500.0
-
     saves: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        """Refuse a power that cannot send."""
-        _checks.real("power", self.power, above=0, at_most=LARGEST)
 
     def alpha(self, demand: Array, ledger: Ledger) -> float | None:
         """Return alpha from the savings of the devices that send."""

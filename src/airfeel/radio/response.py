@@ -1,6 +1,5 @@
 """Responses measured or computed elsewhere: a complex gain for every round, device and element."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks, _files
-from airfeel.radio.gains import Complex, complex_normal, inverted
+from airfeel.radio.gains import Complex, Offsets, inverted, misjudged
 from airfeel.radio.link import Link, elements_of
-from airfeel.radio.offsets import Offsets
 from airfeel.ranges import Decibels, NonNegative, Positive
 from airfeel.registry import CHANNELS, option
 from airfeel.units import decibel, from_decibel
@@ -38,8 +36,6 @@ class Response(Offsets):
         The path of an ``.npz`` file with one array, or with one named ``responses``; or such an array
         (rounds, devices, elements); or a function of (num_devices, elements, seed, round) that returns the
         responses (devices, elements) of a round.
-    noise_var
-        sigma_e^2.
     reference_db
         The path loss from which P arrives; by default the mean over the devices of their loss in decibel (of
         a function's responses: 0). Recorded gains are meant as power received over power sent.
@@ -84,8 +80,7 @@ class Response(Offsets):
         """Return the mean power gain of every recorded device, over rounds and elements."""
         if callable(self.source):
             raise _checks.reject("source", self.source, "has no mean gains: a function draws round by round")
-        gains = _read(self.source)[1] if isinstance(self.source, str) else _mean_gains(self.source)
-        return gains[:num_devices]
+        return self._recorded()[1][:num_devices]
 
     def responses(self, num_devices: int, elements: int, seed: int, round: int) -> Complex:
         """Return the true responses of a round, (M, elements), as they were recorded."""
@@ -95,42 +90,40 @@ class Response(Offsets):
                 rule = f"must return finite responses of shape {(num_devices, elements)}, not {found.shape}"
                 raise _checks.reject("source", self.source, rule)
             return found.astype(np.complex128)
-        recorded = _read(self.source)[0] if isinstance(self.source, str) else np.asarray(self.source)
+        recorded, gains = self._recorded()
         if recorded.shape[1] < num_devices:
             rule = f"has responses of {recorded.shape[1]} devices, and there are {num_devices}"
             raise _checks.reject("source", self.source if isinstance(self.source, str) else "array", rule)
         part = recorded[(round - 1) % len(recorded), :num_devices].astype(np.complex128)
         part = part[:, np.arange(elements) % part.shape[1]]
-        return part / np.sqrt(self.path_gains(num_devices))[:, None] if self.equalise else part
+        return part / np.sqrt(gains[:num_devices])[:, None] if self.equalise else part
 
     def link(self, num_devices: int, symbols: int, seed: int, round: int) -> Link:
         """Read the responses, draw what the devices know of them, and invert element by element."""
-        elements = elements_of(symbols)
-        gain = known = self.responses(num_devices, elements, seed, round)
+        gain = self.responses(num_devices, elements_of(symbols), seed, round)
         strength = np.sqrt(np.mean(np.abs(gain) ** 2, axis=1, keepdims=True))
-        if self.csi_error:
-            error = math.sqrt(self.csi_error) * complex_normal(gain.shape, seed, "csi", round)
-            known = gain + strength * error
+        known = misjudged(gain, self.csi_error, seed, round, strength)
         active = (np.abs(known) >= self.threshold * strength) & (strength > 0)
         turned = self.turned(num_devices, symbols, seed, round)
         path = 1 / from_decibel(-self.reference_loss_db)
         return inverted(gain, known, active, turned, self.noise_var, symbols, path)
+
+    def _recorded(self) -> tuple[NDArray[Any], Array]:
+        """Return recorded responses and their mean gains; a file is read once for each version of it."""
+        if not isinstance(self.source, str):
+            return self.source, _mean_gains(self.source)
+        try:
+            return _read(self.source, _files.version(self.source))
+        except OSError as error:
+            raise _checks.reject("source", self.source, str(error.strerror).lower()) from None
 
 
 def _mean_gains(responses: NDArray[Any]) -> Array:
     return np.asarray(np.mean(np.abs(responses) ** 2, axis=(0, 2), dtype=np.float64))
 
 
-def _read(path: str) -> tuple[NDArray[Any], Array]:
-    """Return the responses in a file and their mean gains, read once for each version of it."""
-    try:
-        return _read_version(path, _files.version(path))
-    except OSError as error:
-        raise _checks.reject("source", path, str(error.strerror).lower()) from None
-
-
 @lru_cache(maxsize=2)
-def _read_version(path: str, version: tuple[int, int, int]) -> tuple[NDArray[Any], Array]:
+def _read(path: str, version: tuple[int, int, int]) -> tuple[NDArray[Any], Array]:
     found = _files.read_arrays(path, most=_files.memory())
     if NAME not in found and len(found) != 1:
         rule = f"must hold one array, or one named {NAME}, not {', '.join(found) or 'nothing'}"
@@ -141,14 +134,13 @@ def _read_version(path: str, version: tuple[int, int, int]) -> tuple[NDArray[Any
 
 def _checked(responses: NDArray[Any], name: str) -> NDArray[Any]:
     if responses.ndim != 3 or not responses.size or responses.dtype.kind not in "cfiu":
-        rule = (
-            "must hold numbers (rounds, devices, elements), at least one of each, "
-            f"not {responses.dtype} of shape {responses.shape}"
-        )
-        raise _checks.reject("source", name, rule)
+        rule = "must hold numbers (rounds, devices, elements), at least one of each"
+        held = f"not {responses.dtype} of shape {responses.shape}"
+        raise _checks.reject("source", name, f"{rule}, {held}")
     if not np.isfinite(responses).all():
         raise _checks.reject("source", name, "must hold finite numbers only")
-    if not np.abs(responses).max(axis=(0, 2)).all():
-        device = int(np.argmin(np.abs(responses).max(axis=(0, 2))))
-        raise _checks.reject("source", name, f"holds nothing but zeros for device {device}")
+    largest = np.abs(responses).max(axis=(0, 2))
+    if not largest.all():
+        rule = f"holds nothing but zeros for device {int(np.argmin(largest))}"
+        raise _checks.reject("source", name, rule)
     return responses

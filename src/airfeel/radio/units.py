@@ -38,22 +38,11 @@ def dbm(power: float) -> float:
 class RadioUnits:
     """The radio of one device, as an engineer states it.
 
-    Parameters
-    ----------
-    bandwidth_hz
-        B, of the complex baseband.
-    tx_power_dbm
-        Of a device, the most it sends with in any round.
-    path_loss_db
-        Between device and server, antenna gains included. Where devices differ it is the loss to which a
-        channel's costs refer.
-    noise_figure_db
-        Of the receiver.
-    overhead
-        Air time beyond that of the symbols, as a share of it: cyclic prefix, pilots, guards.
+    ``bandwidth_hz`` is B of the complex baseband; ``tx_power_dbm`` the most a device sends with in any round;
+    ``path_loss_db`` that between device and server, antenna gains included (where devices differ, the loss to
+    which a channel's costs refer); ``noise_figure_db`` the receiver's; ``overhead`` air time beyond that of
+    the symbols, as a share of it: cyclic prefix, pilots, guards.
 
-    Examples
-    --------
     20 MHz, 23 dBm over 120 dB and a noise figure of 7 dB: the noise is -174 + 73 + 7 = -94 dBm, the signal of
     a device -97 dBm.
 

@@ -3,9 +3,10 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Gt
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
@@ -13,15 +14,15 @@ from airfeel import _checks
 from airfeel.beliefs.soft_threshold import sure_threshold
 from airfeel.beliefs.spike_slab import SpikeSlab, posterior
 from airfeel.operators import GaussianMatrix, PartialDCT
+from airfeel.ranges import Count, Probability, require
 from airfeel.receivers import scale
-from airfeel.receivers.base import Estimate, Info, Reception, Size, require_size
+from airfeel.receivers.base import Estimate, Info, Reception, Size, Tolerance, require_size
 from airfeel.receivers.scale import Scaled
 from airfeel.streams import stream
 
 Array = NDArray[Any]
 Denoiser = Callable[[Array, float], tuple[Array, Array, float]]  # z, tau to estimate, variance, mean slope
 
-DENOISERS = ("soft", "mmse")
 DIVERGENCE = 4.0  # the iteration is given up when the residual's power grows to this multiple of its smallest
 PATIENCE = 16  # iterations of a noisy threshold without a smaller power, after which it is at rest if near
 
@@ -67,23 +68,17 @@ class AMP:
     that one is returned (zero, if nothing was better) and ``info.status`` is ``"diverged"``.
     """
 
-    activity: float
+    activity: Probability
     denoiser: str = "soft"
-    threshold: float | None = None
-    variance: float | None = None
-    max_iterations: int = 40
-    tolerance: float = 1e-2
+    threshold: Annotated[float, Gt(0)] | None = None
+    variance: Annotated[float, Gt(0)] | None = None
+    max_iterations: Count = 40
+    tolerance: Tolerance = 1e-2
 
     def __post_init__(self) -> None:
         """Refuse parameters outside their range."""
-        _checks.real("activity", self.activity, above=0, below=1)
-        _checks.choice("denoiser", self.denoiser, DENOISERS)
-        if self.threshold is not None:
-            _checks.real("threshold", self.threshold, above=0)
-        if self.variance is not None:
-            _checks.real("variance", self.variance, above=0)
-        _checks.integer("max_iterations", self.max_iterations, at_least=1)
-        _checks.real("tolerance", self.tolerance, at_least=0)
+        _checks.choice("denoiser", self.denoiser, ("soft", "mmse"))
+        require(self)
 
     def init(self, size: int) -> Size:
         """Return the state, which is only the number of coefficients."""
@@ -198,9 +193,7 @@ def require_unit_columns(operator: LinearOperator) -> None:
     if isinstance(operator, GaussianMatrix):
         return
     if isinstance(operator, PartialDCT):
-        rule = (
-            "AMP wants an IID matrix with unit-norm columns like GaussianMatrix; for PartialDCT use TurboCS"
-        )
+        rule = "AMP wants an IID matrix with unit-norm columns like GaussianMatrix; for this use TurboCS"
         raise _checks.reject("operator", operator, rule)
     units = np.zeros((operator.shape[1], 8))
     units[stream(0, "unit columns").integers(0, operator.shape[1], 8), np.arange(8)] = 1

@@ -1,9 +1,10 @@
 """The seam between physics and inference: a reception goes in, an estimate comes out."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
@@ -11,6 +12,8 @@ from airfeel import _checks
 from airfeel.beliefs.chains import ChainParams
 
 Array = NDArray[np.floating[Any]]
+Tolerance = Annotated[float, Ge(0)]
+Precision = Literal["float32", "float64"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,11 +129,9 @@ class Receiver(Protocol[State]):
 
     def init(self, size: int) -> State:
         """Return the state before the first round, for ``size`` coefficients."""
-        ...
 
     def receive(self, state: State, reception: Reception) -> tuple[Estimate, State]:
         """Recover one round and carry what it taught into the next state."""
-        ...
 
 
 def require_size(size: int, reception: Reception) -> None:

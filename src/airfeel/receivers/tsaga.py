@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from airfeel import _checks
 from airfeel.beliefs import temporal
 from airfeel.beliefs.chains import ChainParams, stationary
-from airfeel.beliefs.gaussian import divide
-from airfeel.beliefs.spike_slab import SpikeSlab, denoise
+from airfeel.beliefs.spike_slab import SpikeSlab, denoise, divide
 from airfeel.beliefs.temporal import Belief
+from airfeel.ranges import Count, Several, require
 from airfeel.receivers import em, scale
-from airfeel.receivers.base import Estimate, Info, Reception, require_size
+from airfeel.receivers.base import Estimate, Info, Precision, Reception, Tolerance, require_size
 from airfeel.receivers.em import PastRound
 from airfeel.receivers.problem import Problem, pose
 from airfeel.receivers.scale import Scaled
@@ -105,25 +105,20 @@ class TSAGA:
     learn: bool = True
     support_chain: bool = True
     amplitude_chain: bool = True
-    max_iterations: int = 25
+    max_iterations: Count = 25
     variance: float | None = None
     amplitude_message: str = "joint"
-    tolerance: float = 5e-3
-    window: int = 5
-    learn_from: int = 10
-    precision: str | None = None
+    tolerance: Tolerance = 5e-3
+    window: Several = 5
+    learn_from: Count = 10
+    precision: Precision | None = None
     doubt: bool = True
 
     def __post_init__(self) -> None:
         """Refuse parameters outside their range."""
         ChainParams(self.activity, self.p01, self.beta, 1.0 if self.variance is None else self.variance)
-        _checks.integer("max_iterations", self.max_iterations, at_least=1)
-        _checks.real("tolerance", self.tolerance, at_least=0)
-        _checks.integer("window", self.window, at_least=2)
-        _checks.integer("learn_from", self.learn_from, at_least=1)
         _checks.choice("amplitude_message", self.amplitude_message, temporal.MESSAGES)
-        if self.precision is not None:
-            _checks.choice("precision", self.precision, ("float32", "float64"))
+        require(self)
 
     @classmethod
     def paper(cls, activity: float, **options: Any) -> "TSAGA":

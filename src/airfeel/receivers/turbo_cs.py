@@ -8,8 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from airfeel import _checks
 from airfeel.beliefs.spike_slab import SpikeSlab
+from airfeel.ranges import Count, require
 from airfeel.receivers import scale
-from airfeel.receivers.base import Estimate, Info, Reception, Size, require_size
+from airfeel.receivers.base import Estimate, Info, Precision, Reception, Size, Tolerance, require_size
 from airfeel.receivers.problem import pose
 from airfeel.receivers.scale import Scaled
 from airfeel.receivers.tsaga import iterate
@@ -34,9 +35,9 @@ class TurboCS:
     activity: float | Array
     mean: float | Array = 0.0
     variance: float | Array | None = None
-    max_iterations: int = 25
-    tolerance: float = 5e-3
-    precision: str | None = None
+    max_iterations: Count = 25
+    tolerance: Tolerance = 5e-3
+    precision: Precision | None = None
 
     def __post_init__(self) -> None:
         """Refuse priors that are none."""
@@ -48,10 +49,7 @@ class TurboCS:
             _require("variance", self.variance, lambda v: np.isfinite(v) & (v >= 0), rule)
         elif not np.mean(self.activity) > 0:
             raise _checks.reject("activity", self.activity, "must be > 0 somewhere, or variance be given")
-        _checks.integer("max_iterations", self.max_iterations, at_least=1)
-        _checks.real("tolerance", self.tolerance, at_least=0)
-        if self.precision is not None:
-            _checks.choice("precision", self.precision, ("float32", "float64"))
+        require(self)
 
     def init(self, size: int) -> Size:
         """Return the state, which is only the number of coefficients."""

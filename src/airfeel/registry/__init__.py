@@ -93,7 +93,8 @@ class Part:
         A model's class that must be given the data, or is a ``torch.nn.Module``, which is built again and
         again, is taken for a function.
         """
-        make = partial(self.target, **options)
+        fields = {option.name: option.field for option in self.options}
+        make = partial(self.target, **{fields.get(name, name): value for name, value in options.items()})
         with _foreign.explained(_checks.reject(self.key, self.name, "cannot be made")):
             if not self.needs and (not isinstance(self.kind, type) or _makes_models(self.kind, make)):
                 return make

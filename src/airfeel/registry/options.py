@@ -11,9 +11,12 @@ from airfeel import _foreign
 REQUIRED: Any = dataclasses.MISSING  # the default of an option that has none
 
 
-def option(default: Any = REQUIRED, help: str = "", *, section: str = "") -> Any:
-    """Return a dataclass field with a line of help, and the table of the configuration it is read from."""
-    return dataclasses.field(default=default, metadata={"help": help, "section": section})
+def option(default: Any = REQUIRED, help: str = "", *, section: str = "", key: str = "") -> Any:
+    """Return a dataclass field with a line of help, and the table of the configuration it is read from.
+
+    ``key`` is its name there, where the field itself cannot be called so.
+    """
+    return dataclasses.field(default=default, metadata={"help": help, "section": section, "key": key})
 
 
 def fixed(value: Any) -> Any:
@@ -23,13 +26,14 @@ def fixed(value: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Option:
-    """A key that a part reads: its type, its default and one line of help."""
+    """A key that a part reads: its type, its default and help; ``field`` is its name in Python."""
 
     name: str
     annotation: Any
     default: Any
     help: str = ""
     section: str = ""
+    field: str = ""
 
 
 def summary_of(target: Any) -> str:
@@ -59,7 +63,8 @@ def options_of(target: Any) -> Iterator[Option]:
                     default = field.default_factory()
                 facts = field.metadata
                 text = facts.get("help", "") or _help(hints[field.name])
-                yield Option(field.name, hints[field.name], default, text, facts.get("section", ""))
+                key, section = facts.get("key") or field.name, facts.get("section", "")
+                yield Option(key, hints[field.name], default, text, section, field.name)
         return
     for name, parameter in _parameters(target).items():
         optional = (
@@ -67,7 +72,7 @@ def options_of(target: Any) -> Iterator[Option]:
         )
         if optional or parameter.kind is parameter.KEYWORD_ONLY:
             default = REQUIRED if parameter.default is parameter.empty else parameter.default
-            yield Option(name, hints.get(name, Any), default, _help(hints.get(name)))
+            yield Option(name, hints.get(name, Any), default, _help(hints.get(name)), field=name)
 
 
 def has_fields(target: Any) -> bool:

@@ -1,24 +1,27 @@
-"""Our own scheme: all devices send the coefficients in which most is expected to have gathered."""
+"""Our own scheme: all send the coefficients in which most is expected, fresh and for all that waited."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from airfeel import _checks
+from airfeel.ranges import Fraction, Positive
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, option
 from airfeel.schemes import basis
+from airfeel.schemes.sparsification import largest
 from airfeel.streams import stream
-from airfeel.uplink.scheme import Array, ErrorFeedback, Heard, Plan, Sent, Setting, Shapes
+from airfeel.uplink.scheme import Array, Heard, Memory, Plan, Scheme, Sent, Setting, Shapes, size_of
 
 LARGEST = 1e100  # energies are cut here, so that neither their sums nor their products overflow
 EVIDENCE = 0.05  # share of a tensor that must have been heard to judge how its energies fall
 LARGER = 1.2  # amplitude of the lower half of the frequencies over that of the upper one, where they do
 WARM = 0.2  # share of the rounds in which a warm-up sends more
 WARM_START = 2.5  # symbols of the first round over the mean
+MOVES = 0.5  # how far memory = "control" moves a control, whoever was heard
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +29,9 @@ class ScheduledState:
     """What the server carries.
 
     ``layout`` names the tensors with their bases; ``age`` counts the rounds since a coefficient was heard;
-    ``energy`` is what one round adds to it, squared, as far as was heard (-1: never).
+    ``energy`` is what one round adds to it, squared, as far as was heard (-1: never), and ``expected`` what
+    that lets expect of all, E. ``control`` is H, as it was in ``round``; ``share`` of all weight was heard
+    last.
     """
 
     layout: str
@@ -34,86 +39,169 @@ class ScheduledState:
     rounds: int
     age: NDArray[np.int32]
     energy: Array
+    expected: Array
+    control: Array
+    share: float = 1.0
+    round: int = 0
 
 
 @SCHEMES.register("scheduled", place=5)
 @dataclass(frozen=True)
-class Scheduled(ErrorFeedback[ScheduledState]):
-    """Our own: all devices send the coefficients in which most is expected to have gathered.
+class Scheduled(Scheme[ScheduledState]):
+    """Our own: all devices send the coefficients in which most is expected, fresh and for all that waited.
 
     1. Updates are taken in a basis T that gathers their energy (:mod:`airfeel.schemes.basis`).
-    2. E_n is the energy that coefficient n gains in a round, learned from what was heard; L_n rounds after it
-       was last sent, V_n = E_n L_n^2 waits in the error memories.
-    3. The s coefficients with the largest V_n are announced, and everybody sends these.
-    4. The air adds them up: x^ = T^-1(y on these, 0 elsewhere). There is nothing to recover.
-    5. What was heard renews E_n, half old and half new. As much again comes from its row and column, so that
-       the neighbours of what is large are tried early, and everything is sent some day. Low frequencies of
-       images come first, unless what was heard says that they are no larger than others.
+    2. E_n is the energy of coefficient n in a round, learned from what was heard; L_n rounds after it was
+       last sent, V_n = E_n L_n^2 is missing. The s largest V_n are announced, with their L_n.
+    3. A device sends L_n (u_n - h_n) on these: u is the mean of its latest updates (``newest`` of the new one
+       in it; where L_n = 1 the new one alone), h its control, which the server knows of. Nothing gathers.
+    4. The air adds up: y. The server finds f_n = L_n H_n + y_n / (share heard), H the mean of all h, believes
+       at most ``clip`` sqrt(V_n) of it, and learns E_n from it, half old and half new; as much again comes
+       from row and column. Low frequencies of images come first, unless they turn out to be no larger.
+    5. Who was heard moves h by a (u - h), the server H by its sum; both fade in every round. a is the share
+       of all devices that was not heard: with everybody there, there is no control.
+
+    What to keep is ``memory``: none (every client may be new), the average u, also the control with a = 1/2,
+    or "auto", with a by what is heard; "error" is the error memory of version 0.2, for comparison.
     """
 
     basis: Literal["auto", "dct", "identity"] = option(
         "auto", "auto: cosines for kernels and for the layer that sees the samples; dct; or identity"
     )
-    age_exponent: Annotated[float, Field(gt=0, le=8)] = option(2.0, "how fast what waits is expected to grow")
+    age_exponent: Annotated[float, Field(gt=0, le=8)] = option(2.0, "how fast what is missing grows")
     warmup: bool = option(False, "send more in the first fifth of the rounds, and less later")
+    keeps: Literal["auto", "none", "average", "control", "error"] = option(
+        "auto", "what a device carries: auto, none, average, control, or error", key="memory"
+    )
+    newest: Fraction = option(0.5, "share of the new update in the mean of a device's latest ones")
+    fade: Annotated[float, Field(ge=0, le=1)] = option(0.95, "what is left of a control after a round")
+    clip: Positive = option(3.0, "most that is believed, in what was expected")
 
     exact = linear = common_support = symbols_are_coordinates = True
-    revision: ClassVar[int] = 4  # what waits grows older in rounds in which nobody is heard, too
+    stateless = False  # but with memory = "none"
+    revision: ClassVar[int] = 5  # fresh updates in place of error memories
+
+    def __post_init__(self) -> None:
+        """Refuse options outside their ranges; know whether devices carry anything."""
+        super().__post_init__()
+        object.__setattr__(self, "stateless", self.keeps == "none")
+
+    @property
+    def _controls(self) -> bool:
+        return self.keeps in ("auto", "control")
 
     def init(self, shapes: Shapes, setting: Setting) -> ScheduledState:
         """Start with nothing heard."""
         layout = basis.choose(shapes, self.basis)
-        size = sum(tensor.size for tensor in layout)
+        size = size_of(shapes)
         if self.warmup and setting.rounds is None:
             raise _checks.reject("warmup", True, "needs the number of rounds, which is not known here")
-        never, words = np.full(size, -1.0), basis.write(layout)
-        return ScheduledState(words, setting.symbols, setting.rounds or 0, np.zeros(size, np.int32), never)
+        never, control = np.full(size, -1.0), np.zeros(size if self._controls else 0)
+        given = basis.write(layout), setting.symbols, setting.rounds or 0, np.zeros(size, np.int32), never
+        return ScheduledState(*given, expected_energy(never, layout), control)
+
+    def memory(self, shapes: Shapes) -> Memory:
+        """Start empty; coefficients, not parameters: ``seen`` are own rounds, and when the control faded."""
+        names = {"none": (), "average": ("average",), "error": ("error",)}
+        rows = names.get(self.keeps, ("average", "control"))
+        counted = {"seen": np.zeros(2, np.int32)} if "average" in rows else {}
+        return {name: np.zeros(size_of(shapes), np.float32) for name in rows} | counted
 
     def plan(self, state: ScheduledState, seed: int, round: int) -> Plan:
-        """Announce which coefficients to send."""
+        """Announce which coefficients to send, how many rounds each stands for, and how far controls move."""
         waiting = self._waiting(state)
         symbols = min(self._symbols(state, round), len(waiting))
-        ties = stream(seed, "schedule", round).random(len(waiting), dtype=np.float32)
-        index = waiting * (1 + 1e-6 * ties)
-        chosen = np.sort(np.argpartition(index, len(index) - symbols)[len(index) - symbols :])
-        return {"layout": state.layout, "chosen": chosen.astype(np.int32)}
+        # Equal ones are told apart by the seed, far above rounding: all processors choose the same.
+        index = waiting * (1 + 1e-6 * stream(seed, "schedule", round).random(len(waiting)))
+        chosen = np.flatnonzero(largest(index[None], symbols)).astype(np.int32)
+        plan: dict[str, Any] = {"layout": state.layout, "chosen": chosen}
+        if self.keeps != "error":
+            plan |= {"ages": state.age[chosen] + 1}
+        if self._controls:
+            move = MOVES if self.keeps == "control" else float(np.round(1 - state.share, 6))
+            plan |= {"move": move, "round": round}
+        return plan
 
-    def compress(self, plan: Plan, accumulated: Array) -> Sent:
-        """Send the chosen coefficients of every row, and keep the others."""
-        layout, chosen = basis.read(plan["layout"]), plan["chosen"]
-        coefficients = basis.forward(layout, accumulated)
-        signal = coefficients[:, chosen]
-        coefficients[:, chosen] = 0
-        return Sent(signal, basis.backward(layout, coefficients))
+    def encode(self, plan: Plan, memory: Memory, update: Array) -> Sent:
+        """Send what is new of the chosen coefficients, times the rounds they stand for."""
+        chosen, coefficients = plan["chosen"], basis.forward(basis.read(plan["layout"]), update)
+        if self.keeps == "error":
+            coefficients += memory["error"]
+            return Sent(coefficients[:, chosen], coefficients)
+        new = coefficients[:, chosen]
+        ages = plan["ages"].astype(new.dtype)
+        if self.keeps == "none":
+            return Sent(ages * new)
+        share = np.maximum(self.newest, 1 / (memory["seen"][:, :1] + 1)).astype(new.dtype)
+        coefficients -= memory["average"]
+        coefficients *= share
+        coefficients += memory["average"]
+        new = np.where(ages == 1, new, coefficients[:, chosen])
+        if self._controls:
+            new -= self._faded(plan, memory, new.dtype) * memory["control"][:, chosen]
+        return Sent(ages * new, coefficients)
 
-    def remember(self, plan: Plan, accumulated: Array, sent: Sent, delivered: Array) -> Array:
-        """Keep the coefficients that were not delivered."""
-        layout, chosen = basis.read(plan["layout"]), plan["chosen"]
-        missed = np.zeros_like(accumulated)
-        missed[:, chosen] = (1 - delivered) * sent.signal
-        return np.asarray(sent.remainder + basis.backward(layout, missed))
+    def settle(self, plan: Plan, memory: Memory, update: Array, sent: Sent, delivered: Array) -> Memory:
+        """Keep the mean, and move the control as far as the signal was heard; or keep what was not."""
+        chosen, arrived = plan["chosen"], delivered if delivered.ndim == 2 else delivered[:, None]
+        if self.keeps == "none":
+            return memory
+        if self.keeps == "error":
+            kept = sent.remainder.copy()
+            kept[:, chosen] *= (1 - arrived).astype(kept.dtype)
+            return {"error": kept}
+        after, seen = {"average": sent.remainder}, memory["seen"] + np.array([1, 0], np.int32)
+        if self._controls and plan["move"] > 0:
+            kind = sent.signal.dtype
+            control = self._faded(plan, memory, kind) * memory["control"]
+            control[:, chosen] += (plan["move"] * arrived / plan["ages"]).astype(kind) * sent.signal
+            seen[:, 1] = plan["round"]
+            after["control"] = control
+        elif self._controls:
+            after["control"] = memory["control"]
+        return {**after, "seen": seen}
+
+    def _faded(self, plan: Plan, memory: Memory, kind: np.dtype) -> Array:
+        """Return what is left of each control since it last moved, (rows, 1)."""
+        return np.asarray(self.fade ** (plan["round"] - memory["seen"][:, 1:]), kind)
 
     def decode(self, state: ScheduledState, plan: Plan, heard: Heard) -> tuple[Estimate, ScheduledState]:
         """Put what was heard where it belongs, and learn from its energy; what nobody sent waits on."""
-        spectrum = np.zeros((1, len(state.age)))
-        spectrum[0, plan["chosen"]] = heard.observation
-
-        age, energy = state.age + 1, state.energy.copy()
-        sent = np.broadcast_to(np.isfinite(heard.noise_var), heard.observation.shape)
-        chosen, found = plan["chosen"][sent], heard.observation[sent]
-        noise = heard.noise_var if np.ndim(heard.noise_var) == 0 else np.asarray(heard.noise_var)[sent]
+        width = heard.observation.shape
+        share, noise = (np.broadcast_to(value, width) for value in (heard.share, heard.noise_var))
+        sent = np.isfinite(noise) & (share > 0)
+        chosen, share, noise, found = plan["chosen"][sent], share[sent], noise[sent], heard.observation[sent]
+        age, energy, control = state.age + 1, state.energy.copy(), state.control
+        ages = age[chosen].astype(np.float64)
+        believed = found = found.astype(np.float64)
         with np.errstate(over="ignore"):
-            gathered = np.clip(found**2 - noise, 0, LARGEST)
-        fresh = gathered / age[chosen].astype(np.float64) ** 2
+            if self.keeps != "error":
+                told, found, noise = found, found / share, noise / share**2
+                if self._controls:
+                    control = control * self.fade ** (plan["round"] - state.round)
+                    found = found + ages * control[chosen]
+                    control[chosen] += plan["move"] * heard.computed * told / ages
+                most = self.clip * ages * np.sqrt(state.expected[chosen])
+                believed = np.clip(found, -most, most) if (energy > 0).any() else found
+            fresh = np.clip(found**2 - noise, 0, LARGEST) / ages**2
         energy[chosen] = np.where(energy[chosen] < 0, fresh, (energy[chosen] + fresh) / 2)
         age[chosen] = 0
-        mean = basis.backward(basis.read(state.layout), spectrum)[0]
-        return Estimate(mean), replace(state, age=age, energy=energy)
+        layout, spectrum = basis.read(state.layout), np.zeros((1, len(age)))
+        spectrum[0, chosen] = believed
+        after = replace(
+            state,
+            age=age,
+            energy=energy,
+            expected=expected_energy(energy, layout),
+            control=control,
+            share=state.share if heard.silent else float(np.mean(heard.share)) * heard.computed,
+            round=plan.get("round", 0),
+        )
+        return Estimate(basis.backward(layout, spectrum)[0]), after
 
     def _waiting(self, state: ScheduledState) -> Array:
-        """Return V_n = E_n L_n^2, what is expected to have gathered when the next round is sent."""
-        energy = expected_energy(state.energy, basis.read(state.layout))
-        return np.asarray(energy * (state.age + 1.0) ** self.age_exponent)
+        """Return V_n = E_n L_n^2, what will be missing when the next round is sent."""
+        return np.asarray(state.expected * (state.age + 1.0) ** self.age_exponent)
 
     def _symbols(self, state: ScheduledState, round: int) -> int:
         if not self.warmup:

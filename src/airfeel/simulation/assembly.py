@@ -12,12 +12,11 @@ from airfeel import _checks, _maps
 from airfeel.config import Config
 from airfeel.config.sections import DeviceKeys, ServerKeys
 from airfeel.learning.datasets import Dataset, load_dataset
-from airfeel.learning.devices import Participation, shares, split
-from airfeel.learning.fitting import ModelLike, fitted
+from airfeel.learning.models import ModelLike, fitted
 from airfeel.learning.optimizers import Optimizer, Schedule
 from airfeel.learning.partitions import Partition, PartitionRule, overlap, unequal_sizes
 from airfeel.learning.tasks import DataShape, Samples, Task
-from airfeel.learning.training import LocalTraining
+from airfeel.learning.training import LocalTraining, Participation, shares, split
 from airfeel.radio.link import Channel
 from airfeel.radio.units import RadioUnits
 from airfeel.registry import CHANNELS, SCHEMES

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from airfeel.config import ConfigLike
-from airfeel.learning.devices import evaluate, local_gradients
-from airfeel.learning.fitting import ModelLike
+from airfeel.learning.models import ModelLike
 from airfeel.learning.optimizers import ServerState
 from airfeel.learning.tasks import Score
+from airfeel.learning.training import evaluate, local_gradients
 from airfeel.radio.link import Channel
 from airfeel.simulation.assembly import DataLike, Parts, assemble
 from airfeel.simulation.own import given

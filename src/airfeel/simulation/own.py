@@ -11,7 +11,7 @@ import numpy as np
 
 from airfeel import _checks
 from airfeel.config import Config, ConfigLike, build_config, mistakes, opened
-from airfeel.learning.fitting import ModelLike
+from airfeel.learning.models import ModelLike
 from airfeel.radio.link import Channel
 from airfeel.registry import SEAMS, Part, Registry
 from airfeel.registry.options import has_fields

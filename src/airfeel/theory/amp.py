@@ -9,8 +9,7 @@ from airfeel import _checks
 from airfeel.beliefs.chains import ChainParams
 from airfeel.beliefs.soft_threshold import soft_threshold_risk
 from airfeel.ranges import GREATEST
-from airfeel.theory.prediction import Prediction
-from airfeel.theory.scalar import first_round_mmse, require_ranges
+from airfeel.theory.scalar import Prediction, first_round_mmse, require_ranges
 
 DENOISERS = ("soft", "mmse")
 EXACT = 1e-30  # an error of this share is none

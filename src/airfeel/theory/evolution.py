@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from airfeel import _checks
 from airfeel.beliefs import temporal
 from airfeel.beliefs.chains import ChainParams, stationary
-from airfeel.beliefs.gaussian import divide
-from airfeel.beliefs.spike_slab import SpikeSlab, denoise, posterior
+from airfeel.beliefs.spike_slab import SpikeSlab, denoise, divide, posterior
 from airfeel.beliefs.temporal import MESSAGES, Belief
 from airfeel.ranges import GREATEST, LARGEST, MOST, SMALLEST
-from airfeel.theory.prediction import Prediction
 from airfeel.theory.scalar import (
+    Prediction,
     linear_variance,
     require_ranges,
     sample_paths,

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.beliefs.chains import ChainParams
-from airfeel.beliefs.gaussian import extrinsic_variance
-from airfeel.beliefs.spike_slab import SpikeSlab, log_likelihood_ratio
+from airfeel.beliefs.spike_slab import SpikeSlab, extrinsic_variance, log_likelihood_ratio
 from airfeel.theory.scalar import linear_variance, sample_paths, standard_error
 
 Array = NDArray[Any]

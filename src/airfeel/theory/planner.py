@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Protocol
 
 from airfeel import _checks
@@ -15,7 +16,7 @@ from airfeel.beliefs.chains import ChainParams
 from airfeel.ranges import GREATEST, LARGEST, LEAST, MOST, SMALLEST
 from airfeel.theory.amp import DENOISERS, amp_evolution
 from airfeel.theory.evolution import state_evolution
-from airfeel.theory.prediction import Array, Prediction, averaged
+from airfeel.theory.scalar import Array, Prediction, averaged
 from airfeel.units import decibel
 
 HOLDS = ("energy", "snr")
@@ -96,6 +97,30 @@ class Method:
         if self.denoiser is not None:
             _checks.choice("denoiser", self.denoiser, DENOISERS)
 
+    @property
+    def dense(self) -> bool:
+        """Whether the matrix is Gaussian, with columns of unit norm, and recovery by AMP."""
+        return self.denoiser is not None
+
+
+# The paper's schemes by name, as far as the theory can follow them.
+METHODS = MappingProxyType(
+    {
+        "tsa_ga": Method(),
+        "tsa_ga_tuned": Method(),
+        "tsa_ga_no_support": Method(support_chain=False),
+        "tsa_ga_no_amplitude": Method(amplitude_chain=False),
+        "turbo_cs": Method(support_chain=False, amplitude_chain=False),
+        "a_dsgd": Method(denoiser="soft"),
+        "a_dsgd_mmse": Method(denoiser="mmse"),
+    }
+)
+
+
+def is_dense(scheme: str) -> bool:
+    """Whether a scheme measures with a Gaussian matrix."""
+    return scheme in METHODS and METHODS[scheme].dense
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinkDraws:
@@ -109,36 +134,23 @@ class LinkDraws:
     sent, arriving
         By what factor the sum of a round is smaller or larger than usual, as some devices are missing, and by
         what factor it arrives.
-    silent
-        Share of the devices that is not heard, in the mean.
-    computing
-        Share of the devices that is selected for a round.
+    usual
+        Share of the devices that is heard in the mean, where power control leaves some out for good: the
+        receiver learns it, so noise, sent and arriving are relative to that.
     """
 
     noise: Array
     sent: Array
     arriving: Array
-    silent: float = 0.0
-    computing: float = 1.0
-
-    def at(self, link: LinkBudget) -> "LinkDraws":
-        """Return the same for every link."""
-        return self
-
-
-class ChangingAir(Protocol):
-    """Air whose draws may depend on the link, as power control leaves out more where power is short."""
-
-    def at(self, link: LinkBudget) -> LinkDraws:
-        """Return what the air does to the devices on a link."""
-        ...
+    usual: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class LinkPlan:
     """Everything but the link: the signal, the method, the air, and how carefully to predict.
 
-    Without ``air`` every device is heard in every round at cost one.
+    ``air`` tells what the devices meet on a link; without it every device is heard in every round at cost
+    one.
     """
 
     chain: ChainParams
@@ -146,7 +158,7 @@ class LinkPlan:
     rounds: int = 60
     samples: int = 80_000
     seed: int = 0
-    air: ChangingAir | None = None
+    air: Callable[[LinkBudget], LinkDraws] | None = None
 
     def predict(self, link: LinkBudget) -> Prediction:
         """Return the predicted course of recovery over this link, the mean over the draws of the air."""
@@ -171,7 +183,7 @@ class LinkPlan:
         )
         if self.air is None:
             return follow(signal / link.snr, samples=self.samples, seed=self.seed)
-        air = self.air.at(link)
+        air = self.air(link)
         samples = max(FEWEST, self.samples // len(air.noise))
         noise, sent, arriving = (one[:, : self.rounds] for one in (air.noise, air.sent, air.arriving))
         noise = signal / link.snr * noise.reshape(*noise.shape[:2], -1)

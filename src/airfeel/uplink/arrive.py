@@ -3,20 +3,84 @@
 Both ways take the signals of those who computed, a few devices at a time, and say what was delivered.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from airfeel import _checks
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.link import Channel, Link, anything, energy_of, mean_cost, superpose, weighted_sum
 from airfeel.radio.power import SLACK, EqualPower, Grant, Ledger, Offer, PowerPolicy
 from airfeel.uplink.scheme import Heard, Plan, Scheme
-from airfeel.uplink.senders import Senders, WeightedMean
 
 Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Senders:
+    """Those who computed an update in a round, one row each.
+
+    ``devices`` are their numbers among the ``known`` ones, M, ``sending`` who of them sends. ``whole`` is W,
+    the weight of all that computed, with those whose row is not here.
+    """
+
+    devices: NDArray[np.intp]
+    weights: Array
+    sending: Mask
+    whole: float
+    known: int
+
+    @classmethod
+    def of(cls, weights: Array, computing: Mask | None = None, sending: Mask | None = None) -> "Senders":
+        """Return those among all devices who compute (all), and who of them sends (all)."""
+        if (weights < 0).any():  # those of mixed sign could even add up to nothing
+            device = int(np.flatnonzero(weights < 0)[0])
+            raise _checks.reject(f"weights[{device}]", float(weights[device]), "every entry must be >= 0")
+        computing = np.ones(len(weights), np.bool_) if computing is None else computing
+        sending = computing if sending is None else sending
+        for name, mask in (("computing", computing), ("sending", sending)):
+            if mask.shape != weights.shape:
+                raise ValueError(
+                    f"{name} has shape {mask.shape}: must be {weights.shape}, one entry per device"
+                )
+        devices = np.flatnonzero(computing)
+        whole = float(weights[computing].sum())
+        return cls(devices, weights[devices], sending[devices], whole, len(weights))
+
+    def link(self, channel: Channel, symbols: int, seed: int, round: int) -> Link:
+        """Return the state of the air for them, drawn for all that are known; only who sends is active."""
+        found = channel.link(self.known, symbols, seed, round)
+        link: Link = _checks.returned(channel, "link", found, Link)
+        own = slice(None) if len(self.devices) == self.known else self.devices
+        active = link.active[own]
+        active = active & (self.sending if active.ndim == 1 else self.sending[:, None])
+        return Link(active, link.cost[own], link.gain[own], link.noise_var)
+
+    def accounts(self, ledger: Ledger) -> Ledger:
+        """Return what they have spent."""
+        return Ledger(ledger.spent[self.devices], ledger.rounds)
+
+    def everywhere(self, rows: Any) -> Any:
+        """Return what is known of them for all devices, zero for the others."""
+        found = np.zeros(self.known, np.asarray(rows).dtype)
+        found[self.devices] = rows
+        return found
+
+
+class WeightedMean:
+    """The weighted mean x = (1/W) sum of w_m row_m in double precision; zeros when nobody computed."""
+
+    def __init__(self, weights: Array, whole: float) -> None:
+        self._shares = weights / whole if whole else np.zeros(len(weights))
+        self.value: Array | None = None
+
+    def put(self, rows: slice, part: Array, delivered: Array | float = 1.0) -> None:
+        """Add the rows of some devices, as far as they were delivered."""
+        added = weighted_sum(self._shares[rows] * delivered, part)
+        self.value = added if self.value is None else self.value + added
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +110,14 @@ class Radio:
             alpha = min(alpha, self.limit * symbols / float(offer.demand.max()))
         return None if alpha is None else Grant(alpha, np.ones(len(offer.demand)))
 
-    def afford(self, energy: float, link: Link, sending: Mask, ledger: Ledger) -> tuple[Mask, Array]:
+    def afford(self, energy: float, link: Link, ledger: Ledger) -> tuple[Mask, Array]:
         """Return who can bring so much energy to the server, each in uses of its own, and what that costs.
 
         Without superposition every device has an alpha of its own. Where it would be below 1, the link is too
         weak for what the policy grants, and the device is silent. A device whose cost differs from symbol to
         symbol spreads the energy evenly over those in which it can send.
         """
-        able = sending & anything(link.active)
+        able = anything(link.active).copy()
         demand = np.where(able, energy * mean_cost(link), 0.0)
         for m in np.flatnonzero(able):
             alpha = self.policy.alpha(demand[m : m + 1], Ledger(ledger.spent[m : m + 1], ledger.rounds))
@@ -79,9 +143,11 @@ class Arrival:
     clean: Array
     channel_uses: int
 
-    def heard(self, computed: float) -> Heard:
-        """Return what the server is told."""
-        return Heard(self.observation, self.noise_var, self.share, computed)
+    def heard(self, computed: float, *, noise: bool = True) -> Heard:
+        """Return what the server is told, or would be told of the same signals without noise."""
+        if noise:
+            return Heard(self.observation, self.noise_var, self.share, computed)
+        return Heard(self.clean, np.where(np.isinf(self.noise_var), np.inf, 0.0)[()], self.share, computed)
 
     @property
     def typical_noise(self) -> float:
@@ -91,24 +157,19 @@ class Arrival:
         with np.errstate(divide="ignore"):
             return float(1 / np.mean(1 / np.asarray(self.noise_var)))
 
-    def without_noise(self, computed: float) -> Heard:
-        """Return the same signals as they would be without noise."""
-        noise_var = np.where(np.isinf(self.noise_var), np.inf, 0.0)
-        return replace(self.heard(computed), observation=self.clean, noise_var=noise_var[()])
-
 
 def transmission(
-    scheme: Scheme[Any], air: Radio | None, plan: Plan, senders: Senders, ledger: Ledger, **place: int
+    scheme: Scheme[Any], air: Radio | None, plan: Plan, senders: Senders, ledger: Ledger, *place: int
 ) -> "Superposed | Digital":
     """Return the way on which signals arrive at a ``place``, seed and round; without air, a digital one."""
     own = senders.accounts(ledger)
     if air is not None and scheme.uses_radio and scheme.superposes:
-        return Superposed(air, senders, own, scheme.symbols_are_coordinates, **place)
+        return Superposed(air, senders, own, scheme.symbols_are_coordinates, *place)
     if air is None or not scheme.uses_radio:
         return Digital(senders, senders.sending, np.zeros(len(senders.weights)))
     cost = scheme.spends(plan)
-    link = senders.link(air.channel, cost.channel_uses, **place)
-    able, energy = air.afford(cost.energy, link, senders.sending, own)
+    link = senders.link(air.channel, cost.channel_uses, *place)
+    able, energy = air.afford(cost.energy, link, own)
     return Digital(senders, able, energy, cost.channel_uses)
 
 
@@ -137,21 +198,18 @@ class Superposed:
     def draw(self, symbols: int) -> Link:
         """Return the state of the air in a round of so many symbols; who can send, sends."""
         if self.link is None:
-            link = self.senders.link(self.air.channel, symbols, self._seed, self._round)
-            sending = self.senders.sending
-            active = link.active & (sending if link.active.ndim == 1 else sending[:, None])
-            self.link = replace(link, active=active)
+            self.link = self.senders.link(self.air.channel, symbols, self._seed, self._round)
         return self.link
 
     def put(self, rows: slice, signals: Array) -> None:
         """Take the signals of some devices."""
         self.draw(signals.shape[1])
+        if len(signals) == (count := len(self.senders.weights)):
+            self._signals = signals
+            return
         if self._signals is None:
-            count = len(self.senders.weights)
-            whole = len(signals) == count
-            self._signals = signals if whole else np.empty((count, signals.shape[1]), signals.dtype)
-        if self._signals is not signals:
-            self._signals[rows] = signals
+            self._signals = np.empty((count, signals.shape[1]), signals.dtype)
+        self._signals[rows] = signals
 
     def delivered(self, rows: slice) -> Array | None:
         """Return what part of the signals arrives; None as long as power control has to say."""
@@ -168,8 +226,8 @@ class Superposed:
         link, who = self.draw(symbols), self.senders
         whole = who.whole or 1.0
         noise = float(np.broadcast_to(link.noise_var, (symbols,)).sum()) / (who.known * whole) ** 2
-        norm = energy if norm is None else norm
-        offer = Offer(self._scale(link) ** 2 * energy, who.weights / whole, norm, noise)
+        demand = self._scale(link) ** 2 * energy
+        offer = Offer(demand, who.weights / whole, energy if norm is None else norm, noise)
         return self.air.grant(offer, self._ledger, symbols)
 
     def arrive(self) -> Arrival:
@@ -182,7 +240,7 @@ class Superposed:
         norm = np.sqrt(energy_of(signals, np.ones(len(signals)))) if self.air.chooses else None
         grant = self.grant(energy, signals.shape[1], norm)
         if grant is None:
-            return nothing(len(who.weights), signals.shape[1])
+            return nothing(*signals.shape)
         scale = self._scale(link)
         strength = np.sqrt(grant.alpha) * scale * grant.share
         heard = superpose(link, strength[:, None] * signals, self._seed, self._round)
@@ -192,17 +250,11 @@ class Superposed:
         observation, noise_var = _rescaled(heard, link, amplitude, strength)
         if np.abs(observation).max() <= np.finfo(signals.dtype).max:
             observation = observation.astype(signals.dtype, copy=False)
+        energy = grant.alpha * (scale**2 * energy) * grant.share**2
         delivered = self._delivered(link.active, grant.share)
-        return Arrival(
-            observation,
-            noise_var,
-            grant.alpha,
-            energy=grant.alpha * (scale**2 * energy) * grant.share**2,
-            delivered=delivered,
-            share=_share(who, delivered),
-            clean=_clean(np.where(anything(link.active), weights, 0.0), _divisor(1.0, *given), signals),
-            channel_uses=signals.shape[1],
-        )
+        clean = _clean(np.where(anything(link.active), weights, 0.0), _divisor(1.0, *given), signals)
+        told = delivered, _share(who, delivered), clean, signals.shape[1]
+        return Arrival(observation, noise_var, grant.alpha, energy, *told)
 
     def _scale(self, link: Link) -> Array:
         return self.senders.known * np.where(anything(link.active), self.senders.weights, 0.0)
@@ -287,6 +339,6 @@ def _rescaled(
 
 def _clean(weights: Array, divisor: float | Array, signals: Array) -> Array:
     """Return the mean of the signals, which are zero where nobody sent them."""
-    if np.ndim(divisor) == 0:
+    if not isinstance(divisor, np.ndarray):
         return weighted_sum(weights / divisor, signals)
-    return np.asarray(weighted_sum(weights, signals) / np.where(np.asarray(divisor) > 0, divisor, 1.0))
+    return np.asarray(weighted_sum(weights, signals) / np.where(divisor > 0, divisor, 1.0))

@@ -61,38 +61,34 @@ class NextMemory:
 
     def __init__(self, before: Memory, computing: Devices, allocate: Allocate | None = None) -> None:
         self._before, self._computing, self._allocate = before, computing, allocate
-        self._value: dict[str, Array] | None = None
+        self._count = max((len(part) for part in before.values()), default=0)
+        self._value: dict[str, Array] = {}
 
     def put(self, devices: Devices, rows: Memory) -> None:
         """Take the next rows of some devices."""
-        if {name: np.shape(part)[1:] for name, part in rows.items()} != _widths(self._before):
-            told, known = _widths(rows), _widths(self._before)
+        if (told := _widths(rows)) != (known := _widths(self._before)):
             raise ValueError(f"settle returned memories of widths {told}: must be {known}, those of memory")
-        if self._value is None and self._allocate is None and len(devices) == self._count:
+        if self._allocate is None and len(devices) == self._count:
             self._value = dict(rows)  # all of them: they stay the arrays they are
             return
-        self._value = self._opened(rows) if self._value is None else self._value
+        self._value = self._value or self._opened(rows)
         for name, part in rows.items():
             self._value[name][place(devices)] = part
 
     @property
     def value(self) -> Memory:
         """All rows."""
-        if self._value is None and self._allocate is not None:
+        if not self._value and self._allocate is not None:
             self._value = self._opened(self._before)
-        return self._before if self._value is None else self._value
-
-    @property
-    def _count(self) -> int:
-        return max((len(part) for part in self._before.values()), default=0)
+        return self._value or self._before
 
     def _opened(self, like: Memory) -> dict[str, Array]:
         """Return arrays of the types of ``like`` that hold the rows of all who did not compute."""
         wanted = {name: (self._before[name].shape, part.dtype) for name, part in like.items()}
-        if self._allocate is None or not wanted:
-            found = {name: np.empty(*form) for name, form in wanted.items()}
-        else:
+        if self._allocate is not None and wanted:
             found = self._allocate(wanted)
+        else:
+            found = {name: np.empty(*form) for name, form in wanted.items()}
         others = np.setdiff1d(np.arange(self._count), self._computing, assume_unique=True)
         for name, part in self._before.items():
             for some in blocks(others, max(1, part[:1].size)):

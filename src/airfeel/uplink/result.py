@@ -42,20 +42,14 @@ class Aggregate:
     truth
         x, what it would have found in the same signals without noise; where symbols are mixtures that it
         cannot undo even then, the mean (1/W) sum of w_m times what the signals stand for.
-    active
-        Devices that sent something, (M,).
-    energy
-        What each device spent in this round, (M,); zeros without a radio.
-    channel_uses
-        Real symbols sent in this round; 0 without a radio, or when nothing was sent.
-    alpha
-        Power scaling (12); None without a radio, or when nothing was sent.
+    active, energy
+        Devices that sent something, and what each device spent, (M,); zeros without a radio.
+    channel_uses, alpha
+        Real symbols sent, and power scaling (12); 0 and None without a radio, or when nothing was sent.
     noise_var
         sigma^2 of y = A x + n (13), the harmonic mean where it differs from symbol to symbol; None as alpha.
-    info
-        The receiver's report; None where no receiver ran.
-    variance
-        The receiver's posterior variance of every coefficient; None where no receiver ran.
+    info, variance
+        The receiver's report, and its posterior variance of every coefficient; None where no receiver ran.
     downlink
         Numbers that the server told every device beside the model: the plan.
     """

@@ -8,11 +8,10 @@ import numpy as np
 from airfeel import _checks
 from airfeel.radio.link import anything
 from airfeel.receivers.base import Estimate
-from airfeel.uplink.arrive import Arrival, Radio, transmission
+from airfeel.uplink.arrive import Arrival, Radio, Senders, WeightedMean, transmission
 from airfeel.uplink.memory import Allocate, Devices, NextMemory, blocks, place, require_finite, take
 from airfeel.uplink.result import Aggregate, UplinkState
 from airfeel.uplink.scheme import Array, Mask, Plan, Scheme, Sent, announced, width
-from airfeel.uplink.senders import Senders, WeightedMean
 
 
 class Uplink:
@@ -42,9 +41,7 @@ class Uplink:
         self.senders = Senders.of(weights, computing, sending)
         self.computed = self.senders.whole / (float(weights.sum()) or 1.0)
         self.plan: Plan = _checks.returned(scheme, "plan", scheme.plan(state.scheme, seed, round), Mapping)
-        self.transmission = transmission(
-            scheme, air, self.plan, self.senders, state.ledger, seed=seed, round=round
-        )
+        self.transmission = transmission(scheme, air, self.plan, self.senders, state.ledger, seed, round)
         self.blocks = blocks(self.senders.devices, state.size)
         self._held: tuple[Devices, Array, Sent] | None = None
         self._forget()
@@ -87,7 +84,8 @@ class Uplink:
     def decode(self) -> tuple[Aggregate, UplinkState]:
         """Recover the mean from what was heard; return the result of the round, and the state after it."""
         arrival, who = self.arrival, self.senders
-        ledger = who.charge(self.state.ledger, arrival.energy, self.air.policy.power)
+        energy = who.everywhere(arrival.energy)
+        ledger = self.state.ledger.charge(energy, self.air.policy.power)
         given = self.scheme, self.state.scheme, self.plan, arrival, self.computed
         estimate, after = decode(*given)
         truth = self._payload.value
@@ -95,7 +93,7 @@ class Uplink:
             mean=estimate.mean,
             truth=without_noise(*given, estimate) if truth is None else truth,
             active=who.everywhere(anything(arrival.delivered > 0)),
-            energy=who.everywhere(arrival.energy),
+            energy=energy,
             channel_uses=arrival.channel_uses,
             alpha=arrival.alpha,
             noise_var=None if arrival.alpha is None else arrival.typical_noise,
@@ -111,8 +109,7 @@ class Uplink:
         return slice(first, first + len(devices))
 
     def _encoded(self, devices: Devices, updates: Array) -> Sent:
-        if updates.shape != (shape := (len(devices), self.state.size)):
-            raise ValueError(f"gradients have shape {updates.shape}: must be {shape}, one row per device")
+        _require_shape(updates, len(devices), self.state.size)
         require_finite(devices, updates)
         with np.errstate(over="ignore", invalid="ignore"):  # together with what waited it may be too large
             found = self.scheme.encode(self.plan, take(self.state.memory, devices), updates)
@@ -147,18 +144,22 @@ def without_noise(
     """Return what the server half finds in the same signals without noise: the truth for its estimate."""
     if arrival.clean is arrival.observation:
         return estimate.mean
-    return scheme.decode(state, plan, arrival.without_noise(computed))[0].mean
+    return scheme.decode(state, plan, arrival.heard(computed, noise=False))[0].mean
 
 
 def carry(
     scheme: Scheme[Any], air: Radio, state: UplinkState, updates: Array, weights: Array, **options: Any
 ) -> tuple[Aggregate, UplinkState]:
     """Bring the updates of all devices (M, N) to the server; see :class:`Uplink` for the options."""
-    if updates.shape != (shape := (len(state.ledger.spent), state.size)):
-        raise ValueError(f"gradients have shape {updates.shape}: must be {shape}, one row per device")
+    _require_shape(updates, len(state.ledger.spent), state.size)
     uplink = Uplink(scheme, air, state, weights, **options)
     for devices in uplink.blocks:
         uplink.encode(devices, updates[place(devices)])
     for devices in uplink.arrive():
         uplink.settle(devices, updates[place(devices)])
     return uplink.decode()
+
+
+def _require_shape(updates: Array, *shape: int) -> None:
+    if updates.shape != shape:
+        raise ValueError(f"gradients have shape {updates.shape}: must be {shape}, one row per device")

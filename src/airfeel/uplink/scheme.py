@@ -1,9 +1,8 @@
 """What a scheme is: one object with a device half and a server half, joined by a plan.
 
-What a device carries from round to round belongs to the scheme: arrays by name, one row per device, or none.
-Whatever else it needs is in the plan that the server announces. So the same scheme runs in a simulation (all
-devices as rows of one array), inside a federated-learning framework (one client at a time) and in somebody's
-own radio.
+What a device carries belongs to the scheme: arrays by name, one row per device, or none. Whatever else it
+needs is in the plan. So the same scheme runs in a simulation (all devices as rows of one array), inside a
+federated-learning framework (one client at a time) and in somebody's own radio.
 """
 
 from abc import ABC, abstractmethod
@@ -226,7 +225,7 @@ class ErrorFeedback(Scheme[State]):
             return {"error": remainder}
         accumulated = _accumulated(memory, update)
         if delivered.ndim == 2:
-            kept = np.asarray(self.remember(plan, accumulated, sent, delivered))
+            kept = self.remember(plan, accumulated, sent, delivered)
             return {"error": np.where((delivered > 0).any(axis=1, keepdims=True), kept, accumulated)}
         kept = np.where(delivered[:, None] != 0, remainder, accumulated)
         part = (delivered > 0) & (delivered < 1)

@@ -16,10 +16,7 @@ from typing import TYPE_CHECKING, Any
 from airfeel.registry import Part, Registry
 
 if TYPE_CHECKING:
-    from airfeel.lab.charts import Drawing
-    from airfeel.lab.curves import CurveDrawing
-
-    AnyDrawing = Drawing | CurveDrawing
+    from airfeel.lab.curves import AnyDrawing
 
 EXHIBITS = Registry("figures.kind", "exhibits", "lab.exhibits")
 

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from airfeel._timing import duration
-from airfeel.lab.campaigns.plan import FigureSpec
 from airfeel.lab.charts import Figure
 from airfeel.lab.curves import Curve, draw_curves
 from airfeel.lab.exhibits import EXHIBITS, TextTable
-from airfeel.lab.runs.reading import FinishedRun
+from airfeel.lab.plan import FigureSpec
+from airfeel.lab.store import FinishedRun
 from airfeel.lab.table import Line, Selection, timed
 
 COSTS = ["runs", "rounds", "computing time", "seconds per round"]
@@ -33,10 +33,12 @@ def cost(shown: Selection, spec: FigureSpec) -> Iterator[Any]:
     for curve, measured in by_curve.items():
         n = np.array(sorted(measured), dtype=float)
         seconds = np.array([measured[int(size)] for size in n])
-        growth = seconds[-1] / _growth(n[-1]) * _growth(n)  # what does not grow with N matters least at the end
+        growth = (
+            seconds[-1] / _growth(n[-1]) * _growth(n)
+        )  # what does not grow with N matters least at the end
         for what, values in (("measured", seconds), ("growth of N log N", growth)):
             curves.append(Curve(curve, what, {"round": n, "mean": values, "low": values, "high": values}))
-    words = {"x_title": "number of coefficients N", "caption": spec.caption}
+    words: Any = {"x_title": "number of coefficients N", "caption": spec.caption}
     figure = Figure(spec.name, spec.title, "", "seconds per iteration", log_x=True, log_y=True, **words)
     yield draw_curves(figure, curves, shown.schemes)
     heading = ["N", "seconds per round", "seconds per iteration", "ns per iteration / (N log2 N)"]

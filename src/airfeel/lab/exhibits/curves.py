@@ -1,15 +1,15 @@
-"""The course of a metric over rounds, symbols, seconds or joules; over swept keys, what came out in the end."""
+"""The course of a metric over rounds, symbols, seconds or joules, or what came out over swept keys."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from airfeel.lab.campaigns.plan import COURSES, Experiment, FigureSpec, Metric
 from airfeel.lab.charts import Drawing, Figure
 from airfeel.lab.curves import CurveDrawing, courses, draw_curves
 from airfeel.lab.exhibits import EXHIBITS
 from airfeel.lab.exhibits.links import POWER, with_level
-from airfeel.lab.exhibits.swept import HOW, draw_map, draw_swept
 from airfeel.lab.exhibits.receptions import CUMULATIVE
+from airfeel.lab.exhibits.swept import HOW, draw_map, draw_swept
+from airfeel.lab.plan import COURSES, Experiment, FigureSpec, Metric
 from airfeel.lab.table import UNITS, Selection
 
 MOST_COURSES = 4  # variants whose errors over rounds are drawn

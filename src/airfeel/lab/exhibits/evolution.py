@@ -1,13 +1,12 @@
 """Courses that come in several forms: simulated beside predicted, a loss gap below its bounds."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
-from airfeel.lab.campaigns.plan import FigureSpec
 from airfeel.lab.charts import Figure
-from airfeel.lab.curves import CurveDrawing, courses, draw_curves
+from airfeel.lab.curves import Curve, CurveDrawing, courses, draw_curves
 from airfeel.lab.exhibits import EXHIBITS, TextTable
+from airfeel.lab.plan import FigureSpec
 from airfeel.lab.table import Selection, interval
 
 COURSES = {"nmse_db": "simulated", "predicted_nmse_db": "state evolution"}
@@ -41,14 +40,21 @@ def bound(shown: Selection, spec: FigureSpec) -> Iterator[Any]:
     yield TextTable("In numbers", [heading, *rows])
 
 
-def _forms(figure: Figure, shown: Selection, spec: FigureSpec, keys: Mapping[str, str]) -> CurveDrawing | None:
+def _forms(
+    figure: Figure, shown: Selection, spec: FigureSpec, keys: Mapping[str, str]
+) -> CurveDrawing | None:
     """Draw the means over seeds of some columns, told apart as variants are."""
     lines = [line for line in shown.lines if spec.variant in ("", line[1])]
     alone = len({variant for _, variant in lines}) == 1
     names = {line: line[0] if alone else ", ".join(filter(None, line)) for line in lines}
     found = {key: {(curve.name, curve.variant): curve for curve in courses(shown, key)} for key in keys}
     drawn = [
-        replace(found[key][line], name=names[line], variant=what)
+        Curve(
+            names[line],
+            what,
+            {k: v for k, v in found[key][line].columns.items() if k != "symbols"},
+            found[key][line].seeds,
+        )
         for line in lines
         for key, what in keys.items()
         if line in found[key]

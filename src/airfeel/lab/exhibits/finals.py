@@ -1,4 +1,4 @@
-"""What an experiment comes to in the end: accuracies, gaps to training without radio, and what is left out."""
+"""What runs come to in the end: accuracies, gaps to training without radio, and what is left out."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from airfeel.lab.exhibits import EXHIBITS, TextTable
-from airfeel.lab.runs.reading import FinishedRun
+from airfeel.lab.store import FinishedRun
 from airfeel.lab.table import Line, Selection
 from airfeel.radio.cell import Cell
 from airfeel.radio.units import RadioUnits

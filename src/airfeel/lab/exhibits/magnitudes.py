@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel.lab.campaigns.plan import FigureSpec
 from airfeel.lab.charts import Drawing, Figure, altair
 from airfeel.lab.exhibits import EXHIBITS, TextTable
-from airfeel.lab.runs.files import RunError
+from airfeel.lab.plan import FigureSpec
+from airfeel.lab.store import RunError
 from airfeel.lab.studies.recorded import read_aggregates
 from airfeel.lab.table import Selection, interval, observed
 from airfeel.units import decibel

@@ -40,8 +40,10 @@ def reaching(shown: Selection) -> Iterator[Any]:
     for key in units:
         end, title, caption = OVER[key]
         drawn = [curve for curve in courses(shown, "accuracy") if curve.along(key)]
-        words = {"y_format": ".2~%", "x": key, "caption": caption}
-        yield draw_curves(Figure(f"{name}-{end}", title, "accuracy", "test accuracy", **words), drawn, shown.schemes)
+        words: Any = {"y_format": ".2~%", "x": key, "caption": caption}
+        yield draw_curves(
+            Figure(f"{name}-{end}", title, "accuracy", "test accuracy", **words), drawn, shown.schemes
+        )
 
 
 def check_target(target: float | None) -> float | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from airfeel.lab.exhibits import EXHIBITS, TextTable
-from airfeel.lab.runs.endings import count_endings
+from airfeel.lab.store import count_endings
 from airfeel.lab.table import Line, Selection, interval
 
 NONE = "-"

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from airfeel.lab.campaigns.plan import FigureSpec
 from airfeel.lab.charts import PALETTE, Drawing, Figure, altair
 from airfeel.lab.exhibits import EXHIBITS, TextTable
 from airfeel.lab.exhibits.receptions import ENDINGS, ending_cells
+from airfeel.lab.plan import FigureSpec
 from airfeel.lab.table import Selection, interval
 
 FORMS = {"nmse_db": "simulated", "predicted_nmse_db": "state evolution"}
@@ -19,8 +19,9 @@ HEADING = ["setting", "receiver", "NMSE (dB), second half of the rounds", "predi
 def recovery(shown: Selection, spec: FigureSpec) -> Iterator[Drawing | TextTable]:
     """Steady state as dots, and in numbers with the receiver's iterations."""
     points = []
-    for key, form in FORMS.items():
-        for (curve, variant), values in shown.ends(key).items():
+    for curve, variant in shown.lines:
+        for key, form in FORMS.items():
+            values = shown.ends(key)[curve, variant]
             if values and spec.variant in ("", variant):
                 mean = interval(values.values())
                 numbers = {"mean": mean.value, "low": mean.low, "high": mean.high}
@@ -28,7 +29,7 @@ def recovery(shown: Selection, spec: FigureSpec) -> Iterator[Drawing | TextTable
                 points.append({"curve": curve, "form": form, "setting": variant, **short})
     if points:
         figure = Figure(spec.name, spec.title, "", "NMSE (dB)", caption=spec.caption)
-        yield dots(figure, points, [line for line in shown.lines])
+        yield dots(figure, points, list(shown.lines))
     rows = []
     for line in sorted(shown.lines, key=lambda line: shown.variants.index(line[1])):
         found, predicted = (list(shown.ends(key)[line].values()) for key in FORMS)
@@ -63,7 +64,9 @@ def dots(figure: Figure, points: list[dict[str, Any]], lines: list[tuple[str, st
     shape = altair.Shape("form:N", scale=_scale(forms, ["circle", "diamond"]), legend=_legend("circle", 80))
     value = altair.Tooltip("mean:Q", title=figure.y_title, format=".4~g")
     tips = ["setting:N", "curve:N", "form:N", value]
-    mark = every.mark_point(size=80, strokeWidth=2).encode(**where, x=altair.X("mean:Q", **x), shape=shape, tooltip=tips)
+    mark = every.mark_point(size=80, strokeWidth=2).encode(
+        **where, x=altair.X("mean:Q", **x), shape=shape, tooltip=tips
+    )
     return Drawing(figure, (span + mark).add_params(chosen))
 
 

@@ -50,7 +50,9 @@ def draw_swept(figure: Figure, key: str, shown: Selection) -> CurveDrawing | Non
         if values:
             place = places[variant]
             groups.setdefault((curve, place.plot), []).append((place.x, values))
-    return draw_curves(figure, [_curve(*line, of, figure.metric) for line, of in groups.items()], shown.schemes)
+    return draw_curves(
+        figure, [_curve(*line, of, figure.metric) for line, of in groups.items()], shown.schemes
+    )
 
 
 def _curve(name: str, plot: str, points: list[tuple[float, BySeed]], metric: str) -> Curve:
@@ -58,12 +60,12 @@ def _curve(name: str, plot: str, points: list[tuple[float, BySeed]], metric: str
     points = sorted(points, key=lambda point: point[0])
     means = [interval(of.values()) for _, of in points]
     value = np.array([mean.value for mean in means])
-    half = np.array([(m.high - m.value) / (student(2) if m.count == 2 else 1) for m in means])
+    half = np.array([(m.high - m.value) / (student(2) if m.seeds == 2 else 1) for m in means])
     low, high = value - half, value + half
     if metric == "accuracy":
         low, high = np.maximum(low, 0.0), np.minimum(high, 1.0)
     columns = {"round": np.array([x for x, _ in points]), "mean": value, "low": low, "high": high}
-    return Curve(name, plot, columns, means[0].count)
+    return Curve(name, plot, columns, means[0].seeds)
 
 
 def _with_levels(
@@ -117,9 +119,9 @@ def draw_map(figure: Figure, keys: tuple[str, str], shown: Selection) -> Iterato
         if not values:
             continue
         mean, of = interval(values.values()), settings[variant]
-        row = {"snr": told([(curve, variant)], shown)} if POWER in keys else {}
-        row |= {"x": of[keys[0]], "y": of[keys[1]], "mean": mean.value, "seeds": mean.count}
-        row["half"] = mean.high - mean.value if mean.count > 1 else None
+        row: dict[str, Any] = {"snr": told([(curve, variant)], shown)} if POWER in keys else {}
+        row |= {"x": of[keys[0]], "y": of[keys[1]], "mean": mean.value, "seeds": mean.seeds}
+        row["half"] = mean.high - mean.value if mean.seeds > 1 else None
         title = ", ".join([curve, *(f"{key} = {value}" for key, value in of.items() if key not in keys)])
         groups.setdefault(title, []).append(row)
     numbers = [row["mean"] for rows in groups.values() for row in rows]
@@ -132,7 +134,9 @@ def draw_map(figure: Figure, keys: tuple[str, str], shown: Selection) -> Iterato
             yield Drawing(named, chart)
 
 
-def _map(figure: Figure, keys: tuple[str, str], rows: list[dict[str, Any]], limits: tuple[float, float]) -> Any:
+def _map(
+    figure: Figure, keys: tuple[str, str], rows: list[dict[str, Any]], limits: tuple[float, float]
+) -> Any:
     """Return coloured fields with their numbers in them, dark letters on light fields and light on dark."""
     form = figure.y_format.replace(".2~%", ".1%") or ".1f"
     base = altair.Chart(altair.InlineData(values=rows)).encode(

@@ -5,23 +5,24 @@ feedback makes them flicker, their amplitudes have heavier tails, and EM settles
 link changes. A replay assumes none of that.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from multiprocessing import get_context
 
 import numpy as np
-from numpy.typing import NDArray
 
-from airfeel.receivers.base import Reception
-from airfeel.schemes.compressed import Compressed, shared_seed
-from airfeel.streams import stream
-from airfeel.theory.planner import LinkBudget, LinkPlan
-from airfeel.theory.prediction import late
-from airfeel.units import decibel, from_decibel
+from airfeel.lab.studies.recorded import Array, send_again
+from airfeel.radio.units import RadioUnits
+from airfeel.schemes.compressed import Compressed
+from airfeel.theory.planner import LinkBudget, LinkForecast, LinkPlan
+from airfeel.theory.scalar import late
+from airfeel.units import count, decibel, from_decibel
+from airfeel.workers import available_cores
 
-Array = NDArray[np.floating[Any]]
-
-MAP_SAMPLES, MAP_ROUNDS = 16_000, 40  # at most, per cell of a map: 144 cells should take about a minute
+CELLS = 12  # of a map, in each direction
+MAP_SAMPLES, MAP_ROUNDS = 16_000, 40  # at most, per cell: 144 cells should take about a minute
+WIDER, STRONGER_DB = 10.0, 20.0  # how far a map in units goes from its middle, in bandwidth and in power
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,11 +48,7 @@ class ByTheory:
 
     plan: LinkPlan
     hint: str = "The folder of a run that kept its aggregates tells more."
-
-    @property
-    def name(self) -> str:
-        """How the forecast is made, in a few words."""
-        return "by state evolution"
+    name = "by state evolution"
 
     def steady_db(self, link: LinkBudget) -> float:
         """Return the NMSE in steady state, in dB."""
@@ -72,9 +69,8 @@ class ByTheory:
 
     def for_map(self) -> "ByTheory":
         """Follow fewer chains over fewer rounds."""
-        plan = self.plan
-        samples, rounds = min(plan.samples, MAP_SAMPLES), min(plan.rounds, MAP_ROUNDS)
-        return replace(self, plan=replace(plan, samples=samples, rounds=rounds))
+        samples, rounds = min(self.plan.samples, MAP_SAMPLES), min(self.plan.rounds, MAP_ROUNDS)
+        return replace(self, plan=replace(self.plan, samples=samples, rounds=rounds))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,11 +95,7 @@ class ByReplay:
     own: LinkBudget
     seed: int
     scheme: Compressed
-
-    @property
-    def name(self) -> str:
-        """How the forecast is made, in a few words."""
-        return "by a replay of the run's recorded aggregates"
+    name = "by a replay of the run's recorded aggregates"
 
     def steady_db(self, link: LinkBudget) -> float:
         """Return the NMSE in steady state, in dB."""
@@ -132,8 +124,10 @@ class ByReplay:
         """Return NMSE per round, actual and believed by the receiver."""
         receiver = self.scheme.receiver()
         state = receiver.init(link.size)
+        noise_var = self.noise_var * (self.own.snr / link.snr)  # its share of the signal in a measurement
         found = []
-        for x, reception in self._receptions(link):
+        given = self.aggregates, self.rounds, noise_var, self.scheme, link.rows, self.seed
+        for x, reception in send_again(*given, "replay noise"):
             estimate, state = receiver.receive(state, reception)
             power = float(np.sum(x**2))
             believed = np.nan if estimate.variance is None else float(np.sum(estimate.variance, dtype=float))
@@ -141,11 +135,83 @@ class ByReplay:
         actual, believed_nmse = np.array(found).T
         return actual, believed_nmse
 
-    def _receptions(self, link: LinkBudget) -> Iterator[tuple[Array, Reception]]:
-        """Yield x and what is heard of it; rows and signs are those that training at this link would draw."""
-        scale = self.own.snr / link.snr  # of sigma^2 relative to the signal in a measurement
-        for round, x, noise_var in zip(self.rounds, self.aggregates, self.noise_var, strict=True):
-            operator = self.scheme.operator(link.size, link.rows, shared_seed(self.seed, round))
-            noise = stream(self.seed, "replay noise", round).standard_normal(link.rows)
-            here = float(noise_var * scale)
-            yield x, Reception(operator @ x + np.sqrt(here) * noise, operator, here)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """One side of a map: its title, the values that were computed, and the one that was asked about."""
+
+    title: str
+    values: Array
+    here: float
+    log: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Map:
+    """Steady-state NMSE in dB over bandwidth (rows of the array) and power (columns)."""
+
+    x: Axis
+    y: Axis
+    nmse_db: Array
+
+
+def contour(
+    forecast: LinkForecast,
+    link: LinkBudget,
+    units: RadioUnits | None = None,
+    told: Callable[[int, int], None] = lambda done, of: None,
+    cells: int = CELLS,
+) -> Map:
+    """Predict a map of ``cells`` x ``cells`` links around ``link``, on all cores.
+
+    Bandwidth goes from a fifth of the link's to five times (at most s = N), power from 1/100 to 100 times.
+    With ``units`` it is a map over hertz and dBm, a tenth to ten times and 20 dB up and down, the symbols of
+    a round held fixed. ``told`` hears how many predictions are done, and of how many.
+    """
+    if units is not None:
+        return _radio_contour(forecast, link, units, told, cells)
+    ratios = np.geomspace(max(link.ratio / 5, 1 / link.size), min(1.0, 5 * link.ratio), cells)
+    powers = np.geomspace(link.power / 100, link.power * 100, cells)
+    links = [
+        replace(link, rows=count(ratio, link.size), power=float(power))
+        for ratio in ratios
+        for power in powers
+    ]
+    level = f"(at the cross {decibel(link.device_snr):.1f} dB SNR per symbol)"
+    return Map(
+        Axis("channel uses per parameter, s/N", ratios, link.ratio),
+        Axis(f"energy per device and round, P {level}", powers, link.power),
+        _predicted(forecast, links, told).reshape(cells, cells),
+    )
+
+
+def _radio_contour(
+    forecast: LinkForecast, link: LinkBudget, units: RadioUnits, told: Callable[[int, int], None], cells: int
+) -> Map:
+    """Predict the map of a radio: the error depends on power over bandwidth alone, so that cells share it."""
+    bandwidths = np.geomspace(units.bandwidth_hz / WIDER, units.bandwidth_hz * WIDER, cells)
+    levels = np.linspace(units.tx_power_dbm - STRONGER_DB, units.tx_power_dbm + STRONGER_DB, cells)
+    snr_db = [
+        round(replace(units, bandwidth_hz=float(hertz), tx_power_dbm=float(level)).snr_db, 6)
+        for hertz in bandwidths
+        for level in levels
+    ]
+    links = [replace(link, power=units.with_snr_db(snr).power(link.rows)) for snr in snr_db]
+    return Map(
+        Axis("bandwidth (MHz)", bandwidths / 1e6, units.bandwidth_hz / 1e6),
+        Axis("transmit power (dBm)", levels, units.tx_power_dbm, log=False),
+        _predicted(forecast, links, told).reshape(cells, cells),
+    )
+
+
+def _predicted(
+    forecast: LinkForecast, links: Iterable[LinkBudget], told: Callable[[int, int], None]
+) -> Array:
+    """Predict every link, equal ones once."""
+    different = list(dict.fromkeys(links := list(links)))
+    found = {}
+    with ProcessPoolExecutor(min(available_cores(), len(different)), get_context("spawn")) as pool:
+        for link, value in zip(different, pool.map(forecast.steady_db, different), strict=True):
+            found[link] = value
+            told(len(found), len(different))
+    return np.array([found[link] for link in links])

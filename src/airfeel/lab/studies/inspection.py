@@ -1,27 +1,22 @@
 """Does the Markov model fit a run's gradients? Its recorded aggregates, recovered by two receivers."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator
 
 from airfeel.beliefs.chains import ChainParams
-from airfeel.lab.studies.aggregates import fit
-from airfeel.lab.studies.recorded import Recorded
-from airfeel.receivers.base import Reception
+from airfeel.lab.studies.recorded import AggregateStatistics, Array, Recorded, fit, send_again
 from airfeel.receivers.turbo_cs import TurboCS
-from airfeel.schemes.compressed import shared_seed
-from airfeel.streams import stream
 from airfeel.theory.evolution import state_evolution
 from airfeel.units import decibel
 
-Array = NDArray[np.floating[Any]]
-
 LONGEST, SAMPLES = 150, 24_000  # rounds and chains of a prediction
+WORTH, SMALL = 3.0, 1.0  # dB of gain from which memory is worth having, and below which it does not matter
+CLOSE = 2.0  # dB between prediction and measurement within which the model is good enough to plan with
+CHAIN = ("activity", "p01", "beta")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,16 +27,15 @@ class Course:
     alone: Array
 
     @property
-    def late_db(self) -> tuple[float, float]:
+    def late_db(self) -> dict[str, float]:
         """Both in dB, over the second half of the rounds."""
-        memory, alone = (values[len(values) // 2 :].mean() for values in (self.memory, self.alone))
-        return decibel(float(memory)), decibel(float(alone))
+        halves = {name: getattr(self, name)[len(self.memory) // 2 :] for name in ("memory", "alone")}
+        return {name: decibel(float(values.mean())) for name, values in halves.items()}
 
     @property
     def gain_db(self) -> float:
         """How many dB memory gains in the second half of the rounds."""
-        memory, alone = self.late_db
-        return alone - memory
+        return self.late_db["alone"] - self.late_db["memory"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,30 +60,24 @@ def compare_receivers(
     Rows and signs are those of the run; the noise is drawn anew with its variance. The memory starts and
     learns as the run's configuration says.
     """
-    scheme, size = recorded.scheme, recorded.aggregates.shape[1]
+    scheme, (count, size) = recorded.scheme, recorded.aggregates.shape
     memory = scheme.receiver()
     alone = TurboCS(scheme.activity, max_iterations=scheme.max_iterations, precision=scheme.precision)
+    rounds = range(recorded.first_round, recorded.first_round + count)
+    noise_var = recorded.noise * np.mean(recorded.aggregates**2, axis=1)
+    given = recorded.aggregates, rounds, noise_var, scheme, recorded.rows, recorded.config.seed
     state: Any = memory.init(size)
     errors, chains = [], []
-    for reception, x in _receptions(recorded):
+    for x, reception in send_again(*given, "inspection noise"):
         estimate, state = memory.receive(state, reception)
         single, _ = alone.receive(alone.init(size), reception)
         errors.append([np.sum((e.mean - x) ** 2) / np.sum(x**2) for e in (estimate, single)])
         chains.append(None if estimate.info is None else estimate.info.chain)
         told(len(errors))
-    learned = _middle([chain for chain in chains[len(chains) // 2 :] if chain is not None])
+    held = [chain for chain in chains[len(chains) // 2 :] if chain is not None]
+    learned = fit(*(float(np.median([getattr(chain, name) for chain in held])) for name in CHAIN))
     measured = Course(*np.array(errors).T)
     return Recovery(measured, learned, _predict(recorded, learned), _predict(recorded, counted))
-
-
-def _receptions(recorded: Recorded) -> Iterator[tuple[Reception, Array]]:
-    """Yield what the server hears in every round, and the aggregate it has to find."""
-    seed, size = recorded.config.seed, recorded.aggregates.shape[1]
-    operator = partial(recorded.scheme.operator, size, recorded.rows)
-    rounds = range(recorded.first_round, recorded.first_round + len(recorded.aggregates))
-    for round, x, noise in zip(rounds, recorded.aggregates, recorded.noise, strict=True):
-        noise_var = float(noise * np.mean(x**2))
-        yield _send(x, operator(shared_seed(seed, round)), noise_var, seed, round), x
 
 
 def _predict(recorded: Recorded, chain: ChainParams) -> Course:
@@ -107,13 +95,98 @@ def _predict(recorded: Recorded, chain: ChainParams) -> Course:
     return Course(with_memory, np.full(rounds, alone))
 
 
-def _middle(chains: Sequence[ChainParams]) -> ChainParams:
-    """Return the medians of the parameters, with variance 1."""
-    return fit(
-        *(float(np.median([getattr(c, name) for c in chains])) for name in ("activity", "p01", "beta"))
-    )
+def model_persistence(chain: ChainParams, lags: int) -> Array:
+    """Return P(s_t+d = 1 | s_t = 1) of the support chain (18) for d = 0, 1, ..."""
+    stay = (1 - chain.p01 - chain.p10) ** np.arange(lags)
+    return np.asarray(chain.activity + (1 - chain.activity) * stay)
 
 
-def _send(x: Array, operator: LinearOperator, noise_var: float, seed: int, round: int) -> Reception:
-    noise = np.sqrt(noise_var) * stream(seed, "inspection noise", round).standard_normal(operator.shape[0])
-    return Reception(operator @ x + noise, operator, noise_var)
+def model_correlation(chain: ChainParams, lags: int) -> Array:
+    """Return the autocorrelation (1 - beta)^d of the amplitude chain (19) for d = 0, 1, ..."""
+    return np.asarray((1 - chain.beta) ** np.arange(lags))
+
+
+def numbers(recorded: Recorded, found: AggregateStatistics, recovery: Recovery) -> dict[str, Any]:
+    """Return every number of the inspection, rounded, as plain lists and floats."""
+    courses = {
+        "measured": recovery.measured,
+        "learned": recovery.predicted,
+        "counted": recovery.predicted_from_counts,
+    }
+    lists = ("activity", "leaving", "entering", "level", "persistence", "correlation")
+    return {
+        "rounds": len(recorded.aggregates),
+        "size": recorded.aggregates.shape[1],
+        "rows": recorded.rows,
+        "receive_snr_db": _short(decibel(1 / float(np.median(recorded.noise)))),
+        **{name: [_short(value) for value in getattr(found, name)] for name in lists},
+        "kurtosis": _short(found.kurtosis),
+        "counted_chain": {name: _short(getattr(found.chain, name)) for name in CHAIN},
+        "learned_chain": {name: _short(getattr(recovery.learned, name)) for name in CHAIN},
+        "nmse_db": {name: course.late_db for name, course in courses.items()},
+        "gain_db": {name: course.gain_db for name, course in courses.items()},
+    }
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def table(facts: dict[str, Any]) -> str:
+    """Return the numbers as lines of text."""
+    kinds = ("measured", "learned", "counted")
+    counted, learned, gains = facts["counted_chain"], facts["learned_chain"], facts["gain_db"]
+    nmse = facts["nmse_db"]
+    lines = [
+        f"{facts['rounds']} rounds of {facts['size']} coefficients in {facts['rows']} channel uses, "
+        f"receive SNR {facts['receive_snr_db']:.1f} dB",
+        "",
+        _line("chain parameters", CHAIN),
+        _line("as the receiver learns them", [f"{learned[name]:.4f}" for name in CHAIN]),
+        _line("counted from round to round", [f"{counted[name]:.4f}" for name in CHAIN]),
+        "",
+        _line("", ["", "predicted", "predicted"]),
+        _line("second half of the rounds", ["measured", "(learned)", "(counted)"]),
+        _line("NMSE with memory (dB)", [f"{nmse[kind]['memory']:.2f}" for kind in kinds]),
+        _line("NMSE without (dB)", [f"{nmse[kind]['alone']:.2f}" for kind in kinds]),
+        _line("gain (dB)", [f"{gains[kind]:.2f}" for kind in kinds]),
+    ]
+    return "\n".join(lines)
+
+
+def _line(name: str, values: Iterable[str]) -> str:
+    return f"{name:<30}" + "".join(f"{value:>12}" for value in values)
+
+
+def verdict(facts: dict[str, Any]) -> str:
+    """Say in a few sentences whether the temporal prior pays, and whether the model describes the run."""
+    gain, predicted, counted = (facts["gain_db"][kind] for kind in ("measured", "learned", "counted"))
+    sentences = [
+        _worth(gain, facts["rows"] / facts["size"]),
+        f"For the chain it learned, state evolution predicts {predicted:.1f} dB: {_fits(gain - predicted)}.",
+    ]
+    if abs(counted - predicted) > CLOSE:
+        sentences.append(
+            f"For the chain counted from one round to the next it predicts {counted:.1f} dB: what happens "
+            "between two rounds is not what happens over many, so the aggregates are no first-order chain "
+            "(error feedback makes them flicker), or the receiver has not learned the right one."
+        )
+    return " ".join(sentences)
+
+
+def _worth(gain: float, ratio: float) -> str:
+    against = f"memoryless recovery at s/N = {ratio:.3g}."
+    if gain >= SMALL:
+        worth = "is worth having" if gain >= WORTH else "helps a little"
+        return f"Memory {worth}: the temporal prior gains {gain:.1f} dB over {against}"
+    if gain > -SMALL:
+        return f"Memory makes no difference here: {gain:+.1f} dB against {against}"
+    return f"Memory hurts: the temporal prior loses {-gain:.1f} dB against {against}"
+
+
+def _fits(error: float) -> str:
+    if abs(error) <= CLOSE:
+        return "the Markov model describes this run well enough to plan with"
+    if abs(error) <= 2 * CLOSE:
+        return f"the Markov model describes this run roughly, to {abs(error):.1f} dB"
+    return "the Markov model does not describe this run, so trust the measured value"

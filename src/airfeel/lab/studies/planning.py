@@ -1,7 +1,9 @@
-"""From a configuration, or from a finished run, to a plan of its link and to a forecast."""
+"""From a configuration, or from a finished run, to a plan of its link, a forecast, and what is said of it."""
 
+import json
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +12,16 @@ import numpy as np
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import Config, build_config, mistakes, read_config
 from airfeel.config.sections import RadioKeys
-from airfeel.lab.runs.files import RunError
-from airfeel.lab.runs.reading import aggregate_file, checked_records, read_aggregate
-from airfeel.lab.studies.air_draws import EVERYBODY, draw_air
-from airfeel.lab.studies.forecasts import ByReplay, ByTheory
-from airfeel.lab.studies.methods import METHODS
+from airfeel.lab.store import RunError, aggregate_file, checked_records, read_aggregate
+from airfeel.lab.studies.air import EVERYBODY, draw_air
+from airfeel.lab.studies.forecasts import ByReplay, ByTheory, ForecastCourse
 from airfeel.lab.studies.recorded import FEWEST, stack_aggregates
 from airfeel.learning.datasets import shape_of
 from airfeel.radio.units import RadioUnits
 from airfeel.schemes.compressed import Compressed
-from airfeel.simulation.assembly import (
-    energy,
-    make_participation,
-    make_task,
-    make_units,
-)
+from airfeel.simulation.assembly import energy, make_participation, make_task, make_units
 from airfeel.simulation.records import Record
-from airfeel.theory.planner import LinkBudget, LinkPlan, Method
+from airfeel.theory.planner import METHODS, LinkBudget, LinkPlan, Method
 from airfeel.units import count, decibel
 
 LONGEST = 150  # rounds at the end of a run that are predicted or replayed
@@ -180,3 +175,85 @@ def _units(folder: Path, config: Config, last: Record) -> RadioUnits | None:
 
 def _median(records: Sequence[Record], name: str) -> float:
     return float(np.median([getattr(record, name) for record in records]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """All that is to be said about one link, in numbers for scripts and in lines for people."""
+
+    plan: LinkPlan
+    link: LinkBudget
+    course: ForecastCourse
+    hold: str
+    units: RadioUnits | None = None
+
+    def as_json(self) -> str:
+        """Return one JSON object."""
+        link, course, chain, method = self.link, self.course, self.plan.chain, self.plan.method
+        levels = {"snr_db": decibel(link.snr), "device_snr_db": decibel(link.device_snr)}
+        facts: dict[str, Any] = {
+            "chain": {"activity": chain.activity, "p01": chain.p01, "beta": chain.beta},
+            "method": asdict(method),
+            "link": asdict(link) | {"ratio": link.ratio} | levels | {"held": self.hold},
+            "rounds": list(course.rounds),
+            "nmse_db": _rounded(course.nmse_db),
+            "nmse_db_error": None if course.error_db is None else _rounded(course.error_db),
+            "believed_nmse_db": _rounded(course.believed_db),
+            "steady_nmse_db": round(course.steady_db, 4),
+            "basis": course.basis,
+        }
+        if self.units is not None:
+            spent = self.units.air_seconds(link.rows), self.units.joules(link.power)
+            facts["radio"] = asdict(self.units) | dict(zip(("air_seconds", "joules"), spent, strict=True))
+        return json.dumps(facts, indent=2)
+
+    def as_text(self) -> str:
+        """Return the course of the error, the link budget, and what they rest on."""
+        chain, course = self.plan.chain, self.course
+        lines = [f"lambda = {chain.activity:.4g}, p01 = {chain.p01:.4g}, beta = {chain.beta:.4g}", ""]
+        columns = {"NMSE (dB)": course.nmse_db}
+        if course.error_db is not None:
+            columns["standard error"] = course.error_db
+        columns["what the receiver believes (dB)"] = course.believed_db
+        lines.append("   ".join(["round", *columns]))
+        for place, (round, *values) in enumerate(zip(course.rounds, *columns.values(), strict=True), start=1):
+            if place <= 10 or round % 5 == 0 or place == len(course.rounds):
+                shown = (f"{value:{len(name)}.2f}" for name, value in zip(columns, values, strict=True))
+                lines.append("   ".join([f"{round:5d}", *shown]))
+        lines.append("")
+        for name, value in self._budget().items():
+            lines.append(f"{name:<38} {f'{value:.5g}' if isinstance(value, float) else value}")
+        basis = textwrap.fill(course.basis, 100, break_on_hyphens=False, break_long_words=False)
+        return "\n".join([*lines, "", basis])
+
+    def _budget(self) -> dict[str, float | int | str]:
+        """Return the link budget by name."""
+        link, rounds = self.link, len(self.course.rounds)
+        energy = "energy per device and round"
+        budget: dict[str, float | int | str] = {
+            "parameters N": link.size,
+            "channel uses per round s": link.rows,
+            "s/N": link.ratio,
+            "devices M": link.devices,
+            f"{energy} P": link.power,
+            "energy per device and channel use": link.power / link.rows,
+            "SNR of a device per symbol (dB)": decibel(link.device_snr),
+            f"energy per device in {rounds} rounds": link.power * rounds,
+            "noise variance per channel use": link.channel_noise,
+            "excess noise over equal devices (dB)": decibel(link.excess),
+            "receive SNR per channel use (dB)": decibel(link.snr),
+            "steady-state NMSE (dB)": self.course.steady_db,
+            "held fixed when s changes": energy if self.hold == "energy" else "receive SNR per channel use",
+        }
+        if self.units is not None:
+            budget |= {
+                "bandwidth (MHz)": f"{self.units.bandwidth_hz / 1e6:g}",
+                "transmit power (dBm)": f"{self.units.tx_power_dbm:.1f}",
+                "round on air (ms)": f"{1e3 * self.units.air_seconds(link.rows):.4g}",
+                "energy of a device, at most (mJ/round)": f"{1e3 * self.units.joules(link.power):.4g}",
+            }
+        return budget
+
+
+def _rounded(values: Iterable[Any]) -> list[float]:
+    return [round(float(value), 4) for value in values]

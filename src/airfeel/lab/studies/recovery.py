@@ -15,10 +15,9 @@ from pydantic import Field, ValidationError, model_validator
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import identity, mistakes, toml
 from airfeel.config.sections import Section
-from airfeel.lab.runs.endings import count_endings
-from airfeel.lab.runs.work import Work
+from airfeel.lab.runner import Work
+from airfeel.lab.store import count_endings
 from airfeel.lab.studies import study
-from airfeel.lab.studies.methods import METHODS, is_dense
 from airfeel.operators import GAUSSIAN_LIMIT, GaussianMatrix, PartialDCT
 from airfeel.ranges import Count, Fraction, Probability
 from airfeel.receivers.amp import AMP
@@ -27,7 +26,7 @@ from airfeel.receivers.tsaga import TSAGA
 from airfeel.receivers.turbo_cs import TurboCS
 from airfeel.schemes.compressed import shared_seed
 from airfeel.streams import bits
-from airfeel.theory.planner import LinkBudget, LinkPlan, Method
+from airfeel.theory.planner import METHODS, LinkBudget, LinkPlan, Method
 from airfeel.theory.scalar import sample_paths
 from airfeel.units import count, decibel, from_decibel
 
@@ -118,7 +117,7 @@ class RecoveryStudy(Section):
     @property
     def dense(self) -> bool:
         """Whether the matrix is Gaussian."""
-        return is_dense(self.scheme)
+        return self.method.dense
 
     @cached_property
     def noise_var(self) -> float:
@@ -207,11 +206,9 @@ def _receptions(config: RecoveryStudy) -> Iterator[tuple[Reception, Array]]:
 
 def _row(round: int, estimate: Estimate, x: Array, predicted: float, symbols: int) -> study.Row:
     """Return what is written down of a round; ``believed_nmse_db`` is what the receiver itself thinks."""
-    assert estimate.info is not None and estimate.variance is not None
     power = float(np.sum(x**2)) or 1.0  # a signal of nothing but zeros
     info = estimate.info
     assert info is not None and estimate.variance is not None  # every receiver here reports both
-    chain = info.chain
     learned = ("activity", "p01", "beta", "variance")
     return {
         "round": round,
@@ -220,7 +217,7 @@ def _row(round: int, estimate: Estimate, x: Array, predicted: float, symbols: in
         "believed_nmse_db": decibel(float(np.sum(estimate.variance, dtype=np.float64)) / power),
         "iterations": info.iterations,
         "status": info.status,
-        **{name: None if chain is None else getattr(chain, name) for name in learned},
+        **{name: getattr(info.chain, name, None) for name in learned},
         "symbols": symbols,
     }
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import airfeel
-from airfeel.lab.runs.reading import finished, read_rows
-from airfeel.lab.runs.rundir import open_run, run_path
-from airfeel.lab.runs.work import Described
+from airfeel.lab.rundir import Described, open_run, run_path
+from airfeel.lab.store import finished, read_rows
 
 Row = Mapping[str, Any]
 
@@ -30,15 +29,8 @@ def execute(
 ) -> bool:
     """Do a study unless it is finished; return whether it is complete.
 
-    Parameters
-    ----------
-    kind, config, out, force
-        What to do, where, and whether to repeat it.
-    rows
-        Computes a line of ``rounds.jsonl`` and how many seconds it took, round after round; raises
-        :class:`Stopped` to leave the study incomplete.
-    summarise
-        Makes a few numbers of all rows.
+    ``rows`` computes a line of ``rounds.jsonl`` and how many seconds it took, round after round, and raises
+    :class:`Stopped` to leave the study incomplete. ``summarise`` makes a few numbers of all rows.
     """
     path = run_path(config, out)
     if not force and finished(path) is not None:
@@ -53,11 +45,7 @@ def execute(
                 folder.append(line, row["round"], round(seconds, 6))
         except Stopped:
             return False
-        facts = {
-            "airfeel": airfeel.__version__,
-            "kind": kind,
-            "scheme": config.scheme,
-            "rounds": config.rounds,
-        }
+        facts: dict[str, Any] = {"airfeel": airfeel.__version__, "kind": kind}
+        facts |= {"scheme": config.scheme, "rounds": config.rounds}
         folder.finish(facts | dict(summarise(read_rows(path))))
     return True

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from airfeel.learning.images import ImageShape
+from airfeel.learning.models import ImageShape
 from airfeel.learning.tasks import DataShape, Task
 from airfeel.registry import MODELS, option
 

@@ -6,12 +6,11 @@ where the optimizer needs none, so that every state is the same three arrays in 
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol
 
 from airfeel import _checks
 from airfeel.learning.tasks import Array
-
-Rule = Literal["constant", "step", "cosine", "inverse"]
+from airfeel.ranges import Count, Fraction, Positive, require
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,13 +27,11 @@ class Optimizer(Protocol):
 
     def init(self, size: int) -> ServerState:
         """Return the state before the first round."""
-        ...
 
     def update(
         self, state: ServerState, theta: Array, aggregate: Array, rate: float
     ) -> tuple[Array, ServerState]:
         """Return the new theta and state; arguments stay as they are."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +53,14 @@ class Schedule:
     0.05
     """
 
-    rate: float
-    kind: Rule = "constant"
-    every: int = 100
-    factor: float = 0.1
+    rate: Positive
+    kind: Literal["constant", "step", "cosine", "inverse"] = "constant"
+    every: Count = 100
+    factor: Fraction = 0.1
 
     def __post_init__(self) -> None:
         """Refuse rates that do not descend."""
-        _checks.real("rate", self.rate, above=0)
-        _checks.choice("kind", self.kind, get_args(Rule))
-        _checks.integer("every", self.every, at_least=1)
-        _checks.real("factor", self.factor, above=0, at_most=1)
+        require(self)
 
     def __call__(self, round: int) -> float:
         """Return eta in ``round`` (counted from 1)."""

@@ -6,10 +6,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from airfeel import _checks
 from airfeel.learning.optimizers import ServerState
 from airfeel.learning.tasks import Array
-from airfeel.ranges import Positive
+from airfeel.ranges import Positive, require
 from airfeel.registry import OPTIMIZERS, option
 
 
@@ -24,9 +23,7 @@ class Adam:
 
     def __post_init__(self) -> None:
         """Refuse values outside Adam's ranges."""
-        _checks.real("beta1", self.beta1, at_least=0, below=1)
-        _checks.real("beta2", self.beta2, at_least=0, below=1)
-        _checks.real("epsilon", self.epsilon, above=0)
+        require(self)
 
     def init(self, size: int) -> ServerState:
         """Start with zero moments."""

@@ -6,9 +6,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from airfeel import _checks
 from airfeel.learning.optimizers import ServerState
 from airfeel.learning.tasks import Array
+from airfeel.ranges import require
 from airfeel.registry import OPTIMIZERS, option
 
 
@@ -21,7 +21,7 @@ class GradientDescent:
 
     def __post_init__(self) -> None:
         """Refuse a momentum that would never forget."""
-        _checks.real("momentum", self.momentum, at_least=0, below=1)
+        require(self)
 
     def init(self, size: int) -> ServerState:
         """Start at rest."""

@@ -31,7 +31,6 @@ class PartitionRule(Protocol):
         self, labels: NDArray[Any], sizes: Sequence[int], seed: int, pool: int | None = None
     ) -> Partition:
         """Return K_m = ``sizes[m]`` samples for each device m, of the first ``pool`` ones (None: all)."""
-        ...
 
 
 def unequal_sizes(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.learning.partitions import Partition, capped_counts, drawn, pooled
-from airfeel.ranges import Positive
+from airfeel.ranges import Positive, require
 from airfeel.registry import PARTITIONS, option
 from airfeel.streams import stream
 
@@ -30,7 +30,7 @@ class Dirichlet:
 
     def __post_init__(self) -> None:
         """Refuse a concentration that is none."""
-        _checks.real("alpha", self.alpha, above=0)
+        require(self)
 
     def draw(
         self, labels: NDArray[Any], sizes: Sequence[int], seed: int, pool: int | None = None

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from airfeel import _checks
 from airfeel.learning.tasks import Array, Samples, Task
-from airfeel.ranges import Count, NonNegative
+from airfeel.ranges import Count, NonNegative, require
 from airfeel.registry import TRAININGS, option
 from airfeel.streams import stream
 
@@ -44,16 +44,11 @@ class LocalSGD:
     either: ClassVar[tuple[str, str]] = ("local_steps", "local_epochs")  # of which one is given
 
     def __post_init__(self) -> None:
-        """Refuse impossible values."""
-        _checks.integer("local_steps", self.local_steps, at_least=1)
-        for name in ("batch_size", "local_epochs"):
-            if getattr(self, name) is not None:
-                _checks.integer(name, getattr(self, name), at_least=1)
+        """Refuse impossible values, and two ways to say how long."""
+        require(self)
         if self.local_epochs is not None and self.local_steps != 1:
             rule = f"must be 1 (not given) with local_epochs = {self.local_epochs}"
             raise _checks.reject("local_steps", self.local_steps, rule)
-        _checks.real("momentum", self.momentum, at_least=0, below=1)
-        _checks.real("weight_decay", self.weight_decay, at_least=0)
 
     def accumulated_gradient(
         self, task: Task, theta: Array, samples: Samples, rate: float, seed: int, round: int, device: int

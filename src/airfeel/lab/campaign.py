@@ -1,8 +1,13 @@
-"""Carry out many runs: each at most once, wherever there is room, whatever happens to the others."""
+"""Carry out many runs: each at most once, wherever there is room, whatever happens to the others.
+
+And what that would take, without computing it: runs, time, memory.
+"""
 
 import json
+import logging
+import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -11,13 +16,17 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from airfeel.lab.campaigns.engines import Engine, open_engine
-from airfeel.lab.overview import Overview
-from airfeel.lab.runs import files
-from airfeel.lab.runs.manifest import Damage
-from airfeel.lab.runs.reading import FinishedRun, examine, finished, not_verified
-from airfeel.lab.runs.stopping import held_back, stop_asked
-from airfeel.lab.runs.work import Work
+from airfeel import _files
+from airfeel._timing import Timer, duration
+from airfeel.config import Config
+from airfeel.lab import store
+from airfeel.lab.engines import Engine, open_engine
+from airfeel.lab.progress import Overview
+from airfeel.lab.runner import Work, held_back, stop_asked
+from airfeel.lab.store import Damage, FinishedRun, examine, finished, not_verified
+from airfeel.learning.datasets import is_here
+from airfeel.simulation.assembly import assemble
+from airfeel.simulation.loop import train
 
 _PATIENCE = 3  # times that processes may die without one run being finished in between
 _GLANCE = 0.25  # seconds between looks at how far the runs are, and whether somebody pressed Ctrl-C
@@ -66,8 +75,8 @@ def carry_out(
     overview
         Told how far things are.
     """
-    with files.explained(out):
-        files.below(out, "runs")  # refused once, and not by every run
+    with store.explained(out):
+        _files.below(out, "runs")  # refused once, and not by every run
     todo, notes = (list(runs), []) if force else _missing(runs, out)
     # The long ones first: a long run that starts last would keep one worker busy and the others idle.
     todo.sort(key=lambda run: -run.effort)
@@ -164,11 +173,106 @@ def _remember(out: Path, seconds: float, engine: Engine, computed: int) -> None:
     """Add to ``campaign.json`` what this session took."""
     path = out / "campaign.json"
     try:
-        before: dict[str, Any] = files.parse_json(files.read_text(path))
+        before: dict[str, Any] = _files.parse_json(_files.read_text(path))
         seconds += float(before["seconds"])
         computed += int(before["runs"])
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
         pass
     facts = {"seconds": round(seconds, 1), "runs": computed, "workers": engine.workers, "engine": engine.kind}
-    with files.explained(out):
-        files.write_atomically(path, (json.dumps(facts, indent=2) + "\n").encode())
+    with store.explained(out):
+        _files.write_atomically(path, (json.dumps(facts, indent=2) + "\n").encode())
+
+
+_log = logging.getLogger("airfeel")
+
+TRIAL_ROUNDS = 3  # of which the first is not timed: it loads and prepares
+PROCESS = 2e8  # bytes of an interpreter with its libraries
+STARTING = 1.5  # seconds to load the data and to begin a run
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """How many runs there are, how many of them are finished, and what the others take."""
+
+    runs: int
+    done: int
+    seconds: float | None
+    """of processor time; None where some data set is not here yet, or all are finished"""
+    memory: float | None
+    """bytes of the largest run"""
+    untimed: int
+    """studies of the theory, which take seconds to minutes"""
+    workers: int
+
+    def __str__(self) -> str:
+        words = [f"{self.runs} runs, {self.done} of them finished already"]
+        if self.runs == self.done:
+            return words[0]
+        if self.seconds is None or self.memory is None:
+            return f"{words[0]}; time and memory are known once the data are here (airfeel data)"
+        workers = f"{self.workers} worker{'' if self.workers == 1 else 's'}"
+        words.append(f"about {duration(self.seconds / self.workers)} with {workers}, by a trial of each kind")
+        busy = min(self.workers, self.runs - self.done)
+        words.append(f"about {busy * self.memory / 1e9:.2g} GB of memory in all")
+        if self.untimed:
+            words.append(
+                f"{self.untimed} studies of the theory, seconds to minutes each, are not in this time"
+            )
+        return "; ".join(words)
+
+
+def forecast(runs: Sequence[Work], out: Path, workers: int | None = None) -> Forecast:
+    """Return what the runs that are not finished would take, by a few rounds of each kind of them.
+
+    Runs are of one kind if they differ in nothing that changes much (seed, rates, power, partition), or only
+    in what their effort tells: rounds, local steps, the ratio.
+    """
+    todo = [run for run in runs if finished(out / "runs" / run.label) is None]
+    training = [run for run in todo if isinstance(run.config, Config)]
+    count = workers or os.cpu_count() or 1
+    seconds: float | None = None
+    memory: float | None = None
+    if all(is_here(dataset) or ":" in dataset for dataset in _datasets(training)):
+        trials = _trials({_kind(run): run for run in reversed(training)})
+        seconds = sum(run.effort * trials[_kind(run)][0] + STARTING for run in training)
+        memory = PROCESS + max((bytes_ for _, bytes_ in trials.values()), default=0.0)
+    return Forecast(len(runs), len(runs) - len(todo), seconds, memory, len(todo) - len(training), count)
+
+
+def _trials(kinds: dict[Hashable, Work]) -> dict[Hashable, tuple[float, float]]:
+    """Try out one run of each kind, and say how far that is."""
+    trials: dict[Hashable, tuple[float, float]] = {}
+    if kinds:
+        _log.info(f"trying out {TRIAL_ROUNDS} rounds of {len(kinds)} kinds of runs")
+    timer = Timer(len(kinds))
+    for kind, run in kinds.items():
+        trials[kind] = _trial(run)
+        timer.tell(len(trials), _log.info, f"{len(trials)} of {len(kinds)} kinds tried out")
+    return trials
+
+
+def _datasets(runs: Sequence[Work]) -> Iterator[str]:
+    yield from {run.config.dataset for run in runs if isinstance(run.config, Config)}
+
+
+def _kind(run: Work) -> Hashable:
+    config = run.config
+    assert isinstance(config, Config)
+    devices = config.devices
+    sizes = (devices.count, str(devices.samples), config.options("training").get("batch_size"))
+    return config.scheme, config.dataset, config.model.kind, config.run.evaluate_every, *sizes
+
+
+def _trial(run: Work) -> tuple[float, float]:
+    """Return the processor seconds of a unit of effort, and the bytes of the run beside its process."""
+    config = run.config
+    assert isinstance(config, Config)
+    needs = assemble(config).needs
+    rounds = iter(train(config.model_copy(update={"rounds": max(config.rounds, TRIAL_ROUNDS)})))
+    with threadpool_limits(limits=1):
+        next(rounds)
+        began = time.process_time()
+        for _ in range(TRIAL_ROUNDS - 1):
+            next(rounds)
+    seconds = (time.process_time() - began) / (TRIAL_ROUNDS - 1)
+    return seconds * run.rounds / run.effort, 0.0 if needs is None else needs.memory

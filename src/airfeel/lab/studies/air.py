@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks
-from airfeel.learning.devices import Participation
+from airfeel.learning.training import Participation
 from airfeel.radio.link import Channel, Link, anything
-from airfeel.radio.power import EqualPower, Grant, Ledger, Offer, PowerPolicy
-from airfeel.theory.planner import ChangingAir, LinkBudget, LinkDraws
+from airfeel.radio.power import EqualPower, Ledger, Offer, PowerPolicy
+from airfeel.theory.planner import LinkBudget, LinkDraws
 from airfeel.uplink import arrive
 
 Array = NDArray[np.floating[Any]]
@@ -27,31 +27,6 @@ DRAWS = 8  # of all rounds; the chains that are sampled are shared out among the
 SILENT = 1000  # rounds in a row in which nobody can send, after which there is no link
 LEVELS = 400  # symbols at most that stand for all of a round, where they differ
 UNHEARD = 1e9  # noise of a symbol that nobody sends, over that of the reference model
-
-
-def draw_air(
-    channel: Channel,
-    devices: int,
-    symbols: int,
-    rounds: int,
-    seed: int = 0,
-    draws: int = DRAWS,
-    policy: PowerPolicy = EQUAL,
-    participation: Participation = EVERYBODY,
-) -> ChangingAir:
-    """Draw what a channel does to equal devices with equal gradients under a policy of power control.
-
-    The policy has P = 1.
-
-    Only those that take part in a round can send in it. A round in which nobody can is none for the receiver,
-    and is left out.
-    """
-    links = [
-        list(islice(_heard(channel, participation, devices, symbols, seed + draw), rounds))
-        for draw in range(draws)
-    ]
-    drawn = DrawnAir(links, policy)
-    return drawn if hasattr(policy, "choose") else drawn.at(LinkBudget(devices=devices))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,53 +48,55 @@ class RoundDraw:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DrawnAir:
-    """The links of all rounds, drawn several times, and the policy by which devices send over them."""
+    """The links of all rounds, drawn several times, and the policy by which devices send; P is 1."""
 
     links: Sequence[Sequence[RoundDraw]]
     policy: PowerPolicy
 
-    def at(self, link: LinkBudget) -> LinkDraws:
+    def __call__(self, link: LinkBudget) -> LinkDraws:
         """Return what the policy makes of the links, where a device has the energy of this link.
 
         The receiver learns how large the sum is in the mean, so signal and noise are told relative to that
         where a policy leaves devices out for good.
         """
         snr = link.snr * link.excess  # devices whose signals are larger than the mean lose as much with them
-        found = [self._followed(rounds, snr) for rounds in self.links]
+        found = [list(zip(*self._followed(rounds, snr), strict=True)) for rounds in self.links]
         noise, sent, arriving = (np.array(part) for part in zip(*found, strict=True))
-        every = [one for rounds in self.links for one in rounds]
-        silent = 1 - float(np.mean([np.mean(one.demand > 0) for one in every]))
-        computing = float(np.mean([one.whole for one in every]))
-        if hasattr(self.policy, "choose"):
-            usual = float(sent.mean())
-            silent = 1 - computing * usual
-            noise, sent, arriving = noise / usual**2, sent / usual, arriving / usual
-        return LinkDraws(noise, sent, arriving, silent, computing)
+        usual = float(sent.mean()) if hasattr(self.policy, "choose") else 1.0
+        return LinkDraws(noise / usual**2, sent / usual, arriving / usual, usual)
 
-    def _followed(
-        self, rounds: Sequence[RoundDraw], snr: float
-    ) -> tuple[list[Any], list[float], list[float]]:
-        """Follow one draw through its rounds, with what the devices have spent; P is 1."""
-        air, ledger = arrive.Radio(policy=self.policy), Ledger.open(len(rounds[0].demand))
-        noise, sent, arriving = [], [], []
+    def _followed(self, rounds: Sequence[RoundDraw], snr: float) -> Iterator[tuple[Any, float, float]]:
+        """Yield noise, sent and arriving of the rounds of one draw, with what the devices have spent."""
+        radio, ledger = arrive.Radio(policy=self.policy), Ledger.open(len(rounds[0].demand))
         for one in rounds:
-            grant = _granted(air, one, ledger, snr)
-            ledger = ledger.charge(grant.alpha * one.demand * grant.share**2, air.policy.power)
+            weights = np.full(len(one.demand), 1 / (len(one.demand) * one.whole))
+            grant = radio.grant(Offer(one.demand, weights, one.strength, 1 / (snr * one.whole**2)), ledger)
+            assert grant is not None  # a round in which nobody can send is left out
+            ledger = ledger.charge(grant.alpha * one.demand * grant.share**2, radio.policy.power)
             heard = np.where(one.demand > 0, grant.share, 0.0)
             levels = 1.0 if one.active is None else _levels(one.active, heard)
-            noise.append(levels / (grant.alpha * one.whole**2))
-            sent.append(float(heard.mean()) / one.whole)
-            arriving.append(float((one.gain * heard).mean()) / one.whole)
-        return noise, sent, arriving
+            noise = levels / (grant.alpha * one.whole**2)
+            yield noise, float(heard.mean()) / one.whole, float((one.gain * heard).mean()) / one.whole
 
 
-def _granted(air: arrive.Radio, one: RoundDraw, ledger: Ledger, snr: float) -> Grant:
-    """Ask power control, as a run does."""
-    weights = np.full(len(one.demand), 1 / (len(one.demand) * one.whole))
-    offer = Offer(one.demand, weights, one.strength, 1 / (snr * one.whole**2))
-    grant = air.grant(offer, ledger)
-    assert grant is not None  # a round in which nobody can send is left out
-    return grant
+def draw_air(
+    channel: Channel,
+    devices: int,
+    symbols: int,
+    rounds: int,
+    seed: int = 0,
+    draws: int = DRAWS,
+    policy: PowerPolicy = EQUAL,
+    participation: Participation = EVERYBODY,
+) -> DrawnAir:
+    """Draw what a channel does to equal devices with equal gradients; the policy of power control has P = 1.
+
+    Only those that take part in a round can send in it. A round in which nobody can is none for the receiver,
+    and is left out.
+    """
+    seeds = range(seed, seed + draws)
+    links = [islice(_heard(channel, participation, devices, symbols, one), rounds) for one in seeds]
+    return DrawnAir([list(drawn) for drawn in links], policy)
 
 
 def _levels(active: NDArray[np.bool_], share: Array) -> Array:
@@ -157,17 +134,14 @@ def _flat(link: Link) -> RoundDraw:
 
 def _by_symbol(link: Link, symbols: int) -> RoundDraw:
     """Return a round in which devices differ from symbol to symbol: mixtures of all coefficients."""
-    active, cost, gain = (_wide(part, symbols) for part in (link.active, link.cost, link.gain))
+    parts: tuple[NDArray[Any], ...] = link.active, link.cost, link.gain
+    wide = (part if part.ndim == 2 else part[:, None] for part in parts)
+    active, cost, gain = (np.broadcast_to(part, (len(part), symbols)) for part in wide)
     if np.any(np.imag(gain)) or np.any(gain.real[active] != 1):
         raise _turned(link)
     places = np.linspace(0, symbols - 1, min(symbols, LEVELS)).round().astype(int)
     demand = np.where(active, cost, 0.0).mean(axis=1)
     return RoundDraw(demand, np.sqrt(active.mean(axis=1)), anything(active).astype(float), active[:, places])
-
-
-def _wide(part: NDArray[Any], symbols: int) -> NDArray[Any]:
-    """Give every symbol what was given for each device."""
-    return np.broadcast_to(part if part.ndim == 2 else part[:, None], (len(part), symbols))
 
 
 def _turned(link: Link) -> ValueError:

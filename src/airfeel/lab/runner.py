@@ -1,8 +1,9 @@
 """Carry out one run in its folder: from the start, or from wherever an earlier process left it."""
 
+import signal
 import time
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -12,13 +13,17 @@ import numpy as np
 
 import airfeel
 from airfeel.config import Config
-from airfeel.lab.runs.checkpoint import previous
-from airfeel.lab.runs.endings import count_endings
-from airfeel.lab.runs.files import RunError
-from airfeel.lab.runs.generations import Apart, Generations
-from airfeel.lab.runs.reading import FinishedRun, examine, not_verified, read_records
-from airfeel.lab.runs.rundir import RunFolder, open_run, run_path
-from airfeel.lab.runs.sources import edited_since, refilled_since
+from airfeel.lab.rundir import Apart, Described, Generations, RunFolder, open_run, previous, run_path
+from airfeel.lab.store import (
+    FinishedRun,
+    RunError,
+    count_endings,
+    edited_since,
+    examine,
+    not_verified,
+    read_records,
+    refilled_since,
+)
 from airfeel.simulation.assembly import Own, Parts, assemble
 from airfeel.simulation.loop import RunState, start, steps
 from airfeel.simulation.progress import Progress
@@ -206,3 +211,97 @@ def summarise(config: Config, records: list[Record]) -> dict[str, Any]:
         "symbols": last.symbols,
         "energy": last.energy,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A run with a folder of its own, computed at most once, here or in another process.
+
+    Parameters
+    ----------
+    config
+        What is computed.
+    compute
+        Computes it: called with ``config``, the results folder, whether to repeat a finished run, and a
+        function that says whether to stop early; returns whether the run is complete. A function of a module,
+        so that it can be sent to workers.
+    effort
+        Roughly how long it takes, in units of a training round with one local step.
+    curve, variant
+        Its place in an experiment: what is compared, and under which circumstances.
+    """
+
+    config: Described
+    compute: Callable[[Any, Path, bool, Callable[[], bool]], bool]
+    effort: float
+    curve: str = ""
+    variant: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name of its folder."""
+        return self.config.label()
+
+    @property
+    def rounds(self) -> int:
+        """How many lines its records will have."""
+        return self.config.rounds
+
+    @property
+    def scheme(self) -> str:
+        """What is tried out."""
+        return self.config.scheme
+
+    @property
+    def seed(self) -> int:
+        """Decides everything that is random."""
+        return self.config.seed
+
+    def do(self, out: Path, force: bool = False, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Compute it in ``out/runs`` unless it is finished; return whether it is complete."""
+        return self.compute(self.config, out, force, stop)
+
+
+_AGAIN = "interrupted; the same command goes on from what is saved"
+
+
+@contextmanager
+def stop_asked(*, at_once: bool = False) -> Iterator[Callable[[], bool]]:
+    """Make the first Ctrl-C (or SIGTERM) a request that the given function tells of; a second one interrupts.
+
+    With ``at_once`` the first one interrupts too until somebody has asked for the first time: what comes
+    before, such as a download, can take long and has nothing to save.
+    """
+    asked: list[int] = []
+    waiting = not at_once
+
+    def hear(number: int, frame: object) -> None:
+        if asked or not waiting:
+            raise KeyboardInterrupt(_AGAIN)
+        asked.append(number)
+
+    def answer() -> bool:
+        nonlocal waiting
+        waiting = True
+        return bool(asked)
+
+    before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield answer
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Let Ctrl-C wait for a moment; processes started meanwhile never hear of it.
+
+    A process starts with the signals blocked that its parent blocks. One that is importing modules would
+    otherwise answer Ctrl-C, which a terminal sends to everybody, with a traceback.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,22 +1,52 @@
 """An experiment is a readable file: what all runs share, curves, variants or a grid, and seeds.
 
 The same form serves the figures of the paper, which are shipped with the package, and everybody's own sweeps.
-Every combination of curve, variant and seed is one run; nothing else is needed to find it again.
+Every combination of curve, variant and seed is one run; nothing else is needed to find it again. A file can
+start from a shipped one (``like = "fig7"``) and say only what is different.
 """
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from importlib import resources
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from airfeel.config import mistakes, toml
+from airfeel import _files
+from airfeel.config import Config, build_config, mistakes, toml
 from airfeel.config.sections import Section
-from airfeel.lab.campaigns.kinds import KINDS
-from airfeel.lab.runs.work import Work
+from airfeel.lab.exhibits import figure_kinds
+from airfeel.lab.runner import Work, execute
+from airfeel.lab.studies import bound, recovery
 from airfeel.ranges import Count
+from airfeel.theory.planner import is_dense
+
+_MATRIX_EFFORT = 50  # of a dense matrix with s = N, drawn and multiplied by in a round, over a gradient's
+
+
+def training(tree: Mapping[str, Any], source: str) -> Work:
+    """Return a training run that computes in one thread: many runs keep all cores busy."""
+    config = build_config(toml.merge({"run": {"threads": 1}}, tree), source=source)
+    matrix = _MATRIX_EFFORT * config.uplink.ratio if is_dense(config.scheme) else 0.0
+    options = config.options("training")
+    steps = options.get("local_epochs") or options.get("local_steps", 1)
+    return Work(config, _train, config.rounds * (steps + matrix))
+
+
+def _train(config: Config, out: Path, force: bool, stop: Callable[[], bool]) -> bool:
+    return execute(config, out, force=force, stop=stop).summary is not None
+
+
+# Each makes the work of the keys of an experiment; the second argument names them in errors.
+KINDS: dict[str, Callable[[Mapping[str, Any], str], Work]] = {
+    "training": training,
+    "recovery": recovery.work,
+    "bound": bound.work,
+}
 
 MOST_VARIANTS = 10_000  # a report counts them all, also those of a file in somebody's folder
 QUICK_ROUNDS, QUICK_SEEDS = 50, 3
@@ -42,8 +72,8 @@ class FigureSpec(Section):
     name: Name
     """of the files made from it"""
     title: Text
-    kind: Literal["curves", "magnitudes", "evolution", "recovery", "cost", "bound"] = "curves"
-    """curves of a metric, or one of the special figures"""
+    kind: Text = "curves"
+    """curves of a metric, or another exhibit that can be asked for"""
     variant: str = ""
     """show this variant only (special figures)"""
     metric: Metric = "accuracy"
@@ -119,6 +149,9 @@ class Experiment(Section):
         for figure in self.figures:
             if figure.variant and figure.variant not in known:
                 raise mistakes.Contradiction("figures.variant", figure.variant, f"must be one of {known}")
+            if figure.kind not in figure_kinds():
+                rule = f"must be one of {figure_kinds()}"
+                raise mistakes.Contradiction("figures.kind", figure.kind, rule)
             self._check_axes(figure)
         return self
 
@@ -261,3 +294,78 @@ def _resolve(tree: dict[str, Any]) -> dict[str, Any]:
 def _lines(table: Mapping[str, Any]) -> list[str]:
     """Return one line of TOML per key, tables inside as dotted keys."""
     return [f"{key} = {toml.value(item)}" for key, item in mistakes.flatten(table).items()]
+
+
+PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
+RIVALS = tuple(f"rivals-{name}" for name in ("softmax", "softmax-own", "mlp", "mlp-own", "cnn", "cnn-own"))
+BEYOND = ("demo", "tuned", "rates", "fading", "cell", "fashion", "models", "cifar", *RIVALS, "rivals-cifar")
+SHIPPED = (*PAPER, *BEYOND)
+GROUPS = {"all": PAPER, "rivals": RIVALS}  # words that stand for several
+
+
+def read_experiment(path: Path) -> Experiment:
+    """Read and check an experiment file; its name, where the file gives none, is that of the file.
+
+    Raises
+    ------
+    ValueError
+        With one sentence per mistake.
+    """
+    tree = {"name": path.stem, "title": path.stem, **_read(path)}
+    try:
+        return Experiment.model_validate(tree)
+    except ValidationError as error:
+        raise ValueError(mistakes.sentences(error, Experiment, tree, str(path), {})) from None
+
+
+def shipped(name: str) -> Experiment:
+    """Return one of the experiments that come with the package."""
+    if name not in SHIPPED:
+        known = ", ".join((*SHIPPED, *GROUPS))
+        raise ValueError(f"NAME = {name!r}: must be one of {known}")
+    with _shipped_file(name) as path:
+        return read_experiment(path)
+
+
+def _shipped_file(name: str) -> AbstractContextManager[Path]:
+    return resources.as_file(resources.files("airfeel.lab") / "figures" / f"{name}.toml")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return what an experiment file says, over what the shipped one says that it is like."""
+    try:
+        tree = _files.parse_toml(_files.read_bytes(path, _files.SETTINGS))
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read as an experiment file ({error.strerror})") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    if "like" not in tree:
+        return tree
+    model = tree.pop("like")
+    if model not in SHIPPED:
+        raise ValueError(f"{path}: like = {model!r}: must be one of {', '.join(SHIPPED)}")
+    with _shipped_file(model) as model_path:
+        return _over(_read(model_path), tree)
+
+
+def _over(model: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
+    """Put an experiment over another: keys of ``base`` and of curves one by one, everything else whole."""
+    replaced = {"grid", "variants"} if "grid" in tree or "variants" in tree else set()
+    found = {key: value for key, value in model.items() if key not in replaced} | tree
+    if isinstance(tree.get("base"), dict):
+        found["base"] = toml.merge(model.get("base", {}), tree["base"])
+    own = tree.get("curves", [])
+    if isinstance(own, list) and all(isinstance(curve, dict) for curve in own):
+        curves = {curve["label"]: curve for curve in model.get("curves", [])}
+        for place, curve in enumerate(own):
+            label = curve.get("label")
+            label = label if isinstance(label, str) else place  # refused when all is checked
+            curves[label] = toml.merge(curves.get(label, {}), curve)
+        found["curves"] = list(curves.values())
+    return found
+
+
+def select(names: Sequence[str]) -> list[Experiment]:
+    """Return the experiments called by name, each once; ``all`` and ``rivals`` stand for several."""
+    wanted = [name for word in names for name in GROUPS.get(word, (word,))]
+    return [shipped(name) for name in dict.fromkeys(wanted)]

@@ -11,13 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from airfeel import _files
 from airfeel._checks import visible
-from airfeel.lab.campaigns.experiment_files import read_experiment
-from airfeel.lab.campaigns.plan import Experiment
-from airfeel.lab.runs import files
-from airfeel.lab.runs.manifest import SUMMARY, Damage
-from airfeel.lab.runs.reading import OTHERS, FinishedRun, examine
-from airfeel.lab.runs.work import Work
+from airfeel.lab import store
+from airfeel.lab.plan import Experiment, read_experiment
+from airfeel.lab.runner import Work
+from airfeel.lab.store import OTHERS, SUMMARY, Damage, FinishedRun, examine
 
 Read = TypeVar("Read")
 
@@ -46,16 +45,16 @@ class ResultsFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._read: dict[str, tuple[files.Stamp, object]] = {}
+        self._read: dict[str, tuple[store.Stamp, object]] = {}
 
     def labels(self) -> list[str]:
         """Return the names of all runs' folders, sorted, whether or not the runs are finished."""
         return [path.name for path in sorted((self.path / "runs").glob("*")) if path.is_dir()]
 
-    def stamp(self, label: str) -> files.Stamp | None:
+    def stamp(self, label: str) -> store.Stamp | None:
         """Return what changes whenever a run's files do; None where the run cannot be finished."""
         path = self.path / "runs" / label
-        return files.stamp(path / SUMMARY, others=[path / name for name in OTHERS])
+        return store.stamp(path / SUMMARY, others=[path / name for name in OTHERS])
 
     def run(self, label: str) -> FinishedRun | None:
         """Return a run if it is finished and intact."""
@@ -74,7 +73,7 @@ class ResultsFolder:
         """Return the experiments that were begun here, by name, and a sentence about each one left out."""
         begun, left_out = [], []
         for path in sorted((self.path / "experiments").glob("*.toml")):
-            stamp = files.stamp(path, path.with_suffix(".json"))
+            stamp = store.stamp(path, path.with_suffix(".json"))
             try:
                 found = self._once(f"experiment {path.name}", stamp, partial(_read_begun, path))
             except ValueError as error:
@@ -87,7 +86,7 @@ class ResultsFolder:
                 begun.append(found)
         return begun, left_out
 
-    def _once(self, key: str, stamp: files.Stamp | None, read: Callable[[], Read]) -> Read | None:
+    def _once(self, key: str, stamp: store.Stamp | None, read: Callable[[], Read]) -> Read | None:
         """Return what was read under this stamp, or read it now."""
         if stamp is None:
             return None
@@ -102,18 +101,18 @@ def remember_experiment(experiment: Experiment, out: Path, runs: Sequence[Work])
     """Keep the experiment and the names of its runs in ``out/experiments``, for tables and pages."""
     begun = Begun(experiment, [Member(run.curve, run.variant, run.seed, run.label) for run in runs])
     path = out / "experiments" / f"{experiment.name}.toml"
-    with files.explained(out):
-        files.below(out, "experiments").mkdir(parents=True, exist_ok=True)
+    with store.explained(out):
+        _files.below(out, "experiments").mkdir(parents=True, exist_ok=True)
         lines = ",\n".join(json.dumps(member._asdict(), ensure_ascii=False) for member in begun.members)
-        files.write_atomically(path.with_suffix(".json"), f"[\n{lines}\n]\n".encode())
-        files.write_atomically(path, experiment.to_toml().encode())
+        _files.write_atomically(path.with_suffix(".json"), f"[\n{lines}\n]\n".encode())
+        _files.write_atomically(path, experiment.to_toml().encode())
     return begun
 
 
 def _read_begun(path: Path) -> Begun | None:
     """Return an experiment with its runs; None where the list of them is not what was written."""
     try:
-        rows = files.parse_json(files.read_text(path.with_suffix(".json"), files.LIST))
+        rows = _files.parse_json(_files.read_text(path.with_suffix(".json"), _files.LIST))
         members = [Member(**row) for row in rows]
     except (OSError, ValueError, TypeError):
         return None

@@ -1,0 +1,234 @@
+"""Our own scheme in the field: sampled devices, skewed data, fading; beside error-free training and rivals.
+
+    python benchmarks/study_field.py error_free ours ours-100 error error-100 rivals rivals-100 --out DIR
+    python benchmarks/study_field.py table keep --out DIR      # what there is, for docs/results
+
+Seeds 500 to 504 are for reporting, once; ``--seeds`` names others for choosing (10 to 14 were). M = 10
+devices with 300 samples each, P = 500, 100 rounds, unless the circumstances say otherwise. Every run is one
+line of DIR/runs.jsonl, and a study that was interrupted goes on where it was.
+"""
+
+import argparse
+import csv
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+from threadpoolctl import threadpool_limits
+
+from airfeel.config import load_config
+from airfeel.simulation.loop import train
+
+SEEDS = (500, 501, 502, 503, 504)
+ALL = {
+    "rounds": 100,
+    "devices.count": 10,
+    "devices.samples": 300,
+    "uplink.power": 500.0,
+    "run.evaluate_every": 25,
+    "run.threads": 1,
+}
+CNN = {
+    "model.kind": "cnn",
+    "devices.learning_rate": 0.1,
+    "devices.local_steps": 5,
+    "devices.batch_size": 60,
+}
+SOFTMAX = {"devices.learning_rate": 0.3}
+MLP = {"model.kind": "mlp", "model.preset": False, "devices.learning_rate": 0.3}
+TWO = {"partition.kind": "classes", "partition.classes": 2}
+HALF = {"devices.participation": 0.5}
+FIFTH = {
+    "devices.count": 50,
+    "devices.participation": 0.2,
+    "partition.kind": "dirichlet",
+    "partition.alpha": 0.3,
+}
+# Name: settings, and the points that may be lost at 25 and at 100 times.
+CELLS = {
+    "CNN, everybody, IID": (CNN, 0.5, 2.5),
+    "CNN, everybody, two classes": (CNN | TWO, 1.0, 3.0),
+    "CNN, half, two classes": (CNN | TWO | HALF, 2.0, 4.0),
+    "CNN, fifth of fifty, Dirichlet 0.3": (CNN | FIFTH, 0.8, 2.0),
+    "CNN, Rayleigh fading, two classes": (CNN | TWO | {"channel.kind": "fading"}, 2.5, None),
+    "CNN, dropout 0.2, two classes": (CNN | TWO | {"devices.dropout": 0.2}, 1.5, None),
+    "CNN, unequal K_m, two classes": (CNN | TWO | {"devices.spread": 1.0}, 1.5, None),
+    "CNN, batches of 30, two classes": (CNN | TWO | {"devices.batch_size": 30}, 1.5, None),
+    "softmax, everybody, IID": (SOFTMAX, 0.2, 0.5),
+    "softmax, everybody, two classes": (SOFTMAX | TWO, 0.4, 1.0),
+    "softmax, half, IID": (SOFTMAX | HALF, 0.2, 0.5),
+    "softmax, half, two classes": (SOFTMAX | HALF | TWO, 0.4, 1.0),
+    "MLP, everybody, IID": (MLP, 0.2, 0.5),
+    "MLP, everybody, two classes": (MLP | TWO, 0.4, 1.0),
+    "MLP, half, IID": (MLP | HALF, 0.2, 0.5),
+    "MLP, half, two classes": (MLP | HALF | TWO, 0.4, 1.0),
+    "resnet8, CIFAR-10, IID": (
+        {"model.kind": "resnet8", "dataset": "cifar-10", "rounds": 60, "run.evaluate_every": 20},
+        1.0,
+        None,
+    ),
+}
+FEW = {"resnet8, CIFAR-10, IID": 2}  # seeds, where a run is long
+LAST = ("resnet8, CIFAR-10, IID",)  # after everything else
+RIVALS = {
+    "common_k": {"scheme": "common_k"},
+    "ScaleCom": {"scheme": "scalecom"},
+    "FAIR-k": {"scheme": "fair_k"},
+    "SCAFCOM": {"scheme": "scafcom"},
+    "sign vote": {"scheme": "sign_vote"},
+}
+SCHEMES = {
+    "error-free": {"scheme": "dense"},
+    "scheduled": {"scheme": "scheduled"},
+    "0.2's form": {"scheme": "scheduled", "uplink.memory": "error"},
+    **RIVALS,
+}
+ONLY_CNN = tuple(RIVALS)
+STUDIES = {  # schemes and compressions, in the order in which they matter
+    "error_free": (["error-free"], [None]),
+    "ours": (["scheduled"], [25]),
+    "ours-100": (["scheduled"], [100]),
+    "error": (["0.2's form"], [25]),
+    "error-100": (["0.2's form"], [100]),
+    "rivals": (list(RIVALS), [25]),
+    "rivals-100": (list(RIVALS), [100]),
+}
+
+
+def jobs(names, seeds):
+    """Yield cell, scheme, compression and seed of every run, the long ones at the end."""
+    for late in (False, True):
+        for name in names:
+            schemes, factors = STUDIES[name]
+            for cell, (settings, *_, at_100) in CELLS.items():
+                for scheme in schemes:
+                    left_out = scheme in ONLY_CNN and settings.get("model.kind") != "cnn"
+                    if left_out or (cell in LAST) != late:
+                        continue
+                    for factor in factors:
+                        if factor == 100 and at_100 is None:
+                            continue
+                        for seed in seeds[: FEW.get(cell)]:
+                            yield cell, scheme, factor, seed
+
+
+def key(cell, scheme, factor, seed):
+    """Return what names a run."""
+    return f"{cell} | {scheme} | {factor or 1} | {seed}"
+
+
+def accuracies(cell, scheme, factor, seed):
+    """Return the accuracy in percent by round; 10 from where a training diverges."""
+    settings = ALL | CELLS[cell][0] | SCHEMES[scheme] | {"seed": seed}
+    if factor:
+        settings["uplink.ratio"] = 1 / factor
+    found = {}
+    try:
+        for record in train(load_config(None, settings)):
+            if record.accuracy is not None:
+                found[record.round] = round(100 * record.accuracy, 2)
+    except ValueError as error:
+        if "diverged" not in str(error):
+            raise
+        found[settings["rounds"]] = 10.0
+    return found
+
+
+def known(out):
+    """Return the runs that there are, by key."""
+    path = out / "runs.jsonl"
+    lines = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
+    return {line["key"]: line for line in lines}
+
+
+def compute(names, seeds, out):
+    """Compute what is missing."""
+    out.mkdir(parents=True, exist_ok=True)
+    done = known(out)
+    for job in jobs(names, seeds):
+        if key(*job) in done:
+            continue
+        began = time.process_time()
+        found = accuracies(*job)
+        line = {"key": key(*job), "accuracy": found, "seconds": round(time.process_time() - began, 1)}
+        with (out / "runs.jsonl").open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        print(line, flush=True)
+
+
+def gaps(done, cell, scheme, factor, seeds, round=None):
+    """Return the points lost against error-free training, one number for each seed that both have."""
+    found = []
+    for seed in seeds:
+        own, free = (done.get(key(cell, s, f, seed)) for s, f in ((scheme, factor), ("error-free", None)))
+        if own and free:
+            at = str(round) if round else max(free["accuracy"], key=int)
+            found.append(free["accuracy"][at] - own["accuracy"].get(at, 10.0))
+    return np.array(found)
+
+
+def words(lost):
+    """Return a mean with its interval of 95 %."""
+    if not len(lost):
+        return "–"
+    if len(lost) == 1:
+        return f"{lost[0]:.1f}"
+    half = stats.t.ppf(0.975, len(lost) - 1) * lost.std(ddof=1) / np.sqrt(len(lost))
+    return f"{lost.mean():.1f} ± {half:.1f}" + ("" if len(lost) in (2, 5) else f" ({len(lost)} seeds)")
+
+
+def table(seeds, out):
+    """Print the points lost in every cell, as a page in Markdown."""
+    done = known(out)
+    for factor in (25, 100):
+        schemes = [s for s in SCHEMES if s != "error-free"]
+        print(f"*Points lost against error-free training, {factor} times, last round*\n")
+        print("| | at most | error-free | " + " | ".join(schemes) + " |")
+        print("|---" * (3 + len(schemes)) + "|")
+        for cell, (_, *limits) in CELLS.items():
+            limit = limits[factor == 100]
+            if limit is None:
+                continue
+            free = [
+                done[k]["accuracy"] for k in (key(cell, "error-free", None, s) for s in seeds) if k in done
+            ]
+            level = np.mean([run[max(run, key=int)] for run in free]) if free else np.nan
+            cells = (words(gaps(done, cell, scheme, factor, seeds)) for scheme in schemes)
+            print(f"| {cell} | {limit} | {level:.1f} % | " + " | ".join(cells) + " |")
+        print()
+    first = next(iter(CELLS))
+    early = {s: gaps(done, first, s, 25, seeds, 25) for s in ("scheduled", "0.2's form")}
+    print("*Round 25 of the CNN at 25 times, everybody, IID, points behind error-free training*\n")
+    print("| scheme | points |\n|---|---|")
+    for scheme, lost in early.items():
+        print(f"| {scheme} | {words(lost)} |")
+
+
+def keep(out, path):
+    """Write all numbers as a table with one line for each evaluation."""
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["circumstances", "scheme", "compression", "seed", "round", "accuracy"])
+        for line in known(out).values():
+            for t, accuracy in line["accuracy"].items():
+                writer.writerow([*line["key"].split(" | "), t, accuracy])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("studies", nargs="+", choices=[*STUDIES, "table", "keep"])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
+    options = parser.parse_args()
+    with threadpool_limits(1):
+        compute([name for name in options.studies if name in STUDIES], options.seeds, options.out)
+    if "table" in options.studies:
+        table(options.seeds, options.out)
+    if "keep" in options.studies:
+        keep(options.out, Path(__file__).parents[1] / "docs/results/field.csv")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,445 @@
+"""The folder of one run: it survives a kill at any moment and goes on where it was.
+
+``rounds.jsonl`` grows by one line per round. A checkpoint remembers how long that file was and its hash; on a
+new start the file is cut back to that point and the lost rounds are computed again, byte for byte the same.
+
+What devices carry may lie in files beside the checkpoints: a new file for each round, never one written
+twice. A file belongs to one state. It has a name nobody can guess until a checkpoint is written, which names
+it; one that no checkpoint names loses even that when the next round has its own, and the system frees it when
+the state is gone. So what the newest checkpoint names is whole, and so is what the one before it names.
+"""
+
+from __future__ import annotations  # imports for type checkers alone
+
+import hashlib
+import io
+import json
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+import airfeel
+from airfeel import _files, _maps, storage
+from airfeel.lab import store
+from airfeel.lab.store import CONFIG, DERIVED, MANIFEST, ROUNDS, SUMMARY, TIMINGS, Damage
+
+if TYPE_CHECKING:
+    from airfeel.simulation.loop import RunState
+
+Array = NDArray[np.floating[Any]]
+
+_FACTS = {"version": str, "digest": str, "round": int, "length": int, "sha256": str}  # of a checkpoint
+
+
+class Described(Protocol):
+    """A configuration, of training or of a study: what a folder and a table say of a run."""
+
+    @property
+    def rounds(self) -> int:
+        """How many lines its ``rounds.jsonl`` will have."""
+        ...
+
+    @property
+    def scheme(self) -> str:
+        """What is tried out."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Decides everything that is random."""
+        ...
+
+    def digest(self) -> str:
+        """Return the hash of all that determines the result."""
+        ...
+
+    def label(self) -> str:
+        """Return the name of the run's folder, which ends with the hash."""
+        ...
+
+    def to_toml(self) -> str:
+        """Return the description as a file."""
+        ...
+
+
+@dataclass(slots=True)
+class RunFolder:
+    """Everything one run keeps on disk. Use it through :func:`open_run`, which holds the lock."""
+
+    path: Path
+    config: Described
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def rounds(self) -> Path:
+        """The records, one line of JSON per round, without wall times: equal runs are equal files."""
+        return self.path / "rounds.jsonl"
+
+    @property
+    def timings(self) -> Path:
+        """Seconds per round, one line of JSON each."""
+        return self.path / "timings.jsonl"
+
+    @property
+    def checkpoint(self) -> Path:
+        """The newest complete state."""
+        return self.path / "checkpoint.npz"
+
+    def reopen(self, forget: bool, damage: Damage | None = None) -> None:
+        """Prepare for computing: remove an untrue summary, and with ``forget`` all results.
+
+        ``damage`` is what was found in a run that had been finished. A checkpoint vouches for the records
+        only: where other results are damaged, or nobody can tell, the run starts from nothing.
+        """
+        aggregates = store.aggregates(self.path)
+        if damage is not None:
+            self.notes.append(f"{self.path / damage.file} {damage.rule}: the run is computed again")
+            untold = damage.file == MANIFEST and bool(aggregates)
+            forget = forget or untold or damage.file not in (*DERIVED, ROUNDS)
+        leftovers = [SUMMARY, MANIFEST]  # the summary first: without it, no run is finished
+        if forget:
+            leftovers += ["checkpoint.npz", "checkpoint.npz.previous", ROUNDS, TIMINGS]
+            leftovers += aggregates
+        with store.explained(self.path):
+            for name in leftovers:
+                _files.discard(self.path / name)
+            _files.write_atomically(self.path / CONFIG, self.config.to_toml().encode())
+
+    def restore(
+        self,
+        trusted: Sequence[str] = (),
+        revived: Callable[[Any, int], Any | None] = lambda state, round: state,
+        aggregates: bool = False,
+    ) -> Any | None:
+        """Return the newest trustworthy state, files cut back to its round; None: start at round 1.
+
+        Parameters
+        ----------
+        trusted
+            The modules beside airfeel whose dataclasses the state may hold.
+        revived
+            Given what a checkpoint holds and its round, returns the state of this run, or None where that
+            cannot be it; raises :class:`Damaged` where something that belongs to it is damaged.
+        aggregates
+            Whether the run keeps those of all rounds, so that they must be whole.
+        """
+        with store.explained(self.path):
+            for path in (self.checkpoint, previous(self.checkpoint)):
+                state, round = self._intact(path, trusted, revived)
+                if state is not None and aggregates and (lost := self._lost(round)):
+                    self.notes.append(f"{lost}: {path.name} not used")
+                    state = None
+                if state is not None:
+                    self.notes.append(f"continuing after round {round}")
+                    return state
+                # Gone for good: a bad file must never take the place of the previous good one.
+                _files.discard(path)
+            if self.rounds.exists() and self.rounds.stat().st_size:
+                self.notes.append("no usable checkpoint: starting again at round 1")
+            self._cut(0, 0)
+        return None
+
+    def append(self, line: str, round: int, seconds: float) -> None:
+        """Add the record of one round and its duration."""
+        with store.explained(self.path):
+            _files.append_line(self.rounds, line)
+            _files.append_line(self.timings, json.dumps({"round": round, "seconds": seconds}))
+
+    def keep_aggregate(self, round: int, aggregate: Array) -> None:
+        """Keep the true x of a round, nonzero entries only, in single precision."""
+        content = io.BytesIO()
+        places = np.flatnonzero(aggregate).astype(np.uint32)
+        values = aggregate[places].astype(np.float32)
+        np.savez_compressed(content, size=np.array(aggregate.size), places=places, values=values)
+        with store.explained(self.path):
+            _files.below(self.path, "aggregates").mkdir(exist_ok=True)
+            _files.write_atomically(store.aggregate_file(self.path, round), content.getvalue())
+
+    def save(self, round: int, state: Any) -> None:
+        """Write a checkpoint; what it refers to in ``rounds.jsonl`` is made durable first."""
+        with store.explained(self.path):
+            length = _files.sync(self.rounds)
+            facts = {
+                "version": airfeel.__version__,
+                "digest": self.config.digest(),
+                "round": round,
+                "length": length,
+                "sha256": _files.digest_start(self.rounds, length),
+            }
+            save_checkpoint(self.checkpoint, state, facts)
+
+    def finish(self, summary: dict[str, Any]) -> None:
+        """Write ``manifest.json`` and, as the last thing a run does, ``summary.json``."""
+        with store.explained(self.path):
+            _files.discard(previous(self.checkpoint))  # before there is a finished run to have it
+            digest = _files.digest_lines(self.rounds)
+            text = (json.dumps(summary | {"rounds_sha256": digest}, indent=2) + "\n").encode()
+            # In this order a run that has its summary, and so is finished, has its manifest too.
+            _files.write_atomically(self.path / MANIFEST, store.compose_manifest(self.path, text))
+            _files.write_atomically(self.path / SUMMARY, text)
+
+    def _intact(
+        self, path: Path, trusted: Sequence[str], revived: Callable[[Any, int], Any | None]
+    ) -> tuple[Any, int]:
+        """Return state and round of one checkpoint if it and the records before it are intact."""
+        if not path.exists():
+            return None, 0
+        try:
+            state, facts = load_checkpoint(path, trusted)
+        except Damaged as error:
+            self.notes.append(str(error))
+            return None, 0
+        if {name: type(fact) for name, fact in facts.items()} != _FACTS:
+            self.notes.append(f"{path} is no checkpoint of this version: not used")
+            return None, 0
+        if (facts["version"], facts["digest"]) != (airfeel.__version__, self.config.digest()):
+            self.notes.append(f"{path} was written by airfeel {facts['version']}: not used")
+            return None, 0
+        possible = 0 < facts["round"] <= self.config.rounds
+        try:
+            state = revived(state, facts["round"]) if possible else None
+        except Damaged as error:
+            self.notes.append(f"{error}: {path.name} not used")
+            return None, 0
+        if state is None:
+            self.notes.append(f"{path} does not hold the state of this run: not used")
+            return None, 0
+        if not self._holds(facts["length"], facts["sha256"]):
+            self.notes.append(f"{self.rounds} is damaged before round {facts['round']}: {path.name} not used")
+            return None, 0
+        self._cut(facts["length"], facts["round"])
+        return state, facts["round"]
+
+    def _holds(self, length: int, digest: str) -> bool:
+        """Whether the records begin with ``length`` bytes that have this hash."""
+        there = self.rounds.exists() and 0 < length <= self.rounds.stat().st_size
+        return there and _files.digest_start(self.rounds, length) == digest
+
+    def _lost(self, rounds: int) -> str:
+        """Say which of the aggregates up to a round is not whole; empty where all are."""
+        for round in range(1, rounds + 1):
+            try:
+                store.read_aggregate(self.path, round)
+            except OSError as error:
+                return f"{store.aggregate_file(self.path, round)} is damaged ({error.strerror})"
+        return ""
+
+    def _cut(self, length: int, round: int) -> None:
+        """Shorten the records to ``length`` bytes and the timings to ``round`` rounds."""
+        if self.rounds.exists():
+            _files.cut(self.rounds, length)
+        if self.timings.exists():
+            try:
+                kept = b"".join(islice(_files.read_lines(self.timings), round))
+            except _files.Unreadable:  # no result depends on them
+                kept = b""
+            _files.write_atomically(self.timings, kept)
+
+
+def run_path(config: Described, out: Path) -> Path:
+    """Return the folder of a run, ``out/runs/<name>-<hash>``."""
+    return out / "runs" / config.label()
+
+
+@contextmanager
+def open_run(config: Described, out: Path, force: bool = False) -> Iterator[RunFolder]:
+    """Open the folder of a run for this process alone.
+
+    Refuses to go on with a run that began with another content of a file it names, unless ``force`` is given,
+    with which the caller forgets what was computed.
+    """
+    path = run_path(config, out)
+    with ExitStack() as stack:
+        with store.explained(path):
+            _files.below(out, "runs", path.name).mkdir(parents=True, exist_ok=True)
+            try:
+                stack.enter_context(_files.locked(path / ".lock", wait=False))
+            except BlockingIOError:
+                raise store.RunError(f"{path} is in use by another process: wait for it or stop it") from None
+            for place in (path, _files.below(path, "aggregates")):
+                store.remove_leftovers(place)
+            toml = config.to_toml()
+            for file in [] if force else store.refilled_since(path / CONFIG, toml):
+                rule = "put the old file back, or compute the run anew with --force"
+                raise store.RunError(f"{file}: its content has changed since {path} was begun; {rule}")
+            notes = store.edited_since(path / CONFIG, toml)
+            folder = RunFolder(path, config, notes)
+            if (path / SUMMARY).exists():  # of a finished run, no file is touched
+                _files.discard(previous(folder.checkpoint))  # but one that it should not have
+            else:
+                _files.write_atomically(path / CONFIG, toml.encode())
+        yield folder
+
+
+_DIGEST_BYTES = 32
+
+
+class Damaged(Exception):
+    """A checkpoint that is not what was written."""
+
+
+def save_checkpoint(path: Path, state: Any, facts: dict[str, Any]) -> None:
+    """Write ``state`` and ``facts`` (numbers and text by name) atomically.
+
+    The checkpoint before this one stays beside it as ``<name>.previous``.
+    """
+    content = storage.to_bytes({"state": state, "facts": facts})
+    fresh = path.with_name(path.name + ".new")
+    _files.write_atomically(fresh, content, hashlib.sha256(content).digest())
+    if path.exists():
+        if previous(path).is_dir():  # which nothing can replace
+            _files.discard(previous(path))
+        path.replace(previous(path))
+    fresh.replace(path)
+    _files.sync_folder(path.parent)
+
+
+def load_checkpoint(path: Path, trusted: Sequence[str] = ()) -> tuple[Any, dict[str, Any]]:
+    """Return state and facts; raise :class:`Damaged` if any byte is not the one written.
+
+    ``trusted`` names the modules beside airfeel whose dataclasses the state may hold.
+    """
+    try:
+        data = _files.read_bytes(path)
+    except _files.Unread:  # which may be mended
+        raise
+    except _files.Unreadable as error:
+        raise Damaged(f"{path} is damaged: it {error.strerror}") from None
+    content, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
+    if hashlib.sha256(content).digest() != digest:
+        raise Damaged(f"{path} is damaged: its checksum does not match")
+    try:
+        whole = storage.from_bytes(content, trusted)
+    except ValueError as error:
+        raise Damaged(f"{path}: {error}") from None
+    match whole:
+        case {"state": state, "facts": dict(facts)}:
+            return state, facts
+    raise Damaged(f"{path}: is no checkpoint of a run")
+
+
+def previous(path: Path) -> Path:
+    """Return where the checkpoint before the newest one is kept."""
+    return path.with_name(path.name + ".previous")
+
+
+Memory = Mapping[str, NDArray[Any]]
+
+_KEPT = 2  # as many as there are checkpoints
+_NAME = re.compile(r"memory-(\d{6,15})\.bin")
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The memories after one round: their file in the run's folder, their types by name, its checksum."""
+
+    file: str
+    dtypes: dict[str, str]
+    crc32: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Apart:
+    """A state whose memories lie in a file; None after the last round, when nobody needs them."""
+
+    state: RunState
+    memory: Generation | None
+
+
+class Generations(AbstractContextManager["Generations"]):
+    """The memories of a run's rounds, as room for :class:`airfeel.uplink.round.Uplink`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._newest: tuple[Path, Memory] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._drop()
+
+    def __call__(self, forms: _maps.Forms) -> dict[str, NDArray[Any]]:
+        """Return room for the memories after one more round."""
+        self._drop()
+        path = self.folder / f"memory.{secrets.token_hex(8)}.tmp"
+        with store.explained(self.folder):
+            arrays = _maps.create(path, forms)
+        self._newest = path, arrays
+        return arrays
+
+    def apart(self, state: RunState, last: bool) -> RunState | Apart:
+        """Return what a checkpoint shall hold, with the memories, if they are in a file, under their name."""
+        if self._newest is None or self._newest[1] is not state.uplink.memory:
+            return state
+        bare = replace(state, uplink=replace(state.uplink, memory={}))
+        if last:
+            return Apart(bare, None)
+        path, memory = self._newest
+        named = self.folder / f"memory-{state.round:06d}.bin"
+        with store.explained(self.folder):
+            crc32 = _maps.settle(memory)
+            path.replace(named)
+            _files.sync_folder(self.folder)
+        self._newest = None
+        dtypes = {name: part.dtype.str for name, part in memory.items()}
+        return Apart(bare, Generation(named.name, dtypes, crc32))
+
+    def together(self, saved: Apart, like: Memory) -> RunState | None:
+        """Undo :meth:`apart`; None where that cannot be memories of these names and shapes after that round.
+
+        Raises
+        ------
+        Damaged
+            Where the file is not what was written, or not there.
+        """
+        state, kept = saved.state, saved.memory
+        if kept is None:
+            return state
+        types = {name: _number(word) for name, word in kept.dtypes.items()}
+        fits = types.keys() == like.keys() and None not in types.values()
+        if not fits or kept.file != f"memory-{state.round:06d}.bin":
+            return None
+        path = self.folder / kept.file
+        forms = {name: (like[name].shape, dtype) for name, dtype in types.items() if dtype is not None}
+        try:
+            memory = _maps.checked(path, forms, kept.crc32)
+        except FileNotFoundError:
+            raise Damaged(f"{path} is missing") from None
+        except OSError as error:
+            raise Damaged(f"{path} {error.strerror}") from None
+        return replace(state, uplink=replace(state.uplink, memory=memory))
+
+    def tidy(self, round: int) -> None:
+        """Remove the files of all rounds but the newest ones up to ``round``, 0 for all."""
+        found = {int(name[1]): path for path in self.folder.iterdir() if (name := _NAME.fullmatch(path.name))}
+        wanted = sorted(number for number in found if number <= round)[-_KEPT:]
+        with store.explained(self.folder):
+            for number in found.keys() - set(wanted):
+                found[number].unlink()
+
+    def _drop(self) -> None:
+        """Take the name from the newest memories; whoever has the array can still use it."""
+        if self._newest is not None:
+            self._newest[0].unlink(missing_ok=True)
+            self._newest = None
+
+
+def _number(word: Any) -> np.dtype[Any] | None:
+    """Return the type of numbers that a file names, None where it is none."""
+    try:
+        found = np.dtype(word)
+    except TypeError:
+        return None
+    return found if found.kind in "biufc" else None

@@ -1,0 +1,485 @@
+"""What the folder of a run tells, read without importing or building anything that its files name.
+
+A finished run has a manifest: the SHA-256 of each of its files. It finds damage: a file that was edited, cut,
+lost, or taken from another run. It does not find forgery: who edits a file can write its hash into the
+manifest too. Nothing is believed that is not what the run wrote.
+"""
+
+import hashlib
+import json
+import logging
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel import _files
+from airfeel._checks import visible
+from airfeel.config import mistakes
+from airfeel.config.identity import recorded_digest
+from airfeel.registry import SEAMS
+from airfeel.simulation.records import UNITS, Record
+
+Stamp = tuple[int, ...]
+
+
+class RunError(Exception):
+    """A run cannot go on for a reason the user can mend; the message is one clear sentence."""
+
+
+def stamp(*paths: Path, others: Sequence[Path] = ()) -> Stamp | None:
+    """Return what changes whenever a file is written anew; None where one is missing that is in ``paths``."""
+    facts = [_version(path) for path in paths]
+    if not all(facts):
+        return None
+    return tuple(number for found in (*facts, *map(_version, others)) for number in found or (0, 0, 0))
+
+
+def _version(path: Path) -> Stamp | None:
+    try:
+        return _files.version(path)
+    except OSError:
+        return None
+
+
+def remove_leftovers(folder: Path, name: str = "*") -> None:
+    """Remove what killed writers of files called ``name`` left; the caller holds the lock on the folder."""
+    for pattern in (f"{name}.tmp", f"{name}.new"):
+        for leftover in folder.glob(pattern):
+            _files.discard(leftover)
+
+
+@contextmanager
+def explained(folder: Path) -> Iterator[None]:
+    """Turn a full disk, a read-only folder, a file that cannot be read and their like into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, _files.Unreadable) and not isinstance(error, _files.Unwritable):
+            raise RunError(str(error)) from error
+        reason = error.strerror or str(error)
+        where = error.filename or folder
+        raise RunError(
+            f"cannot write to {where}: {reason}; what was saved before is kept, "
+            "and the same command continues from there"
+        ) from error
+
+
+MANIFEST = "manifest.json"
+SUMMARY, ROUNDS, CONFIG, TIMINGS = "summary.json", "rounds.jsonl", "config.toml", "timings.jsonl"
+DERIVED = (SUMMARY, CONFIG, MANIFEST)  # written anew from configuration and records
+MOST_COEFFICIENTS = 2**28  # N of a recorded aggregate at most: 2 GiB in double precision
+MOST_BYTES = 8 * MOST_COEFFICIENTS + 2**16  # of an aggregate: place and value of every coefficient, headers
+OTHERS = (ROUNDS, CONFIG, TIMINGS, MANIFEST)  # what a finished run has beside its summary
+_FORMAT = 1
+_NO_HASHES = "does not hold the hashes of a run's files"
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What is wrong with a finished run: a file of it, and in which way."""
+
+    file: str
+    rule: str
+
+    def __str__(self) -> str:
+        return f"{self.file} {self.rule}"
+
+
+def compose_manifest(path: Path, summary: bytes) -> bytes:
+    """Return the manifest of the run in ``path``, whose ``summary.json`` will have the given content."""
+    digests = {SUMMARY: sha256(summary), CONFIG: _files.digest(path / CONFIG, _files.SETTINGS)}
+    digests |= {
+        name: _files.digest_lines(path / name) for name in (ROUNDS, TIMINGS) if (path / name).exists()
+    }
+    digests |= {name: _files.digest(path / name, MOST_BYTES) for name in aggregates(path)}
+    return _manifest_text(digests)
+
+
+def parse_manifest(content: bytes) -> dict[str, str] | Damage:
+    """Return the hashes by file, each of them below the run's folder."""
+    try:
+        tree = _files.parse_json(content)
+    except ValueError as error:
+        return Damage(MANIFEST, str(error))
+    match tree:
+        case {"format": int(version)} if version > _FORMAT:
+            return Damage(MANIFEST, f"has format {version}: this version of airfeel reads {_FORMAT}")
+        case {"format": 1, "sha256": dict(digests)} if all(
+            isinstance(digest, str) and _is_ours(name) for name, digest in digests.items()
+        ):
+            # To the byte: a blank too many, or true for 1, changes no hash, but no run wrote it.
+            return (
+                digests
+                if content == _manifest_text(digests)
+                else Damage(MANIFEST, "is not as a run writes it")
+            )
+    return Damage(MANIFEST, _NO_HASHES)
+
+
+def compare_manifest(path: Path, digests: Mapping[str, str], read: Mapping[str, bytes]) -> Damage | None:
+    """Return the first difference between a run's files and their hashes.
+
+    ``read`` is what is known already; aggregates are read here, as nobody keeps them all in memory.
+    """
+    present = {*read, *aggregates(path)}
+    # What costs most to mend comes first: it must not hide behind a file that is merely written anew.
+    for name in sorted(present | digests.keys(), key=lambda name: (name in DERIVED, name)):
+        if name not in present:
+            return Damage(name, f"is listed in {MANIFEST} and missing")
+        if name not in digests:
+            return Damage(name, f"is not listed in {MANIFEST}")
+        try:
+            found = sha256(read[name]) if name in read else _files.digest(path / name, MOST_BYTES)
+        except OSError as error:
+            return Damage(name, error.strerror or str(error))
+        if found != digests[name]:
+            return Damage(name, f"is not what the run wrote, by its hash in {MANIFEST}")
+    return None
+
+
+def aggregates(path: Path) -> list[str]:
+    """Return the recorded aggregates of a run by their names below its folder."""
+    return sorted(f"aggregates/{file.name}" for file in (path / "aggregates").glob("round-*.npz"))
+
+
+def _manifest_text(digests: Mapping[str, str]) -> bytes:
+    text = json.dumps({"format": _FORMAT, "sha256": digests}, indent=1)
+    return f"{text}\n".encode()
+
+
+def sha256(content: bytes) -> str:
+    """Return the hash as the manifest has it."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def _is_ours(name: str) -> bool:
+    folder, _, file = name.rpartition("/")
+    return name in (SUMMARY, ROUNDS, CONFIG, TIMINGS) or (folder == "aggregates" and file.endswith(".npz"))
+
+
+Array = NDArray[np.floating[Any]]
+Row = dict[str, Any]
+
+_WORDS = ("airfeel", "kind", "scheme", "rounds_sha256", "status")  # what is text in summary or records
+
+_log = logging.getLogger("airfeel")
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedRun:
+    """A complete run with intact files, each of which is read once.
+
+    ``rows`` are its records as dictionaries, whatever kind of run it was; ``settings`` what it was started
+    with, by dotted key, and ``toml`` the file that says so; ``verified`` whether a manifest vouches for all
+    of it.
+    """
+
+    folder: Path
+    summary: Row
+    rows: Sequence[Row] = ()
+    toml: str = ""
+    settings: Row = field(default_factory=dict)
+    timings: bytes = b""
+    verified: bool = True
+
+    @cached_property
+    def seconds(self) -> dict[int, float]:
+        """The seconds that each round took; empty where nobody noted them."""
+        try:
+            rows = [_files.parse_json(line) for line in self.timings.splitlines()]
+            return {int(row["round"]): float(row["seconds"]) for row in rows}
+        except (ValueError, KeyError, TypeError, OverflowError):
+            return {}
+
+    @cached_property
+    def records(self) -> list[Record]:
+        """The records of a training run."""
+        return _records(self.folder, self.rows)
+
+
+class _Refused(Exception):
+    """Carries damage out of a reading function."""
+
+    def __init__(self, file: str, rule: str) -> None:
+        super().__init__(rule)
+        self.damage = Damage(file, rule)
+
+
+def examine(path: Path) -> FinishedRun | Damage | None:
+    """Return the run in ``path``, what is wrong with it, or None where it is not finished."""
+    if not _present(path / SUMMARY):
+        return None
+    try:
+        return _examine(path)
+    except _Refused as refused:
+        return refused.damage
+
+
+def _examine(path: Path) -> FinishedRun:
+    read = {name: _content(path, name) for name in (SUMMARY, ROUNDS, CONFIG)}
+    read |= {name: _content(path, name) for name in (TIMINGS, MANIFEST) if _present(path / name)}
+    listed = read.pop(MANIFEST, None)
+    if listed is not None:
+        digests = parse_manifest(listed)
+        damage = digests if isinstance(digests, Damage) else compare_manifest(path, digests, read)
+        if damage is not None:
+            raise _Refused(damage.file, damage.rule)
+    summary = _summary(read[SUMMARY])
+    if summary.get("rounds_sha256") != sha256(read[ROUNDS]):
+        raise _Refused(ROUNDS, f"is not what the run wrote, by its hash in {SUMMARY}")
+    settings = _settings(path, read[CONFIG])
+    rows = list(_rows(read[ROUNDS].splitlines()))
+    if not rows:
+        raise _Refused(ROUNDS, "holds no record")
+    timings = read.get(TIMINGS, b"")
+    return FinishedRun(path, summary, rows, read[CONFIG].decode(), settings, timings, listed is not None)
+
+
+def finished(path: Path) -> dict[str, Any] | None:
+    """Return the summary of the run in ``path`` if it is complete and its files are intact."""
+    run = examine(path)
+    return run.summary if isinstance(run, FinishedRun) else None
+
+
+def not_verified(labels: Sequence[str]) -> list[str]:
+    """Return one sentence about runs that no manifest vouches for, none where there are none."""
+    if not labels:
+        return []
+    names = ", ".join(labels[:3]) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
+    return [visible(f"not verified, as there is no {MANIFEST}: {names}")]
+
+
+def left_out(label: str, damage: Damage | str) -> str:
+    """Return the sentence about a finished run that is damaged."""
+    return visible(f"{label}: {damage}; left out until airfeel run computes it again")
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Return the lines of ``rounds.jsonl`` in ``path`` as dictionaries, whatever kind of run it was."""
+    try:
+        return list(_rows(line for line in _files.read_lines(path / ROUNDS) if line.endswith(b"\n")))
+    except _Refused as refused:
+        raise RunError(f"{path / ROUNDS} {refused}") from None
+    except OSError as error:
+        raise RunError(f"{path / ROUNDS} {error.strerror}") from None
+
+
+def read_records(path: Path) -> list[Record]:
+    """Return the records of the run in ``path``, finished or not; half a line at the end is no record."""
+    return _records(path, read_rows(path))
+
+
+def checked_records(path: Path) -> list[Record]:
+    """Return the same if the files of the run are intact, with a word where nobody can tell."""
+    run = examine(path)
+    if isinstance(run, Damage):
+        raise RunError(f"{path / run.file} {run.rule}: airfeel run computes this run again")
+    if run is None:
+        _log.warning(f"{path} is not finished: what it holds so far is not verified")
+        return read_records(path)
+    for note in not_verified([] if run.verified else [path.name]):
+        _log.warning(note)
+    return run.records
+
+
+def read_aggregate(path: Path, round: int) -> Array:
+    """Return the true x of one round of the run in ``path``, recorded with ``run.record_aggregates``."""
+    file = aggregate_file(path, round)
+    archive = _files.read_arrays(file, most=MOST_BYTES)
+    try:
+        size, places = int(archive["size"]), archive["places"]
+        if not 0 <= size <= MOST_COEFFICIENTS:
+            raise _files.refuse(file, f"promises {size} coefficients, more than {MOST_COEFFICIENTS}")
+        aggregate = np.zeros(size)
+        aggregate[places] = archive["values"]
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise _files.refuse(file, f"is not the aggregate of a round ({error})") from None
+    return aggregate
+
+
+def aggregate_file(path: Path, round: int) -> Path:
+    """Return where the aggregate of a round is kept."""
+    return path / "aggregates" / f"round-{round:06d}.npz"
+
+
+# --- one file each -----------------------------------------------------------------------------------------
+
+
+def _present(path: Path) -> bool:
+    return path.exists() or path.is_symlink()
+
+
+def _content(path: Path, name: str) -> bytes:
+    """Return the bytes of one file, of which there can be so many."""
+    try:
+        if name in (ROUNDS, TIMINGS):
+            return b"".join(_files.read_lines(path / name))
+        return _files.read_bytes(path / name, _files.LIST if name == MANIFEST else _files.SETTINGS)
+    except FileNotFoundError:
+        raise _Refused(name, "is missing") from None
+    except OSError as error:
+        raise _Refused(name, error.strerror or str(error)) from None
+
+
+def _summary(content: bytes) -> Row:
+    """Return a few numbers by name; a study may say inf."""
+    try:
+        summary = _files.parse_json(content)
+    except ValueError as error:
+        raise _Refused(SUMMARY, str(error)) from None
+    if not isinstance(summary, dict):
+        raise _Refused(SUMMARY, "is not a table of numbers")
+    for key, value in summary.items():
+        if not isinstance(value, str if key in _WORDS else bool | int | float | None):
+            raise _Refused(SUMMARY, f"has no number as {key}")
+    return summary
+
+
+def _settings(path: Path, content: bytes) -> Row:
+    """Return the settings by dotted key; the folder's name ends with their hash."""
+    try:
+        settings = mistakes.flatten(_files.parse_toml(content))
+        digest = recorded_digest(settings)
+    except (ValueError, TypeError) as error:
+        raise _Refused(CONFIG, str(error)) from None
+    if not isinstance(settings.get("scheme"), str):
+        raise _Refused(CONFIG, "names no scheme")
+    if digest is None:
+        raise _Refused(CONFIG, "does not say which keys were hashed: the table [identity] has no keys")
+    if not path.resolve().name.endswith(f"-{digest}"):
+        raise _Refused(CONFIG, f"has the hash {digest}, and the folder's name does not end with it")
+    return settings
+
+
+def _rows(lines: Iterable[bytes]) -> Iterator[Row]:
+    """Yield one dictionary per round: numbers by the same names in every line."""
+    keys = None
+    for place, line in enumerate(lines, start=1):
+        try:
+            row = _files.parse_json(line)
+        except ValueError as error:
+            raise _Refused(ROUNDS, f"is damaged in line {place}: it {error}") from None
+        keys = keys or (row.keys() if isinstance(row, dict) else None)
+        if not isinstance(row, dict) or row.keys() != keys or type(row.get("round")) is not int:
+            raise _Refused(ROUNDS, f"is damaged in line {place}: it is no record like the others")
+        wrong = _not_numbers(row)
+        if wrong:
+            raise _Refused(ROUNDS, f"is damaged in line {place}: {wrong} is no number")
+        yield row
+
+
+def _not_numbers(row: Row) -> str:
+    """Return the keys of a record that should have a number or None, and have something else."""
+    numbers = {key: value for key, value in row.items() if value is not None and key != "status"}
+    try:
+        if all(map(math.isfinite, numbers.values())):  # the usual case, and the time that reading takes
+            return "" if isinstance(row.get("status"), str | None) else "status"
+    except (TypeError, OverflowError):
+        pass
+    return ", ".join(key for key, value in numbers.items() if not _finite(value))
+
+
+def _finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except (TypeError, OverflowError):
+        return False
+
+
+def _records(path: Path, rows: Sequence[Row]) -> list[Record]:
+    known = [entry.name for entry in fields(Record)]
+    lost = [name for name in known if rows and name not in rows[0] and name not in UNITS]
+    if lost:
+        raise RunError(f"{path / ROUNDS} has no {', '.join(lost)}: these are not the records of training")
+    return [Record(**{name: row[name] for name in known if name in row}) for row in rows]
+
+
+_CONTENT = "identity.content."
+
+
+def edited_since(path: Path, toml: str) -> list[str]:
+    """Return a sentence about each part whose source is not the one noted in ``path`` (``config.toml``)."""
+    return [
+        f"the source of {part} was edited since this run was begun: raise its revision if results change"
+        for part in _differing(path, toml, _sources)
+    ]
+
+
+def refilled_since(path: Path, toml: str) -> list[str]:
+    """Return the keys, with the files they name, whose content is not the one noted in ``path``."""
+    return _differing(path, toml, _contents)
+
+
+def edited_between(every: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence about each part or file that runs with these settings do not share in one version."""
+    versions: dict[str, set[str]] = {}
+    for settings in every:
+        for part, digest in _sources(settings).items():
+            versions.setdefault(f"source of {part} was edited", set()).add(digest)
+        for file, digest in _contents(settings).items():
+            versions.setdefault(f"content of {file} was changed", set()).add(digest)
+    return [
+        f"the {what} between runs that are shown together ({len(digests)} versions)"
+        for what, digests in versions.items()
+        if len(digests) > 1
+    ]
+
+
+def _differing(path: Path, toml: str, digests: Any) -> list[str]:
+    """Return what has another digest now than in a file of settings; nothing where that cannot be read."""
+    try:
+        before = digests(mistakes.flatten(_files.parse_toml(_files.read_text(path))))
+    except (OSError, ValueError):
+        return []
+    after = digests(mistakes.flatten(_files.parse_toml(toml)))
+    return [name for name, digest in after.items() if before.get(name, digest) != digest]
+
+
+def _sources(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the digest of every own part, by key and name."""
+    found = {}
+    for name, registry in SEAMS.items():
+        digest = settings.get(f"identity.source.{name}")
+        if digest is not None:
+            found[f"{registry.key} = {settings.get(registry.key)!r}"] = str(digest)
+    return found
+
+
+def _contents(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the digest of every file that an option names, by key and path."""
+    keys = [key.removeprefix(_CONTENT) for key in settings if key.startswith(_CONTENT)]
+    return {f"{key} = {settings.get(key)!r}": str(settings[_CONTENT + key]) for key in keys}
+
+
+@dataclass(frozen=True, slots=True)
+class Endings:
+    """How many rounds a receiver reported on; how many of them diverged, and hit the iteration limit."""
+
+    rounds: int
+    diverged: int
+    limited: int
+
+    def facts(self) -> dict[str, int | None]:
+        """Return the counts as ``summary.json`` has them: None for a scheme without a receiver."""
+        counted = {"rounds_diverged": self.diverged, "rounds_at_limit": self.limited}
+        return {key: count if self.rounds else None for key, count in counted.items()}
+
+
+def count_endings(statuses: Iterable[str | None]) -> Endings:
+    """Count what the records call ``status``.
+
+    >>> count_endings(["converged", "diverged", "iteration limit", "silent", "diverged"])
+    Endings(rounds=4, diverged=2, limited=1)
+    >>> count_endings([None, None]).facts()
+    {'rounds_diverged': None, 'rounds_at_limit': None}
+    """
+    # Silent is a round in which nothing was heard, with a receiver or without.
+    found = [status for status in statuses if status not in (None, "silent")]
+    return Endings(len(found), found.count("diverged"), found.count("iteration limit"))
