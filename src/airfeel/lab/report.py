@@ -10,7 +10,7 @@ import os
 import platform
 import re
 from base64 import b64encode
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -107,8 +107,15 @@ def write_report(
         if verdicts:
             data.append(folder / "claims.json")
             _files.write_atomically(data[-1], to_json(verdicts).encode())
-        facts = {"costs": _costs(parts), "campaign": _campaign(folder), "environment": _environment()}
-        page = render(title, chapters, verdicts=verdicts, notes=notes, **facts)
+        page = render(
+            title,
+            chapters,
+            verdicts=verdicts,
+            costs=_costs(parts),
+            campaign=_campaign(folder),
+            environment=_environment(),
+            notes=notes,
+        )
         _files.write_atomically(folder / "report.html", page.encode())
     return Report(folder / "report.html", data, images, chapters, verdicts, notes)
 
@@ -174,7 +181,16 @@ def in_full(shown: Selection) -> bool:
     return found.rounds == whole.rounds and len(found.seeds) >= len(whole.seeds)
 
 
-def render(title: str, chapters: Sequence[Chapter], **facts: Any) -> str:
+def render(
+    title: str,
+    chapters: Sequence[Chapter],
+    *,
+    verdicts: Sequence[Verdict] = (),
+    costs: Sequence[Sequence[str]] = (),
+    campaign: str = "",
+    environment: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
+) -> str:
     """Return the whole page as one string."""
     drawings = [drawing for chapter in chapters for drawing in chapter.drawings]
     curves = [drawing for drawing in drawings if isinstance(drawing, CurveDrawing)]
@@ -182,24 +198,30 @@ def render(title: str, chapters: Sequence[Chapter], **facts: Any) -> str:
     style, scripts = _part("page.css"), [_code(javascript()), _code(_part("page.js"))]
     rules = {"default-src": "'none'", "base-uri": "'none'", "img-src": "data:", "style-src": _hash(style)}
     rules["script-src"] = " ".join(map(_hash, scripts))
-    environment = jinja2.Environment(
+    engine = jinja2.Environment(
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_shown,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {
+    engine.filters |= {
         "word_columns": word_columns,
         "pair": _pair,
         "number": _number,
         "badge": BADGES.get,
     }
-    template = environment.from_string(_part("page.html.j2"))
+    template = engine.from_string(_part("page.html.j2"))
     seeds = {curve.seeds for drawing in curves for curve in drawing.curves}
     labels = "\n".join(name for drawing in curves for name in (*drawing.colours, *drawing.variants))
-    content = {"title": title, "chapters": chapters, "seeds": seeds, "curves": curves, **facts}
-    content |= {"score": score(facts["verdicts"]), "stands": STANDS, "system": _part("system.svg")}
+    content = {"title": title, "chapters": chapters, "seeds": seeds, "curves": curves}
+    content |= {"verdicts": verdicts, "costs": costs, "campaign": campaign, "notes": notes}
+    content |= {
+        "environment": environment or {},
+        "score": score(verdicts),
+        "stands": STANDS,
+        "system": _part("system.svg"),
+    }
     content |= {"policy": "; ".join(f"{name} {value}" for name, value in rules.items()), "style": style}
     # JSON in which nothing can end its element, or begin another.
     data = json.dumps(figures, separators=(",", ":"), ensure_ascii=False).translate(_ESCAPED)
