@@ -68,7 +68,7 @@ def read_results(folder: str | Path, per: str = "round") -> Any:
     try:
         import pandas
     except ImportError as error:
-        raise missing("report", "read_results needs") from error
+        raise missing("report", "a table is a pandas DataFrame: read_results needs") from error
     results = ResultsFolder(Path(folder))
     if per == "run":
         rows = list_runs(results)

@@ -32,6 +32,10 @@ Line = tuple[str, str]  # curve and variant
 BySeed = dict[Any, float]
 
 LINE = ["curve", "variant"]
+COLUMNS = (  # of every table, whatever its runs have recorded
+    *("round", "accuracy", "loss", "nmse_db", "cumulative_nmse_db", "predicted_nmse_db"),
+    *("symbols", "downlink", "iterations", "gap", "printed_bound"),
+)
 UNITS = {"air_seconds": "time on air (s)", "joules": "energy sent by a device (J)"}
 _TINY = 1e-15  # a loss gap that is none
 
@@ -123,7 +127,8 @@ class Results:
 def make_table(runs: Mapping[str, FinishedRun]) -> Frame:
     """Return the records of some runs as one table."""
     rows = [row for run in runs.values() for row in run.rows]
-    keys = dict.fromkeys(key for run in runs.values() for key in run.rows[0] if key not in ("run", "seconds"))
+    found = (key for run in runs.values() for key in run.rows[0] if key not in ("run", "seconds"))
+    keys = dict.fromkeys([*COLUMNS, *found])
     columns: dict[str, Any] = {
         "run": np.repeat(np.array(list(runs), dtype=object), [len(run.rows) for run in runs.values()]),
         "seconds": np.array(
@@ -273,8 +278,7 @@ class Selection:
             if metric == "accuracy":  # Student's interval does not know that accuracy is a share
                 low, high = np.maximum(low, 0.0), np.minimum(high, 1.0)
             columns = {"round": found.index.to_numpy(), "mean": mean, "low": low, "high": high}
-            if "symbols" in of:
-                columns["symbols"] = np.nan_to_num(rounds["symbols"].first().to_numpy())
+            columns["symbols"] = np.nan_to_num(rounds["symbols"].first().to_numpy())
             known = {key: rounds[key].mean() for key in units if of[key].notna().all()}
             columns |= {key: values.to_numpy() for key, values in known.items()}
             yield line, seeds, {key: values[whole] for key, values in columns.items()}
@@ -282,7 +286,7 @@ class Selection:
 
 def late(rounds: Frame, key: str, parts: int, first: bool = False) -> Frame:
     """Return a column of one of so many parts of every run's rounds that have a value: the last, or first."""
-    known = rounds[rounds[key].notna()] if key in rounds else rounds.iloc[:0].assign(**{key: 0.0})
+    known = rounds[rounds[key].notna()]
     groups = known.groupby("run", sort=False)[key]
     return known[groups.cumcount(ascending=first) < np.ceil(groups.transform("size") / parts)].groupby("run")[
         key

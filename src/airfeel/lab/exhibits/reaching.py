@@ -28,7 +28,7 @@ def reaching(shown: Selection) -> Iterator[Any]:
 
     Without a target, and without any run in hertz and watts, there is nothing.
     """
-    if not shown.is_training or "accuracy" not in shown.rounds:
+    if not shown.is_training:
         return
     units = [key for key in OVER if key in shown.rounds and shown.rounds[key].notna().any()]
     target = usual_target(shown) if shown.target is None and units else shown.target
