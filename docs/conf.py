@@ -4,7 +4,7 @@ import inspect
 from itertools import groupby
 
 import airfeel
-from airfeel.config.reference import keys
+from airfeel.config.parts import keys
 from airfeel.config.schema import Config
 
 project = "airfeel"
@@ -29,7 +29,7 @@ autodoc_mock_imports = ["torch", "flwr"]  # extras that the documentation is bui
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
-exclude_patterns = ["_build", "results/tables"]
+exclude_patterns = ["_build", "results/tables", "results/measured"]
 html_theme = "furo"
 html_title = "airfeel"
 html_static_path = ["_static"]

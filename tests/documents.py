@@ -21,7 +21,7 @@ from pathlib import Path
 
 import small
 from airfeel.cli import app
-from airfeel.commands.run import load
+from airfeel.commands import load
 from airfeel.lab.plan import read_experiment, select
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
+from scipy.special import expit, logit
 from scipy.stats import norm
 
 
@@ -154,3 +155,20 @@ def lasso(matrix, y, penalty, start=None, steps=20_000, tolerance=1e-8):
         if moved <= tolerance * np.linalg.norm(x):
             break
     return x
+
+
+def turbo_loop(matrix, y, noise_var, lam, mu, v_prior):
+    """Algorithm 1 for one round as it stands in the text, run to its fixed point: (pi, m1, v1, z, tau)."""
+    rows, size = matrix.shape
+    m, v = lam * mu, np.mean(lam * (v_prior + mu**2) - (lam * mu) ** 2)
+    for _ in range(400):
+        z = m + size / rows * matrix.T @ (y - matrix @ m)
+        tau = (size / rows - 1) * v + size / rows * noise_var
+        evidence = 0.5 * np.log(tau / (v_prior + tau))
+        evidence += z**2 / (2 * tau) - (z - mu) ** 2 / (2 * (v_prior + tau))
+        pi = expit(logit(lam) + evidence)
+        m1, v1 = (z * v_prior + mu * tau) / (v_prior + tau), v_prior * tau / (v_prior + tau)
+        average = np.mean(pi * (v1 + m1**2) - (pi * m1) ** 2)
+        v = 1 / (1 / average - 1 / tau)
+        m = v * (pi * m1 / average - z / tau)
+    return pi, m1, v1, z, tau

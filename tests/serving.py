@@ -4,13 +4,10 @@ import contextlib
 import functools
 import http.server
 import os
-import shutil
 import subprocess
 import sys
 import threading
 from pathlib import Path
-
-import pytest
 
 from airfeel.registry import DATASETS
 
@@ -104,19 +101,6 @@ def start_fetch(cache, described, prefix=(), **options):
         cwd=Path(__file__).parents[1],
         **options,
     )
-
-
-def small_disk(folder, size, inner):
-    """Return how to begin a command with ``folder`` as a disk of that size; it lists ``inner`` at its end."""
-    folder.mkdir()
-    space = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
-    script = (
-        f'mount -t tmpfs -o size={size} tmpfs "$0" || exit 77; "$@"; code=$?; ls -A "$0/{inner}"; exit $code'
-    )
-    attempt = [*space, script, folder, "mkdir", folder / inner]
-    if shutil.which("unshare") is None or subprocess.run(attempt).returncode:
-        pytest.skip("an unprivileged mount is not possible here")
-    return [*space, script, str(folder)]
 
 
 def check_storing_failed(process, folder, trouble):

@@ -7,7 +7,7 @@ import pytest
 
 import airfeel
 from airfeel.cli import app, main
-from airfeel.lab.plan import SHIPPED
+from airfeel.lab.figures import SHIPPED
 from airfeel.registry import DATASETS, SEAMS
 
 COMMANDS = sorted(name for name in app if not name.startswith("-"))

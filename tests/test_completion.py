@@ -10,8 +10,8 @@ import subprocess
 import pytest
 
 from airfeel.cli import main
-from airfeel.config.reference import keys
-from airfeel.lab.plan import GROUPS, SHIPPED
+from airfeel.config.parts import keys
+from airfeel.lab.figures import GROUPS, SHIPPED
 from airfeel.registry import DATASETS, SCHEMES
 
 PROMPT, TAB, ALL = "ready> ", "\t", "\x1b*"  # the last one is readline's insert-completions

@@ -12,6 +12,9 @@ PAGES = [
     "docs/guide.md",
     "docs/recipes.md",
     "docs/experiments.md",
+    "docs/data.md",
+    "docs/planning.md",
+    "docs/running.md",
     "docs/extending.md",
 ]
 LATER = sorted(

@@ -1,8 +1,6 @@
 """Files in folders that others may write to: every read has an end, and no write leads elsewhere."""
 
 import ast
-import hashlib
-import inspect
 import io
 import os
 import pickle
@@ -15,14 +13,13 @@ import numpy as np
 import pytest
 
 from airfeel import _files
-from airfeel.registry import Part
 from guards import limited
 
 READERS = {
     "read_bytes": _files.read_bytes,
     "read_text": _files.read_text,
     "read_lines": lambda path: list(_files.read_lines(path)),
-    "digest_lines": _files.digest_lines,
+    "digest": _files.digest,
     "digest_start": lambda path: _files.digest_start(path, 2**62),
     "read_arrays": _files.read_arrays,
 }
@@ -30,13 +27,7 @@ WRITERS = {
     "append_line": lambda path: _files.append_line(path, "line"),
     "sync": _files.sync,
     "cut": lambda path: _files.cut(path, 0),
-    "locked": lambda path: lock(path),
 }
-
-
-def lock(path):
-    with _files.locked(path, wait=False):
-        pass
 
 
 def make_odd(path, kind):
@@ -60,19 +51,12 @@ def test_only_regular_files_are_read(tmp_path, kind, reader):
         READERS[reader](tmp_path / "file")
 
 
-@pytest.mark.parametrize("reader", ["read_bytes", "read_text", "read_lines", "digest_lines", "read_arrays"])
+@pytest.mark.parametrize("reader", ["read_bytes", "read_text", "read_lines", "digest", "read_arrays"])
 def test_a_file_of_nothing_but_a_hole_is_refused(tmp_path, reader):
     with (tmp_path / "file").open("wb") as file:
         file.truncate(2**42)
     with limited(), pytest.raises(_files.Unreadable, match="file: (is larger than|has a line of more than)"):
         READERS[reader](tmp_path / "file")
-
-
-def test_links_to_regular_files_are_read(tmp_path):
-    (tmp_path / "file").write_bytes(b"one\ntwo")
-    (tmp_path / "link").symlink_to("file")
-    assert _files.read_text(tmp_path / "link") == "one\ntwo"
-    assert list(_files.read_lines(tmp_path / "link")) == [b"one\n", b"two"]
 
 
 def test_bounds_are_exact(tmp_path):
@@ -84,17 +68,8 @@ def test_bounds_are_exact(tmp_path):
         _files.read_bytes(path, 23)
     with pytest.raises(_files.Unreadable, match="has a line of more than 7 bytes"):
         list(_files.read_lines(path, longest=7))
-    assert _files.digest_start(path, 24) == _files.digest_lines(path) == _files.digest_start(path, 99)
-    assert _files.digest_start(path, 23) != _files.digest_lines(path)
-
-
-def test_lines_are_not_more_than_fit_into_memory(tmp_path, monkeypatch):
-    (tmp_path / "file").write_bytes(b"1234567\n" * 3)
-    monkeypatch.setattr(_files, "memory", lambda: 24)
-    assert len(list(_files.read_lines(tmp_path / "file"))) == 3
-    monkeypatch.setattr(_files, "memory", lambda: 23)
-    with pytest.raises(_files.Unreadable, match="is larger than the memory of this machine"):
-        list(_files.read_lines(tmp_path / "file"))
+    assert _files.digest_start(path, 24) == _files.digest(path) == _files.digest_start(path, 99)
+    assert _files.digest_start(path, 23) != _files.digest(path)
 
 
 def test_the_sentence_survives_the_way_from_a_worker(tmp_path):
@@ -221,30 +196,21 @@ def test_a_lock_leaves_the_content_of_its_file_alone(victim):
         pass
 
 
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link"])
+def test_what_stands_in_the_place_of_a_lock_blocks_nobody(tmp_path, victim, kind):
+    path = tmp_path / "file"
+    path.symlink_to(victim) if kind == "link" else make_odd(path, kind)
+    with limited(), _files.locked(path, wait=False):
+        assert path.is_file() and not path.is_symlink()
+    assert len(list(tmp_path.glob("file.*.aside"))) == (kind == "folder")
+
+
 def test_a_link_is_replaced_and_its_target_kept(tmp_path, victim):
     (tmp_path / "file").symlink_to(victim)
     _files.write_atomically(tmp_path / "file", b"new")
     assert not (tmp_path / "file").is_symlink()
     assert (tmp_path / "file").read_bytes() == b"new"
     assert {path.name for path in tmp_path.iterdir()} == {"file", "victim"}
-
-
-def test_a_temporary_name_is_never_taken_twice(tmp_path, victim, monkeypatch):
-    """Even somebody who guessed the name that is written first gains nothing."""
-    monkeypatch.setattr(_files.secrets, "token_hex", lambda count: "guessed")
-    (tmp_path / "file.guessed.tmp").symlink_to(victim)
-    with pytest.raises(FileExistsError):
-        _files.write_atomically(tmp_path / "file", b"new")
-    assert not (tmp_path / "file").exists()
-
-
-def test_temporary_names_differ(tmp_path, monkeypatch):
-    names = []
-    replace = os.replace
-    monkeypatch.setattr(os, "replace", lambda old, new: (names.append(old), replace(old, new)))
-    for _ in range(20):
-        _files.write_atomically(tmp_path / "file", b"new")
-    assert len(set(names)) == 20
 
 
 WRITING = """
@@ -269,21 +235,6 @@ def test_what_a_killed_writer_left_is_removed_and_what_a_living_one_writes_is_no
             writer.kill()
     _files.remove_abandoned(tmp_path)
     assert set(tmp_path.iterdir()) == {other}
-
-
-def test_a_writer_whose_file_was_taken_for_abandoned_writes_another(tmp_path, monkeypatch):
-    alone, moments = _files._alone, []
-
-    def taken_once(file):
-        if not moments:
-            _files.remove_abandoned(tmp_path)
-        moments.append(len(list(tmp_path.iterdir())))
-        return alone(file)
-
-    monkeypatch.setattr(_files, "_alone", taken_once)
-    _files.write_atomically(tmp_path / "file", b"new")
-    assert moments == [0, 1]
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"file": b"new"}
 
 
 # --- nobody else opens files -------------------------------------------------------------------------------
@@ -333,15 +284,3 @@ def test_every_file_is_parsed_in_one_place():
         if isinstance(node, ast.Attribute) and ast.unparse(node) in ("json.loads", "tomllib.loads")
     ]
     assert found == []
-
-
-def test_the_digest_of_a_source_has_an_end(tmp_path, monkeypatch):
-    """What stands in the place of a module's source is read like any other file."""
-    (tmp_path / "zero.py").symlink_to("/dev/zero")
-    with (tmp_path / "hole.py").open("wb") as file:
-        file.truncate(2**42)
-    (tmp_path / "part.py").write_bytes(b"source")
-    for name, digest in {"zero": "", "hole": "", "part": hashlib.sha256(b"source").hexdigest()}.items():
-        monkeypatch.setattr(inspect, "getsourcefile", lambda target, name=name: str(tmp_path / f"{name}.py"))
-        with limited():
-            assert Part(name, dict).source_digest() == digest

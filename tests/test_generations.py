@@ -149,15 +149,6 @@ def test_damage_is_a_sentence_and_the_previous_checkpoint_helps(data, tmp_path, 
     assert sentence in note and note.endswith(": checkpoint.npz not used")
 
 
-def test_both_damaged_start_the_run_again(data, tmp_path, whole):
-    folder = stopped(settings(data), tmp_path, after=7)
-    for name in memories(folder):
-        os.truncate(folder / name, 0)
-    again, listener = resume(settings(data), tmp_path)
-    assert listener.done == 0 and results(again) == whole and memories(again) == []
-    assert "no usable checkpoint: starting again at round 1" in listener.notes
-
-
 @pytest.mark.parametrize(
     "forged",
     [
@@ -177,7 +168,8 @@ def test_a_checkpoint_cannot_name_other_files(data, tmp_path, whole, forged):
     (folder / "checkpoint.npz.previous").unlink()
     again, listener = resume(settings(data), tmp_path)
     assert listener.done == 0 and results(again) == whole
-    assert any("does not hold the state of this run: not used" in note for note in listener.notes)
+    expected = "does not hold the state of this run: checkpoint.npz not used"
+    assert any(expected in note for note in listener.notes)
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 10**9), (10**9, 0)])
@@ -185,15 +177,6 @@ def test_the_threshold_may_change_on_the_way(data, tmp_path, whole, before, afte
     stopped(settings(data, above=before), tmp_path, after=5)
     folder, listener = resume(settings(data, above=after), tmp_path)
     assert listener.done == 5 and results(folder) == whole and memories(folder) == []
-
-
-def test_nothing_is_written_through_a_link(data, tmp_path, whole):
-    folder = stopped(settings(data), tmp_path, after=2)
-    victim = tmp_path / "victim"
-    victim.write_bytes(b"precious")
-    (folder / "memory-000003.bin").symlink_to(victim)
-    again, _ = resume(settings(data), tmp_path)
-    assert victim.read_bytes() == b"precious" and results(again) == whole
 
 
 def test_a_full_disk_is_a_sentence_and_the_run_goes_on_later(data, tmp_path, whole, monkeypatch):
@@ -216,17 +199,6 @@ def test_a_full_disk_is_a_sentence_and_the_run_goes_on_later(data, tmp_path, who
     assert listener.done == 3 and results(again) == whole
 
 
-def test_a_training_that_fails_leaves_only_what_a_checkpoint_names(data, tmp_path):
-    def fail(round):
-        if round == 5:
-            raise ValueError("enough")
-
-    with pytest.raises(ValueError, match="enough"):
-        execute(settings(data), tmp_path, progress=Listener(then=fail))
-    (folder,) = (tmp_path / "runs").iterdir()
-    assert memories(folder) == ["memory-000003.bin"]
-
-
 def test_without_a_folder_the_file_has_no_name(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     flat = small.SETTINGS | {"rounds": 4}
@@ -242,13 +214,3 @@ def test_without_a_folder_the_file_has_no_name(tmp_path, monkeypatch):
     assert found == plain and len(made) == 4 and {path.parent for path in made} == {tmp_path}
     list(train(load_config(None, flat | {"run.memory_map_above": 5200}), dataset=small.arrays()))
     assert len(made) == 4  # 5 devices with 260 coefficients of 4 bytes: not above
-
-
-def test_no_room_for_temporary_files_is_a_sentence(monkeypatch):
-    def full(*given):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "posix_fallocate", full)
-    config = load_config(None, small.SETTINGS | {"rounds": 4, "run.memory_map_above": 0})
-    with pytest.raises(OSError, match="airfeel-.*: has no room for 5.2e-06 GB .No space left on device"):
-        next(train(config, dataset=small.arrays()))

@@ -24,7 +24,8 @@ from airfeel.lab.store import RunError
 from airfeel.learning import partitions
 from airfeel.learning.partitions.dirichlet import Dirichlet
 from airfeel.radio.power import EqualPower
-from airfeel.simulation import memory, progress
+from airfeel.simulation import memory
+from airfeel.simulation import records as progress
 from airfeel.simulation.assembly import Own, assemble
 from airfeel.simulation.loop import train
 from airfeel.uplink import memory as blocks

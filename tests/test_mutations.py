@@ -30,7 +30,7 @@ FILES = (
 STATES = ("finished", "old", "forged", "begun")
 ABSENT = {("manifest.json", "old"), ("manifest.json", "begun"), ("summary.json", "begun")}
 CASES = [(name, state) for name in FILES for state in STATES if (name, state) not in ABSENT]
-MANY, SOME = 500, 70  # mutations of every file, and those of them in each state that is not "finished"
+MANY, SOME = 150, 20  # mutations of every file, and those of them in each state that is not "finished"
 ROUNDS = 13
 DEEP = 3000
 

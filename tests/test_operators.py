@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse.linalg import aslinearoperator, lsqr
+from scipy.sparse.linalg import aslinearoperator
 
 import airfeel as af
 from airfeel.operators import GAUSSIAN_LIMIT
@@ -31,14 +31,11 @@ def test_partial_dct_is_its_dense_matrix(operator):
     assert np.allclose(operator @ x, matrix @ x, atol=1e-13)
     assert np.allclose(operator.T @ y, matrix.T @ y, atol=1e-13)
     assert np.allclose(dense(operator), matrix, atol=1e-13)
-
-
-def test_partial_dct_many_columns(operator):
-    matrix = dense_partial_dct(operator)[:, :47]
     X, Y = stream(2, "x").standard_normal((47, 6)), stream(2, "y").standard_normal((19, 4))
-    assert np.allclose(operator @ X, matrix @ X, atol=1e-13)
+    kept = X.copy(), Y.copy()
+    assert np.allclose(operator @ np.asfortranarray(X), matrix @ X, atol=1e-13)
     assert np.allclose(operator.T @ Y, matrix.T @ Y, atol=1e-13)
-    assert (operator @ np.asfortranarray(X)).shape == (19, 6)
+    assert (kept[0] == X).all() and (kept[1] == Y).all()
 
 
 def test_extended_form_has_orthonormal_rows(operator):
@@ -135,19 +132,6 @@ def test_signs_spread_a_smooth_signal(seed):
     assert np.sum(mixed**2) == pytest.approx(300, rel=0.35)  # 5 sigma: 300 +- 5 sqrt(2 * 300 * 0.7)
 
 
-def test_anybody_can_solve_with_it():
-    operator = af.PartialDCT(200, 200, seed=0, signs=True)
-    x = stream(0, "x").standard_normal(200)
-    assert np.allclose(lsqr(operator, operator @ x, atol=1e-12, btol=1e-12)[0], x, atol=1e-8)
-
-
-def test_products_leave_the_input_alone(operator):
-    x, y = stream(4, "x").standard_normal(47), stream(4, "y").standard_normal(19)
-    kept = x.copy(), y.copy()
-    operator @ x, operator.T @ y
-    assert (x == kept[0]).all() and (y == kept[1]).all()
-
-
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -208,11 +192,3 @@ def test_dot_test_finds_a_wrong_adjoint(dtype, error, seed):
     wrong._rmatvec = lambda y: (1 + error) * matrix.T @ y
     with pytest.raises(ValueError, match="dot test failed"):
         af.dot_test(wrong, seed)
-
-
-def test_dot_test_finds_a_transposed_entry():
-    matrix = stream(6, "matrix").standard_normal((5, 7))
-    wrong = aslinearoperator(matrix)
-    wrong._rmatvec = lambda y: matrix.T[::-1] @ y
-    with pytest.raises(ValueError, match="dot test failed"):
-        af.dot_test(wrong)

@@ -4,7 +4,7 @@ import pytest
 
 from airfeel.cli import main
 from airfeel.config import load_config, parse_override
-from airfeel.config.reference import keys
+from airfeel.config.parts import keys
 
 KEYS = {key.name: key for key in keys()}
 NEEDED = {"classes": {"partition.classes": 2}, "dirichlet": {"partition.alpha": 1.0}}  # without a default

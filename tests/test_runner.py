@@ -2,7 +2,6 @@
 
 import pickle
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,9 +12,8 @@ import pytest
 import small
 from airfeel.config import load_config
 from airfeel.lab import runner
-from airfeel.lab.rundir import open_run
 from airfeel.lab.runner import execute
-from airfeel.simulation.progress import Progress
+from airfeel.simulation.records import Progress
 
 DAMAGE = {
     "half a line": lambda run: append(run / "rounds.jsonl", b'{"round":99,"accu'),
@@ -81,14 +79,6 @@ def test_a_run_stopped_again_and_again_comes_to_the_same_end(config, whole, tmp_
     assert not execute(config, tmp_path).computed
 
 
-def test_a_finished_run_with_altered_records_is_computed_again(config, whole, tmp_path):
-    ended = execute(config, tmp_path)
-    append(ended.folder / "rounds.jsonl", b"\n")
-    again = execute(config, tmp_path)
-    assert again.computed
-    assert (ended.folder / "rounds.jsonl").read_bytes() == (whole.folder / "rounds.jsonl").read_bytes()
-
-
 KILLED = """
 import os, pickle, signal, sys
 from pathlib import Path
@@ -120,19 +110,6 @@ def test_a_run_killed_in_its_last_moments_leaves_one_checkpoint(config, whole, t
     assert execute(config, tmp_path).summary is not None
     assert (run / "summary.json").read_bytes() == (whole.folder / "summary.json").read_bytes()
     assert sorted(path.name for path in run.iterdir()) == sorted(path.name for path in whole.folder.iterdir())
-
-
-def test_a_checkpoint_that_a_finished_run_should_not_have_is_removed(config, whole, tmp_path):
-    out = shutil.copytree(whole.folder.parents[1], tmp_path / "out")
-    run = out / "runs" / whole.folder.name
-    before = {path.name: path.read_bytes() for path in run.iterdir()}
-    (run / "checkpoint.npz.previous").write_bytes(before["checkpoint.npz"])
-    with open_run(config, out):  # by somebody else: the run is read nevertheless
-        (run / "checkpoint.npz.previous").write_bytes(before["checkpoint.npz"])
-        assert not execute(config, out).computed
-    assert (run / "checkpoint.npz.previous").exists()
-    assert not execute(config, out).computed
-    assert {path.name: path.read_bytes() for path in run.iterdir()} == before
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 
 import fakes
 import small
-from airfeel.lab.folder import ResultsFolder, remember_experiment
+from airfeel.lab.folder import remember_experiment
 from airfeel.lab.plan import Experiment
 from guards import limited
 
@@ -102,27 +102,6 @@ def test_links_in_the_places_of_all_files_are_replaced_and_not_followed(results,
     assert [path for path in own if path.is_symlink()] == [out / "campaign.json"]  # written by a sweep only
 
 
-def test_an_experiment_is_not_written_through_links(tmp_path):
-    experiment = Experiment(name="tiny", title="tiny", seeds=[0])
-    (tmp_path / "experiments").mkdir()
-    places = [tmp_path / "experiments" / f"tiny.{ending}" for ending in ("toml", "json")]
-    victims = [plant(path, tmp_path / path.name) for path in places]
-    remember_experiment(experiment, tmp_path, experiment.runs())
-    assert {victim.read_bytes() for victim in victims} == {b"precious\n"}
-    assert [begun.experiment for begun in ResultsFolder(tmp_path).experiments()[0]] == [experiment]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", LOCKS)
-def test_a_lock_that_is_a_link_is_one_sentence(results, out, tmp_path, name):
-    victim = plant(place_of(out, name), tmp_path / "victim")
-    ended = train(results, out, "--force")
-    assert ended.returncode == 2
-    sentence = f"airfeel: cannot write to {place_of(out, name)}: is a symbolic link, and nothing is written"
-    assert ended.stderr.splitlines()[-1].startswith(sentence)
-    assert victim.read_bytes() == b"precious\n"
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("checkpoint", ["kept", "lost"])
 def test_a_run_does_not_go_on_in_a_file_of_somebody_else_s(results, out, tmp_path, checkpoint):
@@ -188,19 +167,6 @@ def test_nothing_is_written_through_a_linked_folder(results, out, tmp_path, monk
     sentence = f"{path}: is a symbolic link, and nothing is written through links"
     assert (sentence in ended.stderr.splitlines()[-1]) == (name in REFUSED[command])
     assert ended.returncode == 2 or name not in REFUSED[command]
-
-
-@pytest.mark.long
-def test_a_run_of_a_sweep_is_not_computed_through_a_link(results, out, tmp_path):
-    (path,) = out.glob("runs/tsa_ga-*")
-    foreign = path.rename(tmp_path / "foreign")
-    path.symlink_to(foreign)
-    before = content_of(foreign)
-    sweep = tmp_path / "tiny.toml"
-    sweep.write_text(SWEEP.format(data=results / "data"))
-    ended = small.call(["airfeel", "sweep", str(sweep), "--out", str(out), "--force", "--workers", "1"])
-    assert ended.returncode == 1 and f"{path}: is a symbolic link" in ended.stderr
-    assert content_of(foreign) == before
 
 
 def test_a_results_folder_may_be_a_link(results, tmp_path):

@@ -13,12 +13,11 @@ from rich.console import Console
 import airfeel as af
 import fakes
 import small
-from airfeel import _timing
 from airfeel._timing import Timer
 from airfeel.config import load_config
 from airfeel.lab.progress import CampaignLines, Live
 from airfeel.lab.report import report
-from airfeel.simulation import progress
+from airfeel.simulation import records as progress
 from airfeel.simulation.assembly import Own, assemble
 from airfeel.simulation.loop import start, steps
 
@@ -43,25 +42,6 @@ def test_the_time_left_follows_from_the_steps_after_the_first():
     assert timer.left(120) == "0 s left"
 
 
-def test_quick_steps_are_timed_for_a_while_before_their_time_is_told():
-    clock = Clock()
-    timer, left = Timer(1000, clock=clock), {}
-    for done in range(1, 60):
-        clock.now += 0.05
-        left[done] = timer.left(done)
-    assert {left[done] for done in range(1, 41)} == {""}
-    assert left[42] == "47.9 s left"
-
-
-def test_a_step_may_be_any_part_of_the_work():
-    clock, told = Clock(), []
-    timer = Timer(60.0, step=6.0, clock=clock)
-    for done in (5.9, 6.0, 12.0, 18.0, 24.0):
-        clock.now += 1
-        told.append(timer.left(done))
-    assert told == ["", "", "", "", "6 s left"]
-
-
 def test_something_is_said_within_seconds_and_then_rarely():
     clock, said = Clock(), []
     timer = Timer(300, clock=clock)
@@ -69,15 +49,6 @@ def test_something_is_said_within_seconds_and_then_rarely():
         clock.now += 0.25
         timer.tell(step, said.append, f"step {step}")
     assert said == ["step 12, 72 s left", "step 132, 42 s left", "step 252, 12 s left"]
-
-
-def test_a_long_start_is_not_taken_for_the_pace_of_the_rest():
-    clock, said = Clock(), []
-    timer = Timer(100, clock=clock)
-    for step in range(1, 101):
-        clock.now += 20 if step == 1 else 0.5
-        timer.tell(step, said.append, f"step {step}")
-    assert said == ["step 1", "step 61, 19.5 s left"]
 
 
 def test_a_campaign_without_a_terminal_speaks_before_its_first_run_ends(tmp_path, monkeypatch):
@@ -125,15 +96,6 @@ def test_a_campaign_times_rounds_of_the_dearest_kind(tmp_path, monkeypatch):
         (tmp_path / "runs/dear/rounds.jsonl").write_text("{}\n" * (second // 2))
         lines.update()
     assert said == ["0/2 runs  17%  the first rounds are under way", "0/2 runs  40%  about 9 s left"]
-
-
-def test_a_campaign_that_ends_at_once_says_nothing_of_first_rounds(tmp_path, monkeypatch):
-    lines, said = CampaignLines(), []
-    monkeypatch.setattr(lines, "note", said.append)
-    lines.begin([SimpleNamespace(label=name, effort=5.0, rounds=5) for name in "ab"], 0, tmp_path)
-    lines.settled("a", None)
-    lines.settled("b", None)
-    assert said == ["1/2 runs  50%  a", "2/2 runs  100%  about 0 s left  b"]
 
 
 @pytest.fixture
@@ -258,7 +220,3 @@ def test_a_report_says_what_it_does(tmp_path, monkeypatch):
     said = []
     report.write_report(tmp_path, told=said.append)
     assert said == [f"reading the runs in {tmp_path}", "drawing the figures", "writing the page"]
-
-
-def test_a_span_has_the_unit_people_use_for_it():
-    assert [_timing.duration(seconds) for seconds in (4.2, 150, 4 * 3600)] == ["4.2 s", "2 min", "4.0 h"]

@@ -1,12 +1,14 @@
 """One sentence for a user's mistake: argument, value and the rule it breaks; and text fit to be shown."""
 
+import difflib
 import math
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+if TYPE_CHECKING:  # only a vector takes NumPy, and what prints help has none
+    from numpy.typing import ArrayLike, NDArray
 
 LONGEST = 200  # characters of a value in a message
 # What steers a terminal or turns the direction of writing, ends a line, or cannot stand in UTF-8 or XML.
@@ -47,11 +49,12 @@ def visible(text: str, keep: str = "") -> str:
 def integer(argument: str, value: Any, *, at_least: int, at_most: int | None = None) -> int:
     """Return ``value`` as an int inside the given range."""
     rule = f"must be a whole number >= {at_least}" + ("" if at_most is None else f" and <= {at_most}")
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise reject(argument, value, rule)
-    if value < at_least or (at_most is not None and value > at_most):
-        raise reject(argument, int(value), rule)
-    return int(value)
+    number = int(value)
+    if number < at_least or (at_most is not None and number > at_most):
+        raise reject(argument, number, rule)
+    return number
 
 
 def real(
@@ -64,7 +67,7 @@ def real(
     at_most: float | None = None,
 ) -> float:
     """Return ``value`` as a finite float inside the given range."""
-    fits = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    fits = isinstance(value, Real) and not isinstance(value, bool)
     number = _float(value) if fits else math.nan
     if (
         math.isfinite(number)
@@ -96,6 +99,12 @@ def choice(argument: str, value: Any, allowed: Sequence[str]) -> str:
     return str(value)
 
 
+def suggestion(word: Any, words: Iterable[str]) -> str:
+    """Return the end of a sentence that names the most similar of some words; empty where none is."""
+    close = difflib.get_close_matches(word, list(words), n=1) if isinstance(word, str) else []
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
 def returned(of: object, method: str, value: Any, kind: type) -> Any:
     """Return what a method of somebody's object returned, if it is of the right kind."""
     if not isinstance(value, kind):
@@ -104,8 +113,10 @@ def returned(of: object, method: str, value: Any, kind: type) -> Any:
     return value
 
 
-def vector(argument: str, value: ArrayLike, size: int | None = None) -> NDArray[Any]:
+def vector(argument: str, value: "ArrayLike", size: int | None = None) -> "NDArray[Any]":
     """Return ``value`` as a finite real floating vector (float32 stays float32, all else is float64)."""
+    import numpy as np
+
     array = np.asarray(value)
     if array.ndim != 1 or (size is not None and array.shape != (size,)):
         raise ValueError(f"{argument} has shape {array.shape}: must be a vector of length {size or 'N'}")

@@ -17,7 +17,7 @@ import stat
 import tomllib
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 from typing import IO, Any
@@ -150,16 +150,9 @@ def read_shipped(package: str, name: str) -> str:
         return read_text(path)
 
 
-def digest_lines(path: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a file of records."""
-    digest = hashlib.sha256()
-    for line in read_lines(path):
-        digest.update(line)
-    return digest.hexdigest()
-
-
-def digest(path: str | os.PathLike[str], most: int) -> str:
-    """Return the SHA-256 of a file of at most ``most`` bytes, which need not fit into memory."""
+def digest(path: str | os.PathLike[str], most: int | None = None) -> str:
+    """Return the SHA-256 of a file of at most ``most`` bytes; None: of what this machine can hold."""
+    most = memory() if most is None else most
     if os.stat(path).st_size > most:
         raise refuse(path, f"is larger than {most} bytes, which it cannot be")
     return digest_start(path, most)
@@ -360,20 +353,25 @@ def sync_folder(folder: Path) -> None:
 def locked(path: Path, *, wait: bool) -> Iterator[None]:
     """Hold an exclusive lock on ``path``; the system drops it when the process ends, however it ends.
 
-    Without ``wait`` a lock held elsewhere raises ``BlockingIOError``.
+    Without ``wait`` a lock held elsewhere raises ``BlockingIOError``. Something else in its place, such as a
+    link or a folder, is moved out of the way: a lock has no content that could be lost.
     """
-    with lock_file(path) as file:
+    try:
+        file = lock_file(path)
+    except (Unwritable, IsADirectoryError, PermissionError):
+        discard(path)
+        file = lock_file(path)
+    with file:
         fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
 
 
-def lock_file(path: Path) -> AbstractContextManager[io.FileIO]:
+def lock_file(path: Path) -> io.FileIO:
     """Open the file that stands for a lock, made if need be, with whatever is in it left alone."""
     return _own(path, os.O_RDWR | os.O_CREAT)
 
 
-@contextmanager
-def _own(path: Path, flags: int) -> Iterator[io.FileIO]:
+def _own(path: Path, flags: int) -> io.FileIO:
     """Open a regular file for writing, unbuffered; a link in its place is refused, whatever it leads to."""
     try:
         handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
@@ -384,8 +382,7 @@ def _own(path: Path, flags: int) -> Iterator[io.FileIO]:
             raise refuse(path, _ODD, Unwritable) from None
         raise
     mode = "r+b" if flags & os.O_RDWR else "ab" if flags & os.O_APPEND else "wb"
-    with io.FileIO(_regular(handle, path, Unwritable), mode) as file:
-        yield file
+    return io.FileIO(_regular(handle, path, Unwritable), mode)
 
 
 def _regular(handle: int, path: str | os.PathLike[str], kind: type[Unreadable] = Unreadable) -> int:

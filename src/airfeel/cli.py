@@ -6,43 +6,32 @@ on a mistake or when something needed is not there, 130 when interrupted.
 
 import logging
 import os
+import pkgutil
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 
-from airfeel import __version__, _foreign
+from airfeel import __version__, _foreign, commands
 from airfeel._checks import visible
-from airfeel.commands import show
-from airfeel.commands.completion import Shell, install
-from airfeel.commands.config import config
-from airfeel.commands.data import data
-from airfeel.commands.demo import demo
-from airfeel.commands.inspect import inspect
-from airfeel.commands.listing import listing
-from airfeel.commands.predict import predict
-from airfeel.commands.report import report
-from airfeel.commands.reproduce import reproduce, sweep
-from airfeel.commands.run import run
-from airfeel.commands.suggestions import advice
-from airfeel.lab.campaign import FailedRuns
-from airfeel.lab.store import RunError
-from airfeel.learning.fetch import DataError
+from airfeel.commands._completion import Shell, install
+from airfeel.commands._suggestions import advice
 
 _log = logging.getLogger("airfeel")
-_MISTAKES = (CycloptsError, ValueError, OSError, ImportError, DataError, RunError)
 
 app = App(
     name="airfeel",
     help="Over-the-air federated edge learning: train, predict, reproduce, report.",
     version=__version__,
 )
-for _command in (demo, run, config, data, reproduce, sweep, report, predict, inspect):
-    app.command(_command)
-app.command(listing, name="list")
+for _module in pkgutil.iter_modules(commands.__path__, f"{commands.__name__}."):
+    _name = _module.name.rpartition(".")[2]
+    if not _name.startswith("_"):
+        app.command(getattr(import_module(_module.name), _name), name=_name)
 
 
 @app.command(name="--install-completion")
@@ -58,7 +47,7 @@ def _install_completion(*, shell: Shell | None = None, output: Path | None = Non
     """
     path = install(app, shell, output)
     _log.info("in a new shell the Tab key completes commands, options, figures, data sets and --set keys")
-    show(path)
+    commands.show(path)
 
 
 @app.meta.default
@@ -102,20 +91,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as interrupt:
         _say(interrupt if interrupt.args else "interrupted")
         return 130
-    except FailedRuns as error:
-        _say(error)
-        return 1
     except MemoryError as error:
         _say(f"not enough memory: {error or 'nothing is left'}")
         return 2
     except Exception as error:
-        foreign = _foreign.is_foreign(error)  # a part of somebody's own has failed amid its work
-        if os.environ.get("AIRFEEL_DEBUG") or not (foreign or isinstance(error, _MISTAKES)):
+        code = _exit_code(error)
+        foreign = code != 1 and _foreign.is_foreign(error)  # somebody's own part has failed amid its work
+        if code != 1 and (os.environ.get("AIRFEEL_DEBUG") or not (foreign or code)):
             raise
         told = f"{_foreign.told(error)} (AIRFEEL_DEBUG=1 shows the way there)" if foreign else error
         _say((advice(error, words) if isinstance(error, UnknownOptionError) else None) or told)
-        return 2
+        return code or 2
     return 0
+
+
+def _exit_code(error: Exception) -> int:
+    """Return 2 for a user's mistake or something that is not there, 1 for failed runs, else 0."""
+    if isinstance(error, CycloptsError | ValueError | OSError | ImportError):
+        return 2
+    from airfeel.lab.campaign import FailedRuns
+    from airfeel.lab.store import RunError
+    from airfeel.learning.fetch import DataError
+
+    return 1 if isinstance(error, FailedRuns) else 2 * isinstance(error, DataError | RunError)
 
 
 def _say(what: object) -> None:

@@ -24,6 +24,7 @@ Decibels = Annotated[float, Ge(-300), Le(300)]
 Probability = Annotated[float, Gt(0), Lt(1)]
 Count = Annotated[int, Ge(1), Le(MOST)]
 Several = Annotated[int, Ge(2), Le(MOST)]
+Rule = Literal["constant", "step", "cosine", "inverse"]  # how a learning rate falls
 
 
 def _sizes(value: Any) -> tuple[int, ...]:

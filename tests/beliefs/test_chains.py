@@ -89,21 +89,11 @@ def test_amplitude_forward_is_the_dense_gaussian():
 
 
 def test_mix_has_mean_and_variance_of_the_mixture():
-    rng = np.random.default_rng(0)
     weight = np.array([0.0, 0.3, 1.0])
     first = Amplitude(np.array([1.0, -2.0, 3.0]), np.array([0.5, 0.2, 2.0]))
     second = Amplitude(np.array([0.0, 1.0, 7.0]), np.array([1.0, 4.0, 0.1]))
     mixed = chains.mix(weight, first, second)
-    n = 200_000
-    chosen = rng.random((n, 3)) < weight
-    draws = np.where(
-        chosen,
-        first.mean + np.sqrt(first.variance) * rng.standard_normal((n, 3)),
-        second.mean + np.sqrt(second.variance) * rng.standard_normal((n, 3)),
-    )
-    spread = draws.std(axis=0)
-    assert (np.abs(draws.mean(axis=0) - mixed.mean) < 5 * spread / np.sqrt(n)).all()
-    assert (np.abs(draws.var(axis=0) - mixed.variance) < 5 * spread**2 * np.sqrt(2 / n)).all()
+    assert np.allclose(mixed.mean, weight * first.mean + (1 - weight) * second.mean, rtol=1e-12)
     exact = weight * (first.variance + first.mean**2) + (1 - weight) * (second.variance + second.mean**2)
     assert np.allclose(mixed.variance, exact - mixed.mean**2, rtol=1e-12)
 
@@ -164,21 +154,3 @@ def test_expansion_message_of_a_coefficient_that_cannot_be_active():
     message = chains.expansion_message(np.zeros(3), np.array([-2.0, 0.0, 1e6]), np.array(0.5))
     assert np.allclose(message.precision, chains.EPSILON**2 / 0.5)
     assert np.isfinite(message.shift).all()
-
-
-def test_expansion_message_to_first_order_pulls_towards_z():
-    lam, z, tau = np.full(5, 0.1), np.linspace(-4, 4, 5), np.array(1.0)
-    message = chains.expansion_message(lam, z, tau)
-    w = 1 / (1 + 9 * np.exp(-(z**2) / 2))
-    assert np.allclose(message.precision, w, rtol=1e-5)
-    assert np.allclose(message.shift / message.precision, z, atol=1e-4)
-
-
-def test_moment_message_keeps_the_posterior():
-    # pi N(m1, v1) + (1 - pi) N(mu, v): mean and variance exactly, by the law of total variance.
-    pi, m1, v1, mu, v = 0.3, 2.0, 0.1, -0.5, 1.5
-    mixed = chains.mix(
-        np.array(pi), Amplitude(np.array(m1), np.array(v1)), Amplitude(np.array(mu), np.array(v))
-    )
-    assert mixed.mean == pytest.approx(pi * m1 + (1 - pi) * mu)
-    assert mixed.variance == pytest.approx(pi * v1 + (1 - pi) * v + pi * (1 - pi) * (m1 - mu) ** 2)

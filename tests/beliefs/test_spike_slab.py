@@ -4,10 +4,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import expit, logit
+from scipy.special import expit
+from scipy.stats import norm
 
 from airfeel.beliefs import spike_slab
-from airfeel.beliefs.spike_slab import SpikeSlab, denoise, log_likelihood_ratio, posterior
+from airfeel.beliefs.spike_slab import (
+    SpikeSlab,
+    denoise,
+    divide,
+    extrinsic_variance,
+    log_likelihood_ratio,
+    posterior,
+)
 from oracles import spike_slab_quadrature
 
 CASES = [
@@ -44,14 +52,6 @@ def test_evidence_is_the_posterior_of_an_even_prior():
     assert np.array_equal(told.mean, post.mean) and np.array_equal(told.variance, post.variance)
 
 
-def test_log_odds_of_the_text():
-    prior, z, tau = as_arrays(CASES)
-    v, mu = prior.variance, prior.mean
-    expected = 0.5 * np.log(tau / (v + tau)) + z**2 / (2 * tau) - (z - mu) ** 2 / (2 * (v + tau))
-    assert np.allclose(log_likelihood_ratio(prior, z, tau)[0], expected, rtol=1e-12, atol=1e-10)
-    assert np.allclose(posterior(prior, z, tau).support, expit(logit(prior.support) + expected), rtol=1e-9)
-
-
 def test_variance_is_the_derivative_of_the_mean():
     # Tweedie: d mean / dz = variance / tau, the identity on which the extrinsic step rests.
     prior, z, tau = as_arrays(CASES)
@@ -76,14 +76,6 @@ def test_denoise_is_the_posterior_tile_by_tile(monkeypatch, shape):
     assert np.allclose(average, variance.mean(axis=1, keepdims=True), rtol=1e-11)
     assert np.allclose(found.support, post.support, rtol=1e-12)
     assert np.array_equal(found.mean, post.mean) and np.array_equal(found.variance, post.variance)
-
-
-def test_known_zeros_stay_zero():
-    # The coefficients appended by a longer transform: support and variance 0.
-    prior = SpikeSlab(np.zeros(3), np.zeros(3), np.zeros(3))
-    post = posterior(prior, np.array([0.0, 5.0, -1e6]), np.array(0.1))
-    mean, variance = post.moments()
-    assert (mean == 0).all() and (variance == 0).all()
 
 
 def test_certain_support_is_a_wiener_filter():
@@ -121,3 +113,21 @@ def test_what_is_certain_stays_certain(dtype):
             prior = SpikeSlab(np.full(5, certain, dtype), np.full(5, mu, dtype), np.full(5, 1e-6, dtype))
             post = posterior(prior, size, np.asarray(1e-6, dtype))
             assert (post.support == certain).all() and post.support.dtype == dtype
+
+
+@given(st.floats(-1e3, 1e3), st.floats(0.01, 0.99), st.floats(-1e3, 1e3), st.floats(1e-6, 1e6))
+def test_extrinsic_message_is_the_quotient_of_31(mean_a, share, mean_b, var_b):
+    var_a = share * var_b
+    mean, var = divide(mean_a, var_a, mean_b, var_b)
+    expected = 1 / (1 / var_a - 1 / var_b)
+    assert np.isclose(var, expected, rtol=1e-9) and extrinsic_variance(var_a, var_b) == var
+    atol = 1e-9 * (abs(mean_a) + abs(mean_b)) / (1 - share)
+    assert np.isclose(mean, expected * (mean_a / var_a - mean_b / var_b), rtol=1e-9, atol=atol)
+
+
+def test_the_quotient_is_the_pointwise_quotient():
+    mean, var = divide(1.0, 0.5, -3.0, 2.0)
+    grid = np.linspace(-6, 6, 7)
+    log_quotient = norm.logpdf(grid, 1, np.sqrt(0.5)) - norm.logpdf(grid, -3, np.sqrt(2))
+    difference = log_quotient - norm.logpdf(grid, mean, np.sqrt(var))
+    assert np.ptp(difference) < 1e-12  # proportional: the logarithms differ by a constant

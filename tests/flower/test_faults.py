@@ -26,39 +26,63 @@ MODEL = {"w": np.linspace(-1, 1, 60, dtype=np.float32).reshape(6, 10)}
 NODES = [11, 12, 13, 14]
 
 
-class Book:
-    """A client's training, with every update it ever computed written down."""
+EXACT = FadingMAC(noise_var=0.0, threshold=1e-6)
 
-    def __init__(self):
-        self.updates = dict.fromkeys(range(len(NODES)), 0.0)
+
+class Training:
+    """A training with faults, in which every update that a client ever computed is written down.
+
+    ``look(training, round)`` is called before the first round and after each.
+    """
+
+    def __init__(
+        self, fault=None, rounds=5, scheme="common_k", *, step=None, look=None, files=None, **options
+    ):
+        self.updates, self.course = dict.fromkeys(range(len(NODES)), 0.0), []
+        self.grid = apps.Faulty(apps.app(step or self.step), NODES, fault or whole)
+        self.everybody = dict(self.grid.contexts)
+        for node, context in self.everybody.items():
+            if files is not None:
+                context.node_config["airfeel-memory"] = str(files / f"{node}.npz")
+        self.strategy = AirAvg(scheme, **({"ratio": 0.5} | QUIET | options))
+
+        def seen(round, arrays):
+            self.course.append(arrays["w"].numpy())
+            if look is not None:
+                look(self, round)
+
+        with np.errstate(all="ignore"):
+            self.result = self.strategy.start(self.grid, apps.record(MODEL), rounds, evaluate_fn=seen)
+        self.rounds, self.state = self.strategy.rounds, self.strategy._state
 
     def step(self, model, device, round):
-        draw = np.random.default_rng([device, round])
-        update = draw.standard_normal(60).astype(np.float32)
+        update = np.random.default_rng([device, round]).standard_normal(60).astype(np.float32)
         self.updates[device] = self.updates[device] + update.astype(np.float64)
         return {"w": model["w"] - update.reshape(6, 10)}
 
+    def waiting(self, node):
+        """Return the weight of a client times what is waiting there, given what the server heard of it."""
+        state, known = self.grid.contexts[node].state, self.strategy._state.nodes[node]
+        heard = known.heard == state["airfeel-memory-of"]["round"]
+        rows = apps.arrays(state["airfeel-memory"])
+        return known.weight * rows["heard.error" if heard else "unheard.error"].astype(np.float64)
 
-def memory_of(grid, strategy, node):
-    """Return what is waiting at a client, given what the server heard of it."""
-    rows = apps.arrays(grid.contexts[node].state["airfeel-memory"])
-    heard, unheard = rows["heard.error"], rows["unheard.error"]
-    last = grid.contexts[node].state["airfeel-memory-of"]["round"]
-    return (heard if strategy._state.nodes[node].heard == last else unheard).astype(np.float64)
+    def conserved(self, vanished=0.0, nodes=NODES):
+        """Nothing is counted twice and nothing vanishes: what was computed has arrived, or is waiting."""
+        weights = [self.state.nodes[node].weight for node in nodes]
+        arrived = (MODEL["w"].reshape(-1).astype(np.float64) - self.state.theta) * sum(weights)
+        waiting = sum(self.waiting(node) for node in nodes)
+        computed = sum(w * self.updates[i] for i, w in enumerate(weights))
+        np.testing.assert_allclose(arrived + waiting + vanished, computed, atol=2e-3)
 
 
-def delivered(strategy):
-    """Return W times the way of the model, which is the sum of w_m times what arrived from each."""
-    start = MODEL["w"].reshape(-1).astype(np.float64)
-    return (start - strategy._state.theta) * sum(node.weight for node in strategy._state.nodes.values())
+def whole(round, node, reply):
+    return [reply]
 
 
-def conserved(grid, strategy, book, vanished=0.0, nodes=NODES):
-    """Nothing is counted twice and nothing vanishes: what was computed has arrived, or is waiting."""
-    weights = {node: strategy._state.nodes[node].weight for node in nodes}
-    waiting = sum(w * memory_of(grid, strategy, node) for node, w in weights.items())
-    computed = sum(w * book.updates[i] for i, w in enumerate(weights.values()))
-    np.testing.assert_allclose(delivered(strategy) + waiting + vanished, computed, atol=2e-3)
+def lost(node, *rounds):
+    """Return the fault that loses the replies of a node (all of them: None) in some rounds."""
+    return lambda round, who, reply: [] if node in (who, None) and round in rounds else [reply]
 
 
 def spoil(reply, name, **arrays):
@@ -97,37 +121,31 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_spoiled_reply_is_left_out_by_name_and_nothing_is_lost(fault, caplog):
     """Node 12 is disturbed in rounds 3 and 4: the others are heard, and its update arrives later."""
-    spoiled, sentence = FAULTS[fault]
-    book, bad = Book(), (3, 4)
+    (spoiled, sentence), bad = FAULTS[fault], (3, 4)
     disturb = lambda round, node, reply: spoiled(reply) if node == 12 and round in bad else [reply]  # noqa: E731
-    grid = apps.Faulty(apps.app(book.step), NODES, disturb)
-    strategy = AirAvg("common_k", ratio=0.5, **QUIET)
-    result = strategy.start(grid, apps.record(MODEL), 6)
-    for report in strategy.rounds:
+    training = Training(disturb, 6)
+    for report in training.rounds:
         out = report.round in bad
         assert report.heard == ((11, 13, 14) if out else (11, 12, 13, 14))
         assert len(report.missing) + len(report.refused) == out
-        metrics = result.train_metrics_clientapp[report.round]
+        metrics = training.result.train_metrics_clientapp[report.round]
         assert metrics["air-missing"] + metrics["air-refused"] == out
     lines = [record.getMessage() for record in caplog.records if "node 12" in record.getMessage()]
     assert sum("round 3" in line for line in lines) == 1
     assert any(re.search(sentence, line) for line in lines)
-    conserved(grid, strategy, book)
+    training.conserved()
 
 
 def test_an_answer_that_comes_twice_counts_once(caplog):
-    book = Book()
-    grid = apps.Faulty(apps.app(book.step), NODES, lambda round, node, reply: [reply, reply])
-    strategy = AirAvg("common_k", ratio=0.5, **QUIET)
-    strategy.start(grid, apps.record(MODEL), 3)
-    assert all(report.heard == tuple(NODES) for report in strategy.rounds)
+    training = Training(lambda round, node, reply: [reply, reply], 3)
+    assert all(report.heard == tuple(NODES) for report in training.rounds)
     assert "node 12 left out: it answered twice" in caplog.text
-    conserved(grid, strategy, book)
+    training.conserved()
 
 
 def test_a_late_answer_is_refused_and_waits_at_its_client():
     """A reply of round 2 arrives in round 3 beside the client's own: the new one counts."""
-    late, book = [], Book()
+    late = []
 
     def disturb(round, node, reply):
         if node == 12 and round == 2:
@@ -135,29 +153,23 @@ def test_a_late_answer_is_refused_and_waits_at_its_client():
             return []
         return [*late, reply] if node == 12 and round == 3 else [reply]
 
-    grid = apps.Faulty(apps.app(book.step), NODES, disturb)
-    strategy = AirAvg("common_k", ratio=0.5, **QUIET)
-    strategy.start(grid, apps.record(MODEL), 5)
-    assert strategy.rounds[1].missing == (12,)
-    assert "is of round 2: must be of round 3" in strategy.rounds[2].refused[12]
-    assert 12 in strategy.rounds[2].heard
-    conserved(grid, strategy, book)
+    training = Training(disturb)
+    assert training.rounds[1].missing == (12,) and 12 in training.rounds[2].heard
+    assert "is of round 2: must be of round 3" in training.rounds[2].refused[12]
+    training.conserved()
 
 
 def test_faults_at_random_lose_nothing():
-    book, draw = Book(), np.random.default_rng(8)
-    kinds = list(FAULTS.values())
+    draw, kinds = np.random.default_rng(8), list(FAULTS.values())
 
     def disturb(round, node, reply):
         if round == 1 or draw.random() < 0.6:
             return [reply]
         return kinds[draw.integers(len(kinds))][0](reply)
 
-    grid = apps.Faulty(apps.app(book.step), NODES, disturb)
-    strategy = AirAvg("common_k", ratio=0.3, **QUIET)
-    strategy.start(grid, apps.record(MODEL), 25)
-    assert 20 < sum(len(report.heard) for report in strategy.rounds) < 90
-    conserved(grid, strategy, book)
+    training = Training(disturb, 25, ratio=0.3)
+    assert 20 < sum(len(report.heard) for report in training.rounds) < 90
+    training.conserved()
 
 
 def test_an_error_of_the_superlink_itself_is_a_note_and_the_node_is_missing(caplog):
@@ -169,14 +181,11 @@ def test_an_error_of_the_superlink_itself_is_a_note_and_the_node_is_missing(capl
         superlink = apps.Message(apps.RecordDict(), 1, "train")
         return [apps.Message(Error(code=3, reason="Node Unavailable"), reply_to=superlink)]
 
-    book = Book()
-    grid = apps.Faulty(apps.app(book.step), NODES, unavailable)
-    strategy = AirAvg("common_k", 0.5, **QUIET)
-    strategy.start(grid, apps.record(MODEL), 4)
-    report = strategy.rounds[1]
+    training = Training(unavailable, 4)
+    report = training.rounds[1]
     assert (report.missing, report.notes, report.failed) == ((12,), ("Node Unavailable",), {})
     assert "round 2: Flower says: Node Unavailable" in caplog.text
-    conserved(grid, strategy, book)
+    training.conserved()
 
 
 def test_a_client_that_raises_is_named_and_the_round_goes_on():
@@ -187,208 +196,140 @@ def test_a_client_that_raises_is_named_and_the_round_goes_on():
             raise RuntimeError("the data are gone")
         return {"w": model["w"] + device}
 
-    strategy = AirAvg("dense", **QUIET)
-    strategy.start(apps.LocalGrid(apps.app(step), NODES), apps.record(MODEL), 2)
-    assert "the data are gone" in strategy.rounds[1].failed[12]
-    step_of_2 = (0 * 10 + 2 * 30 + 3 * 40) / 80
-    moved = strategy._state.theta - MODEL["w"].reshape(-1) - (1 * 20 + 2 * 30 + 3 * 40) / 100
-    np.testing.assert_allclose(moved, step_of_2, rtol=1e-5)
+    training = Training(None, 2, "dense", step=step)
+    assert "the data are gone" in training.rounds[1].failed[12]
+    moved = training.state.theta - MODEL["w"].reshape(-1) - (1 * 20 + 2 * 30 + 3 * 40) / 100
+    np.testing.assert_allclose(moved, (0 * 10 + 2 * 30 + 3 * 40) / 80, rtol=1e-5)
 
 
 def test_an_update_that_is_not_finite_never_enters_a_memory():
     def step(model, device, round):
         return {"w": model["w"] * (math.inf if device == 1 and round == 2 else 0.9)}
 
-    strategy = AirAvg("common_k", 0.5, **QUIET)
-    grid = apps.LocalGrid(apps.app(step), NODES)
-    with np.errstate(all="ignore"):
-        strategy.start(grid, apps.record(MODEL), 3)
-    assert "not finite: local training has diverged" in strategy.rounds[1].failed[12]
-    assert strategy.rounds[2].heard == tuple(NODES)
+    training = Training(None, 3, step=step)
+    assert "not finite: local training has diverged" in training.rounds[1].failed[12]
+    assert training.rounds[2].heard == tuple(NODES)
 
 
-def test_a_missing_node_counts_with_its_last_weight_and_one_never_heard_not_at_all():
+@pytest.mark.parametrize(("rounds", "expected"), [((1, 2), [1.0, 1.0]), ((2,), [1.0, 0.8])])
+def test_a_missing_node_counts_with_its_last_weight_and_one_never_heard_not_at_all(rounds, expected):
     """Everybody moves by 1. With 12 missing the step is 80/100; while it was never heard of, 1."""
     step = lambda model, device, round: {"w": model["w"] - 1}  # noqa: E731
-    for first, expected in ((1, [1.0, 1.0]), (2, [1.0, 0.8])):
-        fault = lambda round, node, reply, first=first: [] if node == 12 and round >= first else [reply]  # noqa: E731
-        strategy = AirAvg("dense", **QUIET)
-        course = []
-        strategy.start(
-            apps.Faulty(apps.app(step), NODES, fault),
-            apps.record(MODEL),
-            2,
-            evaluate_fn=lambda round, arrays, course=course: course.append(arrays["w"].numpy()[0, 0]),
-        )
-        np.testing.assert_allclose(-np.diff(course), expected, rtol=1e-5)
+    training = Training(lost(12, *rounds), 2, "dense", step=step)
+    np.testing.assert_allclose(-np.diff([model[0, 0] for model in training.course]), expected, rtol=1e-5)
 
 
 def test_a_restarted_client_starts_with_an_empty_memory_and_says_so(caplog):
-    book = Book()
     vanished = []
 
-    def disturb(round, node, reply):
-        return [reply]
-
-    grid = apps.Faulty(apps.app(book.step), NODES, disturb)
-    strategy = AirAvg("common_k", ratio=0.5, **QUIET)
-
-    def look(round, arrays):
+    def look(training, round):
         if round == 3:
-            vanished.append(strategy._state.nodes[13].weight * memory_of(grid, strategy, 13))
-            grid.restart(13)
+            vanished.append(training.waiting(13))
+            training.grid.restart(13)
 
-    strategy.start(grid, apps.record(MODEL), 6, evaluate_fn=look)
-    assert [report.restarted for report in strategy.rounds] == [(), (), (), (13,), (), ()]
+    training = Training(None, 6, look=look)
+    assert [report.restarted for report in training.rounds] == [(), (), (), (13,), (), ()]
     assert "round 4: node 13 restarted, its error memory is empty" in caplog.text
-    conserved(grid, strategy, book, vanished=vanished[0])
+    training.conserved(vanished[0])
 
 
 def test_a_client_that_joins_later_or_returns_after_many_rounds():
     """Node 14 joins in round 3, is away from round 5 to 8, and comes back with what it had."""
-    book = Book()
-    grid = apps.LocalGrid(apps.app(book.step), NODES)
-    everybody = dict(grid.contexts)
-    strategy = AirAvg("common_k", ratio=0.5, min_train_nodes=3, **QUIET)
 
-    def look(round, arrays):
+    def look(training, round):
         away = round + 1 < 3 or 5 <= round + 1 <= 8
-        grid.contexts = {n: c for n, c in everybody.items() if not (away and n == 14)}
+        training.grid.contexts = {n: c for n, c in training.everybody.items() if not (away and n == 14)}
 
-    strategy.start(grid, apps.record(MODEL), 10, evaluate_fn=look)
-    assert [14 in report.heard for report in strategy.rounds] == [r in (3, 4, 9, 10) for r in range(1, 11)]
-    assert strategy.rounds[2].joined == (14,)
-    assert not any(report.restarted for report in strategy.rounds)
+    found = Training(None, 10, look=look, min_train_nodes=3).rounds
+    assert [14 in report.heard for report in found] == [r in (3, 4, 9, 10) for r in range(1, 11)]
+    assert found[2].joined == (14,) and not any(report.restarted for report in found)
 
 
 @pytest.mark.parametrize("heard", [True, False])
 def test_a_client_with_a_file_that_comes_back_as_another_node_is_known_again(tmp_path, heard):
     """A SuperNode has a new id after a restart; whether its last signal was heard, it learns all the same."""
-    book = Book()
-    fault = lambda round, node, reply: [] if node == 12 and round == 3 and not heard else [reply]  # noqa: E731
-    grid = apps.Faulty(apps.app(book.step), NODES, fault)
-    for node, context in grid.contexts.items():
-        context.node_config["airfeel-memory"] = str(tmp_path / f"{node}.npz")
-    strategy = AirAvg("common_k", 0.5, **QUIET)
 
-    def look(round, arrays):
+    def look(training, round):
         if round == 3:
-            grid.restart(12)
-            grid.contexts[99] = grid.contexts.pop(12)
+            training.grid.restart(12)
+            training.grid.contexts[99] = training.grid.contexts.pop(12)
 
-    strategy.start(grid, apps.record(MODEL), 6, evaluate_fn=look)
-    assert strategy.rounds[3].returned == (99,)
-    assert [len(report.joined) for report in strategy.rounds] == [4, 0, 0, 0, 0, 0]
-    assert strategy._state.nodes[99].device == 1 and len(strategy._state.nodes) == 4
-    conserved(grid, strategy, book, nodes=[11, 99, 13, 14])
+    training = Training(whole if heard else lost(12, 3), 6, look=look, files=tmp_path)
+    assert training.rounds[3].returned == (99,)
+    assert [len(report.joined) for report in training.rounds] == [4, 0, 0, 0, 0, 0]
+    assert training.state.nodes[99].device == 1 and len(training.state.nodes) == 4
+    training.conserved(nodes=[11, 99, 13, 14])
 
 
 @pytest.mark.parametrize("policy", [500.0, LongTermPower(500.0)])
 def test_a_newcomer_has_saved_no_energy(policy):
-    grid = apps.LocalGrid(apps.app(Book().step), NODES)
-    everybody = dict(grid.contexts)
-    strategy = AirAvg("common_k", 0.5, "gaussian", power=policy, min_train_nodes=3, **QUIET)
+    def look(training, round):
+        training.grid.contexts = {n: c for n, c in training.everybody.items() if n != 14 or round >= 4}
 
-    def look(round, arrays):
-        grid.contexts = {n: c for n, c in everybody.items() if n != 14 or round >= 4}
-
-    strategy.start(grid, apps.record(MODEL), 6, evaluate_fn=look)
-    ledger = strategy._state.ledger
-    assert ledger.rounds == 6
+    training = Training(None, 6, look=look, channel="gaussian", power=policy, min_train_nodes=3)
+    ledger = training.state.ledger
+    assert ledger.rounds == 6 and (ledger.spent <= 6 * 500 * (1 + 1e-9)).all()
     assert ledger.spent[3] >= 4 * 500  # its account was opened as if it had spent what was due
-    assert (ledger.spent <= 6 * 500 * (1 + 1e-9)).all()
 
 
 def test_with_fading_who_was_silent_keeps_everything():
-    book = Book()
-    grid = apps.LocalGrid(apps.app(book.step), NODES)
-    strategy = AirAvg("common_k", 0.5, FadingMAC(noise_var=0.0, threshold=0.8), **QUIET)
-    strategy.start(grid, apps.record(MODEL), 12)
-    assert sum(len(report.silent) for report in strategy.rounds) > 5
-    conserved(grid, strategy, book)
+    training = Training(None, 12, channel=FadingMAC(noise_var=0.0, threshold=0.8))
+    assert sum(len(report.silent) for report in training.rounds) > 5
+    training.conserved()
 
 
 @pytest.mark.parametrize("exchange", ["one", "two"])
 def test_fewer_than_the_minimum_skip_the_round(exchange, caplog):
-    book = Book()
     fault = lambda round, node, reply: [] if round in (2, 3) and node > 11 else [reply]  # noqa: E731
-    grid = apps.Faulty(apps.app(book.step), NODES, fault)
-    channel = None if exchange == "one" else FadingMAC(noise_var=0.0, threshold=1e-6)
-    strategy = AirAvg("common_k", 0.5, channel, exchange=exchange, minimum=2, **QUIET)
-    course = []
-    strategy.start(
-        grid, apps.record(MODEL), 5, evaluate_fn=lambda r, arrays: course.append(arrays["w"].numpy())
-    )
-    assert [bool(report.skipped) for report in strategy.rounds] == [False, True, True, False, False]
+    training = Training(fault, 5, channel=None if exchange == "one" else EXACT, exchange=exchange, minimum=2)
+    assert [bool(report.skipped) for report in training.rounds] == [False, True, True, False, False]
     assert "round 2: skipped, 1 usable replies, and 2 needed" in caplog.text
-    assert np.array_equal(course[1], course[3])
-    assert [report.heard for report in strategy.rounds[1:3]] == [(), ()]
-    conserved(grid, strategy, book)
+    assert np.array_equal(training.course[1], training.course[3])
+    assert [report.heard for report in training.rounds[1:3]] == [(), ()]
+    training.conserved()
 
 
 def test_a_round_in_which_nobody_is_heard_is_decoded_and_leaves_the_model():
     """What waits at the clients grows older, and momentum does not carry the model on."""
-    lost = lambda round, node, reply: [] if round == 2 else [reply]  # noqa: E731
-    grid = apps.Faulty(apps.app(Book().step), NODES, lost)
-    strategy = AirAvg("scheduled", 0.5, optimizer=GradientDescent(momentum=0.9), **QUIET)
-    course = []
-    strategy.start(
-        grid, apps.record(MODEL), 2, evaluate_fn=lambda r, arrays: course.append(arrays["w"].numpy())
-    )
-    assert [len(report.heard) for report in strategy.rounds] == [4, 0]
-    assert sorted(set(strategy._state.scheme.age)) == [1, 2]
-    assert np.array_equal(course[1], course[2]) and not np.array_equal(course[0], course[1])
+    training = Training(lost(None, 2), 2, "scheduled", optimizer=GradientDescent(momentum=0.9))
+    assert [len(report.heard) for report in training.rounds] == [4, 0]
+    assert sorted(set(training.state.scheme.age)) == [1, 2]
+    start, first, second = training.course
+    assert np.array_equal(first, second) and not np.array_equal(start, first)
 
 
 def test_the_second_message_may_be_lost_too():
     """Announced, told to transmit, never arrived: its weight counts, its update waits."""
-    book = Book()
 
     def fault(round, node, reply):
-        second = "airfeel-signal" in reply.content
-        return [] if second and node == 12 and round == 3 else [reply]
+        return [] if "airfeel-signal" in reply.content and node == 12 and round == 3 else [reply]
 
-    grid = apps.Faulty(apps.app(book.step), NODES, fault)
-    channel = FadingMAC(noise_var=0.0, threshold=1e-6)
-    strategy = AirAvg("common_k", 0.5, channel, exchange="two", **QUIET)
-    strategy.start(grid, apps.record(MODEL), 5)
-    assert strategy.rounds[2].missing == (12,)
-    conserved(grid, strategy, book)
+    training = Training(fault, channel=EXACT, exchange="two")
+    assert training.rounds[2].missing == (12,)
+    training.conserved()
 
 
 def test_two_messages_and_one_give_equal_results():
-    found = []
-    for exchange in ("one", "two"):
-        grid = apps.LocalGrid(apps.app(Book().step), NODES)
-        strategy = AirAvg("tsa_ga", 0.5, FadingMAC(noise_var=0.5), exchange=exchange, **QUIET)
-        strategy.start(grid, apps.record(MODEL), 6)
-        found.append((strategy._state.theta, strategy._state.ledger.spent, strategy.rounds[-1].silent))
-    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-9)
-    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-9)
-    assert found[0][2] == found[1][2]
-
-
-def test_a_client_answers_a_round_of_a_session_once():
-    """A request that is delivered twice is not trained and counted twice."""
-    memory = ClientMemory(9, "t", "s", 5, *({"error": np.full(2, float(value))} for value in range(3)))
-    same = wire.Announcement("t", "s", 5, "dense", "{}", "arrays", "")
-    with pytest.raises(ValueError, match="round 5 is asked again: round 5 was answered"):
-        memory.at(same, heard=4)
+    one, two = (Training(None, 6, "tsa_ga", channel=FadingMAC(0.5), exchange=e) for e in ("one", "two"))
+    np.testing.assert_allclose(one.state.theta, two.state.theta, rtol=1e-9)
+    np.testing.assert_allclose(one.state.ledger.spent, two.state.ledger.spent, rtol=1e-9)
+    assert one.rounds[-1].silent == two.rounds[-1].silent
 
 
 def test_what_is_in_a_memory_after_all_that_can_happen():
     memory = ClientMemory(9, "t", "s", 5, *({"error": np.full(2, float(value))} for value in range(3)))
 
     def at(round, heard, session="s"):
-        return memory.at(wire.Announcement("t", session, round, "dense", "{}", "arrays", ""), heard)["error"][
-            0
-        ]
+        asked = wire.Announcement("t", session, round, "dense", "{}", "arrays", "")
+        return memory.at(asked, heard)["error"][0]
 
     assert at(6, heard=5) == 1  # heard
     assert at(6, heard=3) == 2  # not heard
     assert at(40, heard=5) == 1  # heard long ago
     assert at(5, heard=4, session="other") == 0  # the server began this round again
     assert at(3, heard=2, session="other") == 0  # or went back further
+    with pytest.raises(ValueError, match="round 5 is asked again: round 5 was answered"):
+        at(5, heard=4)  # a request that is delivered twice is not trained and counted twice
 
 
 def test_packing_and_unpacking():

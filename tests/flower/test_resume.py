@@ -1,13 +1,10 @@
 """A training that goes on from its checkpoint equals one that was never interrupted."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 pytest.importorskip("flwr", reason="needs Flower (make flower)")
 
-import airfeel as af
 import flower_apps as apps
 from airfeel import _files
 from airfeel.flower import AirAvg, AirMod
@@ -15,6 +12,7 @@ from airfeel.flower.local import LocalGrid
 from airfeel.learning.optimizers.adam import Adam
 from airfeel.radio.fading import FadingMAC
 from airfeel.radio.power import LongTermPower
+from rounds import Controlled
 
 MODEL = apps.model(running_mean=np.ones(5, np.float32), steps=np.array(7))
 
@@ -148,35 +146,14 @@ def test_a_file_that_is_no_checkpoint_is_refused(tmp_path):
             strategy(path).start(grid, apps.record(MODEL), 2)
 
 
-@dataclasses.dataclass(frozen=True)
-class Counted:
-    """The state of a scheme of one's own."""
-
-    size: int
-    rounds: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Counting(af.ErrorFeedback):
-    """Sends everything, and counts the rounds."""
-
-    def init(self, shapes, setting):
-        return Counted(sum(int(np.prod(shape)) for shape in shapes.values()), 0)
-
-    def plan(self, state, seed, round):
-        return {"rounds": state.rounds}
-
-    def compress(self, plan, accumulated):
-        return af.Sent(accumulated * (1 + plan["rounds"]), np.zeros_like(accumulated))
-
-    def decode(self, state, plan, heard):
-        return af.Estimate(heard.observation / (1 + plan["rounds"])), Counted(state.size, state.rounds + 1)
-
-
 def test_a_scheme_of_ones_own_resumes_too(tmp_path):
-    path, app = tmp_path / "training.npz", apps.app(apps.drift, mod=AirMod(schemes=[Counting]))
-    grid = LocalGrid(app, 4)
-    for rounds in (2, 4):
-        last = strategy(path, scheme=Counting(), channel=None)
-        last.start(grid, apps.record(MODEL), rounds)
-    assert last._state.scheme == Counted(last._state.layout.size, 4)
+    path, ended = tmp_path / "training.npz", []
+    for parts in ((2, 4), (4,)):
+        grid = LocalGrid(apps.app(apps.drift, mod=AirMod(schemes=[Controlled])), 4)
+        for rounds in parts:
+            last = strategy(path, scheme=Controlled(), channel=None)
+            last.start(grid, apps.record(MODEL), rounds)
+        path.unlink()
+        ended.append(last._state.scheme["control"])
+    np.testing.assert_array_equal(*ended)
+    assert ended[0].any()

@@ -109,7 +109,7 @@ CASES = [
     ("tsa_ga", 3, IN_MEMORY),
     ("common_k", 3, IN_FILES),
     *(
-        pytest.param(name, 25, above, marks=pytest.mark.slow)
+        pytest.param(name, 40, above, marks=pytest.mark.slow)
         for name, above in (
             ("tsa_ga", IN_MEMORY),
             ("a_dsgd", IN_MEMORY),
@@ -133,7 +133,7 @@ def test_kills_of_a_run_leave_no_trace(data, tmp_path, record_property, scheme, 
     count_cases(record_property, done, "kills of a run")
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(25, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [2, pytest.param(40, marks=pytest.mark.slow)])
 def test_kills_of_a_campaign_or_its_workers_leave_no_trace(tmp_path, record_property, kills):
     path = write_sweep(tmp_path, rounds=20)
 

@@ -3,7 +3,6 @@
 import http.server
 import json
 import re
-import socket
 import socketserver
 import subprocess
 import sys
@@ -179,12 +178,6 @@ def served(request):
 )
 def test_a_server_that_is_not_dask_s_is_one_sentence(served, monkeypatch):
     unanswered(served, monkeypatch)
-
-
-def test_nobody_at_an_address_is_one_sentence(monkeypatch):
-    with socket.create_server(("127.0.0.1", 0)) as once:
-        address = f"tcp://127.0.0.1:{once.getsockname()[1]}"
-    unanswered(address, monkeypatch)
 
 
 def unanswered(address, monkeypatch):

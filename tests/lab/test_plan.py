@@ -7,16 +7,8 @@ import pytest
 
 import small
 from airfeel.config import build_config, mistakes
-from airfeel.lab.plan import (
-    BEYOND,
-    PAPER,
-    RIVALS,
-    SHIPPED,
-    Experiment,
-    read_experiment,
-    select,
-    shipped,
-)
+from airfeel.lab.figures import BEYOND, PAPER, RIVALS, SHIPPED
+from airfeel.lab.plan import Experiment, read_experiment, select, shipped
 from airfeel.registry import MODELS, SCHEMES
 from airfeel.units import count
 from airfeel.uplink.scheme import Setting

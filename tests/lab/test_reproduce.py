@@ -6,7 +6,8 @@ import json
 import pytest
 
 import small
-from airfeel.lab.plan import PAPER, RIVALS, SHIPPED, select
+from airfeel.lab.figures import PAPER, RIVALS, SHIPPED
+from airfeel.lab.plan import select
 
 
 def reproduce(out, *words):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import small
+from airfeel.lab.figures import PAPER
 from airfeel.lab.folder import ResultsFolder, remember_experiment
-from airfeel.lab.plan import KINDS, PAPER, Experiment, read_experiment, shipped
+from airfeel.lab.plan import KINDS, Experiment, read_experiment, shipped
 from airfeel.lab.report import loose_runs
 from airfeel.lab.results import write_results
 from airfeel.lab.store import finished, read_rows

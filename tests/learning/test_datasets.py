@@ -4,7 +4,6 @@ import io
 import os
 import pickle
 import re
-import struct
 import sys
 import types
 import zipfile
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 
 import airfeel as af
-from airfeel.learning.catalogue.mnist import PAPER_POOL
 from airfeel.learning.datasets import Dataset, fetchable, load_dataset, shape_of
 from airfeel.learning.readers import NAMES
 from airfeel.simulation.assembly import make_partition
@@ -32,26 +30,27 @@ KINDS = {
 }
 TARGETS = {"numbers": RNG.standard_normal(90), "vectors": RNG.standard_normal((90, 2), dtype=np.float32)}
 TOKENS = np.stack([CLASSES, CLASSES[::-1]], axis=1)  # two labels per sample
+CASES = {kind: (inputs, CLASSES) for kind, inputs in KINDS.items()}
+CASES |= {f"targets, {name}": (KINDS["vectors"], targets) for name, targets in TARGETS.items()}
+CASES["tokens"] = KINDS["sequences"], TOKENS
 
 
 def quartet(inputs, labels=CLASSES):
     return inputs[:60], labels[:60], inputs[60:], labels[60:]
 
 
-def same(data, arrays):
-    for name, array in zip(NAMES, arrays, strict=True):
-        np.testing.assert_array_equal(getattr(data, name), array)
-
-
 def check(data, inputs, labels=CLASSES):
     """Assert that a data set holds exactly these samples and says so."""
-    same(data, quartet(inputs, labels))
+    for name, array in zip(NAMES, quartet(inputs, labels), strict=True):
+        np.testing.assert_array_equal(getattr(data, name), array)
     floating = labels.dtype.kind == "f"
     assert (data.shape, data.dtype, data.classes) == (inputs.shape[1:], inputs.dtype, None if floating else 4)
     assert data.train_labels.dtype == (labels.dtype if floating else np.int64)
     told = data.describe()
     assert f"60 training and 30 test samples of shape {inputs.shape[1:]}, {inputs.dtype}; " in told
-    assert told.endswith("(regression)" if floating else "; 4 classes")
+    several = ", labels of shape (2,)" if labels.ndim > 1 else ""
+    assert told.endswith("(regression)" if floating else f"; 4 classes{several}")
+    assert data.one_class_each == (not floating and not several)
     assert not data.train_inputs.flags.writeable and not data.test_labels.flags.writeable
 
 
@@ -84,12 +83,6 @@ def as_pair(folder, arrays):
     return list(zip(inputs, labels, strict=True)), list(zip(test, test_labels, strict=True))
 
 
-IDX = (
-    "train-images-idx3-ubyte",
-    "train-labels-idx1-ubyte",
-    "t10k-images-idx3-ubyte",
-    "t10k-labels-idx1-ubyte",
-)
 WAYS = {
     "arrays": lambda folder, arrays: arrays,
     "lists of arrays": lambda folder, arrays: list(arrays),
@@ -102,24 +95,9 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_samples_of_any_shape_come_from_anywhere(tmp_path, way, kind):
-    check(load_dataset(WAYS[way](tmp_path, quartet(KINDS[kind]))), KINDS[kind])
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("target", TARGETS)
-def test_targets_of_regression_stay_floating(tmp_path, way, target):
-    labels = TARGETS[target]
-    check(load_dataset(WAYS[way](tmp_path, quartet(KINDS["vectors"], labels))), KINDS["vectors"], labels)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_sample_may_have_several_labels(tmp_path, way):
-    data = load_dataset(WAYS[way](tmp_path, quartet(KINDS["sequences"], TOKENS)))
-    same(data, quartet(KINDS["sequences"], TOKENS))
-    assert data.classes == 4 and not data.one_class_each
-    assert data.describe().endswith("4 classes, labels of shape (2,)")
+@pytest.mark.parametrize("case", CASES)
+def test_samples_and_labels_of_any_shape_come_from_anywhere(tmp_path, way, case):
+    check(load_dataset(WAYS[way](tmp_path, quartet(*CASES[case]))), *CASES[case])
 
 
 @pytest.mark.torch
@@ -177,11 +155,7 @@ IMAGES = KINDS["grey images"]
 @pytest.mark.parametrize(
     ("name", "value", "rule"),
     [
-        (
-            "train_inputs",
-            IMAGES.astype(str),
-            "train_inputs.dtype = '<U3': must be of whole or floating numbers",
-        ),
+        ("train_inputs", IMAGES.astype(str), "dtype = '<U3': must be of whole or floating numbers"),
         ("train_inputs", IMAGES.astype(object), "train_inputs.dtype = 'object'"),
         ("train_inputs", IMAGES > 9, "train_inputs.dtype = 'bool'"),
         ("train_inputs", IMAGES[:, 0, 0], r"train_inputs.shape = \(90,\): must be \(count, ...\)"),
@@ -213,33 +187,21 @@ def test_classes_may_be_given_but_not_for_a_regression():
         Dataset.from_arrays(*quartet(IMAGES, TARGETS["numbers"]), classes=3)
 
 
-def as_idx(folder, arrays):
-    for stem, block in zip(IDX, arrays, strict=True):
-        head = bytes([0, 0, 8, block.ndim]) + struct.pack(f">{block.ndim}I", *block.shape)
-        (folder / stem).write_bytes(head + block.astype(np.uint8).tobytes())
-    return folder
-
-
-@pytest.mark.parametrize("way", [*WAYS, "idx"])
-def test_labels_that_count_from_one_make_no_class_of_their_own(tmp_path, way):
+def test_labels_that_count_from_one_make_no_class_of_their_own():
     """A class without samples would cost every model an output, and accuracy would not tell."""
-    source = (WAYS | {"idx": as_idx})[way]
     sentence = (
         "the smallest label = 1: must be 0, as classes count from 0: subtract 1 from all labels, "
         "or say how many classes there are with Dataset.from_arrays(..., classes=5)"
     )
     with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
-        load_dataset(source(tmp_path, quartet(IMAGES, CLASSES + 1)))
+        load_dataset(quartet(IMAGES, CLASSES + 1))
 
 
-@pytest.mark.parametrize("way", [*WAYS, "idx"])
-def test_other_classes_may_be_missing(tmp_path, way):
+def test_other_classes_may_be_missing():
     """One in the middle; and the first one, as long as a test sample or the user knows of it."""
-    source = (WAYS | {"idx": as_idx})[way]
     gap = np.where(CLASSES == 2, 1, CLASSES)
-    assert load_dataset(source(tmp_path, quartet(IMAGES, gap))).classes == 4
     late = np.where(np.arange(90) < 60, np.maximum(CLASSES, 1), 0)
-    assert load_dataset(source(tmp_path, quartet(IMAGES, late))).classes == 4
+    assert [load_dataset(quartet(IMAGES, labels)).classes for labels in (gap, late)] == [4, 4]
     assert Dataset.from_arrays(*quartet(IMAGES, CLASSES + 1), classes=5).classes == 5
 
 
@@ -270,10 +232,7 @@ PAIR = as_pair(None, quartet(IMAGES))
         ([], r"len\(train\) = 0"),
         ([(IMAGES[0], 1, 2)], r"train\[0\] = 'tuple': must be a pair"),
         ([IMAGES[0]], r"train\[0\] = 'ndarray': must be a pair"),
-        (
-            [(IMAGES[0], 0), (IMAGES[1, 1:], 0)],
-            r"train\[1\] = 'uint8 of shape \(5, 5\)': must be uint8 of shape",
-        ),
+        ([(IMAGES[0], 0), (IMAGES[1, 1:], 0)], r"train\[1\] = 'uint8 of shape \(5, 5\)': must be uint8"),
         ([(IMAGES[0], 0), (IMAGES[1], 0.5)], r"train\[1\] = 'float64 of shape \(\)': must be int64"),
         ([("text", 0)], r"train\[0\].dtype = '<U4'"),
         (Broken(), r"train\[0\] = 'Broken': cannot be read .OSError: no disk, test_datasets.py line \d+"),
@@ -300,12 +259,7 @@ def test_a_function_that_fails_is_one_sentence_with_its_place(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("found", "rule"),
-    [
-        (None, "not NoneType"),
-        (quartet(IMAGES)[:3], "not 3 parts"),
-        (7, "not int"),
-    ],
+    ("found", "rule"), [(None, "not NoneType"), (quartet(IMAGES)[:3], "not 3 parts"), (7, "not int")]
 )
 def test_what_is_no_data_is_one_sentence(found, rule, monkeypatch):
     module = types.ModuleType("airfeel_test_nothing")
@@ -376,9 +330,6 @@ def test_files_that_are_not_there_are_named(tmp_path):
     np.savez(tmp_path / "other.npz", images=IMAGES)
     with pytest.raises(ValueError, match=r"other.npz.*must hold arrays named train_inputs, .*, not images"):
         load_dataset(tmp_path / "other.npz")
-    (tmp_path / "zero.npz").symlink_to("/dev/zero")
-    with limited(), pytest.raises(ValueError, match="zero.npz.*is not a regular file"):
-        load_dataset(tmp_path / "zero.npz")
 
 
 # ---------------------------------------------------------------- who holds what
@@ -389,43 +340,15 @@ def parts(settings, data):
     return make_partition(af.load_config(None, small | settings), data)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"partition.kind": "classes", "partition.classes": 2},
-        {"partition.kind": "dirichlet", "partition.alpha": 1.0},
-    ],
-)
-def test_data_of_any_shape_are_shared_out(kind, settings):
-    data = Dataset.from_arrays(*quartet(KINDS[kind]))
-    found = parts(settings | {"devices.samples": 9}, data)
-    assert [len(part) for part in found] == [9] * 3
-    if settings.get("partition.classes"):
-        assert [len(np.unique(data.train_labels[part])) for part in found] == [2] * 3
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"partition.kind": "classes", "partition.classes": 2},
-        {"partition.kind": "dirichlet", "partition.alpha": 1.0},
-    ],
-)
-@pytest.mark.parametrize(
-    ("labels", "what"),
-    [
-        *((target, "targets of regression") for target in TARGETS.values()),
-        (TOKENS, "labels with several classes"),
-    ],
-)
-def test_classes_are_shared_out_only_where_each_sample_has_one(settings, labels, what):
+@pytest.mark.parametrize("settings", [{"partition.classes": 2}, {"partition.alpha": 1.0}])
+@pytest.mark.parametrize("labels", [*TARGETS.values(), TOKENS])
+def test_classes_are_shared_out_only_where_each_sample_has_one(settings, labels):
     data = Dataset.from_arrays(*quartet(IMAGES, labels))
     assert [len(part) for part in parts({}, data)] == [20] * 3
-    kind = settings["partition.kind"]
+    kind = "classes" if "partition.classes" in settings else "dirichlet"
+    what = "labels with several classes" if labels is TOKENS else "targets of regression"
     with pytest.raises(ValueError, match=f"partition.kind = '{kind}': must be 'iid' for {what}"):
-        parts(settings, data)
+        parts(settings | {"partition.kind": kind}, data)
 
 
 def large(**options):
@@ -445,19 +368,15 @@ def test_devices_draw_from_all_samples_unless_the_data_set_or_the_user_says_othe
             parts(everything | settings, data)
     (part,) = parts(everything | {"partition.pool": 60_000}, large(pool=50_000))
     assert len(part) == 60_000
-    with pytest.raises(
-        ValueError, match="partition.pool = 60001: must be at most 60000, the number of training"
-    ):
+    with pytest.raises(ValueError, match="partition.pool = 60001: must be at most 60000, the number of"):
         parts({"partition.pool": 60_001}, large())
 
 
 def test_the_catalogue_keeps_the_pool_of_the_paper():
     """Section VII: the last 10,000 training samples of MNIST and its look-alike belong to nobody."""
     fetched = filter(None, map(fetchable, af.registry.DATASETS.names()))
-    assert {files.name for files in fetched if files.pool == PAPER_POOL == 50_000} == {
-        "mnist",
-        "fashion-mnist",
-    }
+    drawn_from = {files.name: files.pool for files in fetched if files.pool is not None}
+    assert drawn_from == {"mnist": 50_000, "fashion-mnist": 50_000}
     mnist = load_dataset("mnist")
     assert (mnist.pool, mnist.pool_size()) == (50_000, 50_000)
     held = np.concatenate(parts({"devices.count": 40, "devices.samples": 20_000}, mnist))

@@ -1,5 +1,3 @@
-from functools import partial
-
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -32,24 +30,31 @@ def gradients(task, data, training, threads=1, round=1, wanted=None, theta=None)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5])
-def test_accumulated_gradient_is_the_way_gone_over_the_rate(steps):
-    """(3)(4) as corrected: g_m = (start - end)/eta, so that theta - eta g_m is where the device ended."""
+@pytest.mark.parametrize(("momentum", "decay"), [(0.0, 0.0), (0.9, 0.0), (0.0, 0.1), (0.5, 0.02)])
+def test_accumulated_gradient_is_the_way_gone_over_the_rate(steps, momentum, decay):
+    """(3)(4) as corrected: g_m = (start - end)/eta, so that theta - eta g_m is where the device ended.
+
+    Momentum and weight decay are PyTorch's.
+    """
     data = devices(EXACT)
     start = np.random.default_rng(3).standard_normal(EXACT.size)
-    got = gradients(EXACT, data, LocalSGD(steps), theta=start)
+    got = gradients(EXACT, data, LocalSGD(steps, momentum=momentum, weight_decay=decay), theta=start)
     for samples, gradient in zip(data, got, strict=True):
-        theta = start
+        theta, velocity = start, np.zeros_like(start)
         for _ in range(steps):
-            theta = theta - 0.3 * EXACT.gradient(theta, samples)
+            velocity = momentum * velocity + EXACT.gradient(theta, samples) + decay * theta
+            theta = theta - 0.3 * velocity
         np.testing.assert_allclose(gradient, (start - theta) / 0.3, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(start - 0.3 * gradient, theta, rtol=0, atol=1e-12)
-        assert EXACT.evaluate(start - 0.3 * gradient, samples).loss < EXACT.evaluate(start, samples).loss
+        if not momentum and not decay:
+            assert EXACT.evaluate(theta, samples).loss < EXACT.evaluate(start, samples).loss
 
 
 OF_EACH_RULE = [TRAININGS.get(name).build({}) for name in TRAININGS.names()]
 
 
-@pytest.mark.parametrize("training", [*OF_EACH_RULE, LocalSGD(3), LocalSGD(2, batch_size=7)])
+@pytest.mark.parametrize(
+    "training", [*OF_EACH_RULE, LocalSGD(3), LocalSGD(2, 7, momentum=0.5, weight_decay=0.1)]
+)
 def test_bytes_do_not_depend_on_the_number_of_threads(training):
     data = devices(TASK, sizes=tuple(range(10, 40)))
     one = gradients(TASK, data, training, threads=1)
@@ -92,16 +97,6 @@ def test_a_mini_batch_holds_no_sample_twice_and_every_step_draws_another():
     assert sum(2 in used and 1 not in used for used in twice) < 3
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_mini_batch_gradient_is_unbiased(seed):
-    data = devices(EXACT, seed=seed)[:1]
-    full = gradients(EXACT, data, LocalSGD())[0]
-    draw = partial(LocalSGD(1, 6).accumulated_gradient, EXACT, np.zeros(EXACT.size), data[0], 0.3, seed)
-    draws = np.array([draw(round=t, device=0) for t in range(400)])
-    error = (draws.mean(axis=0) - full) / (draws.std(axis=0) / 20)
-    assert np.abs(error).max() < 4.5  # 105 coefficients, 4.5 standard deviations
-
-
 def test_a_device_not_selected_computes_nothing():
     data = devices(TASK)
     data[2] = None  # would fail if touched
@@ -126,12 +121,6 @@ def test_score_in_parts_is_the_score_of_the_whole(seed):
     assert parts.accuracy == pytest.approx(whole.accuracy, rel=1e-12)
 
 
-def test_everybody_takes_part_by_default():
-    selected, sending = Participation().draw(6, seed=1, round=1)
-    assert selected.all()
-    assert sending.all()
-
-
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_fraction_is_selected_anew_each_round(seed):
     part = Participation(fraction=0.3)
@@ -144,6 +133,7 @@ def test_a_fraction_is_selected_anew_each_round(seed):
 @pytest.mark.parametrize(("fraction", "count"), [(0.01, 1), (0.24, 2), (0.25, 3), (0.96, 10)])
 def test_a_fraction_is_rounded_to_whole_devices(fraction, count):
     assert Participation(fraction).draw(10, seed=1, round=1)[0].sum() == count
+    assert np.array(Participation().draw(6, seed=1, round=1)).all()  # everybody, unless told otherwise
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -174,6 +164,10 @@ def test_workers_hold_blas_to_one_thread_while_they_are_open():
     [
         (lambda: LocalSGD(0), "steps"),
         (lambda: LocalSGD(1, 0), "batch_size"),
+        (lambda: LocalSGD(local_epochs=0), "local_epochs"),
+        (lambda: LocalSGD(local_epochs=2, local_steps=3), "local_steps"),
+        (lambda: LocalSGD(momentum=1.0), "momentum"),
+        (lambda: LocalSGD(weight_decay=-0.1), "weight_decay"),
         (lambda: Participation(0.0), "fraction"),
         (lambda: Participation(1.5), "fraction"),
         (lambda: Participation(1.0, -0.1), "dropout"),
@@ -183,31 +177,6 @@ def test_workers_hold_blas_to_one_thread_while_they_are_open():
 def test_bad_parameters_are_named(make, name):
     with pytest.raises(ValueError, match=f"{name} = "):
         make()
-
-
-def by_hand(start, batches, rate, momentum, decay):
-    """Return where SGD with momentum and weight decay ends, as PyTorch defines it."""
-    theta, velocity = start, np.zeros_like(start)
-    for batch in batches:
-        velocity = momentum * velocity + EXACT.gradient(theta, batch) + decay * theta
-        theta = theta - rate * velocity
-    return theta
-
-
-@pytest.mark.parametrize(("momentum", "decay"), [(0.9, 0.0), (0.0, 0.1), (0.5, 0.02)])
-@pytest.mark.parametrize("steps", [1, 4])
-def test_momentum_and_weight_decay_send_the_way_gone_over_the_rate(momentum, decay, steps):
-    start = np.random.default_rng(3).standard_normal(EXACT.size)
-    data = devices(EXACT)
-    training = LocalSGD(steps, momentum=momentum, weight_decay=decay)
-    for samples, gradient in zip(data, gradients(EXACT, data, training, theta=start), strict=True):
-        end = by_hand(start, [samples] * steps, 0.3, momentum, decay)
-        np.testing.assert_allclose(start - 0.3 * gradient, end, rtol=0, atol=1e-12)
-
-
-def test_weight_decay_keeps_the_precision_of_the_task():
-    got = gradients(TASK, devices(TASK), LocalSGD(2, momentum=0.5, weight_decay=0.1))
-    assert got.dtype == np.float32
 
 
 @pytest.mark.parametrize(("size", "epochs"), [(3, 1), (4, 3), (5, 2), (10, 2), (None, 3)])
@@ -241,17 +210,3 @@ def test_epochs_have_an_order_of_their_own_by_round_and_device():
     assert [len(batch) for batch in first] == [4, 4, 2, 4, 4, 2]
     assert first == batches(1, 0)
     assert len({tuple(first[:3]), tuple(first[3:]), tuple(batches(2, 0)[:3]), tuple(batches(1, 1)[:3])}) == 4
-
-
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({"local_epochs": 0}, "local_epochs"),
-        ({"local_epochs": 2, "local_steps": 3}, "local_steps"),
-        ({"momentum": 1.0}, "momentum"),
-        ({"weight_decay": -0.1}, "weight_decay"),
-    ],
-)
-def test_bad_local_training_is_named(options, name):
-    with pytest.raises(ValueError, match=f"{name} = "):
-        LocalSGD(**options)

@@ -32,13 +32,6 @@ def test_what_every_partition_keeps(name):
     assert not np.array_equal(parts[0], draw(SIZES, 4)[0])
 
 
-def test_devices_draw_from_the_pool_or_from_all():
-    (part,) = IID().draw(LABELS, [5000], seed=0, pool=5000)
-    np.testing.assert_array_equal(part, np.arange(5000))
-    (part,) = IID().draw(LABELS, [6000], seed=0)
-    np.testing.assert_array_equal(part, np.arange(6000))
-
-
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_how_many_samples_devices_share_is_told(seed):
     """Each of M devices holds a sample with probability p, so the shared ones follow from two binomials."""
@@ -91,16 +84,6 @@ def test_a_device_has_only_its_classes_in_equal_shares(classes, shares, seed):
     assert np.abs((counts > 0).mean(axis=0) - share).max() < 4.5 * np.sqrt(share * (1 - share) / 60)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_small_dirichlet_parameters_make_devices_less_alike(seed):
-    shares = {}
-    for alpha in (0.1, 1.0, 100.0):
-        counts = class_counts(LABELS, Dirichlet(alpha).draw(LABELS, [300] * 40, seed))
-        shares[alpha] = (counts / 300).max(axis=1).mean()
-    assert shares[0.1] > shares[1.0] > shares[100.0]
-    assert shares[100.0] < 0.16
-
-
 def test_dirichlet_shares_have_the_variance_of_their_law():
     """Var = 0.1 * 0.9 / 11 for ten classes; the square of a share has a relative spread below 3."""
     parts = [part for seed in range(4) for part in Dirichlet(1.0).draw(LABELS, [500] * 300, seed)]
@@ -129,14 +112,6 @@ def test_unequal_sizes_are_log_normal(seed):
     """A standard deviation from 500 devices is known to 1/sqrt(1000), five times which is allowed."""
     sizes = unequal_sizes(500, mean=1000, spread=0.8, seed=seed)
     assert np.std(np.log(sizes)) == pytest.approx(0.8, rel=5 / np.sqrt(1000))
-
-
-def test_the_table_shows_every_device():
-    text = class_table(LABELS, ByClasses(3).draw(LABELS, [1000, 30], seed=0))
-    lines = text.split("\n")
-    assert len(lines) == 3
-    assert len({len(line) for line in lines}) == 1
-    assert sum(cell.isdigit() for cell in lines[1].split()[2:]) == 3
 
 
 @pytest.mark.parametrize(

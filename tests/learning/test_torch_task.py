@@ -52,11 +52,33 @@ def test_float_images_are_taken_as_they_are():
     assert torch.equal(task.prepare(data / 255, labels).inputs, task.prepare(data, labels).inputs)
 
 
-def test_gradient_of_the_cnn_against_finite_differences():
-    task = TorchTask(lambda: small_cnn().double(), view=GREY, chunk=7)
+class Tied(nn.Module):
+    """A tensor that is used twice is one tensor: its gradient is the sum of both uses."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = (nn.Linear(784, 784) for _ in range(2))
+        self.second.weight = self.first.weight
+
+    def forward(self, inputs):
+        return self.second(torch.tanh(self.first(inputs)))
+
+
+SMOOTH = {  # what is differentiated, N, and the loss
+    "cnn": (small_cnn, GREY, 20_466, None),
+    "tied": (Tied, (-1,), 784 * 784 + 2 * 784, None),
+    "another loss": (lambda: nn.Linear(784, 10), (-1,), 7850, nn.functional.multi_margin_loss),
+}
+
+
+@pytest.mark.parametrize("case", SMOOTH)
+def test_gradient_against_finite_differences(case):
+    build, view, size, loss = SMOOTH[case]
+    task = TorchTask(lambda: build().double(), loss, view=view, chunk=7)
+    assert task.size == size
     samples, theta = task.prepare(*images(20)), task.init(4)
     gradient, rng, step = task.gradient(theta, samples), np.random.default_rng(2), 1e-6
-    for _ in range(12):  # directional derivatives touch all 20,466 parameters
+    for _ in range(6):  # directional derivatives touch all parameters
         direction = rng.standard_normal(task.size)
         direction /= np.linalg.norm(direction)
         ahead, behind = (task.evaluate(theta + sign * step * direction, samples).loss for sign in (1, -1))
@@ -101,67 +123,6 @@ def test_init_depends_on_the_seed_and_on_nothing_else():
     assert not np.array_equal(first, task.init(2))
     torch.manual_seed(5)
     assert torch.equal(torch.random.get_rng_state(), state)  # torch's own generator is left alone
-
-
-def test_the_cnn_learns():
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, 2, 200)
-    data = (rng.integers(0, 60, (200, 28, 28)) + 150 * (labels[:, None, None] * np.tri(28))).astype(np.uint8)
-    task = TorchTask(small_cnn, view=GREY)
-    samples, theta = task.prepare(data, labels), task.init(0)
-    start = task.evaluate(theta, samples)
-    for _ in range(30):
-        theta = theta - 0.1 * task.gradient(theta, samples)
-    end = task.evaluate(theta, samples)
-    assert end.loss < 0.5 * start.loss
-    assert end.accuracy > 0.95
-
-
-def test_any_loss_will_do():
-    task = TorchTask(
-        lambda: nn.Linear(784, 10, dtype=torch.float64), nn.functional.multi_margin_loss, view=(-1,)
-    )
-    samples, theta = task.prepare(*images()), task.init(0)
-    direction = np.random.default_rng(0).standard_normal(task.size)
-    ahead, behind = (task.evaluate(theta + sign * 1e-7 * direction, samples).loss for sign in (1, -1))
-    assert task.gradient(theta, samples) @ direction == pytest.approx((ahead - behind) / 2e-7, rel=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5)), "Dropout at '1'"),
-        (lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2)), "BatchNorm2d at '1'"),
-        (lambda: nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2).double()), "exactly one type"),
-        (lambda: nn.ReLU(), "no parameters"),
-    ],
-)
-def test_modules_that_cannot_be_a_pure_task_are_refused(build, message):
-    with pytest.raises(ValueError, match=message):
-        TorchTask(build)
-
-
-def test_dropout_of_zero_is_harmless():
-    assert TorchTask(lambda: nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.0)), view=(-1,)).size == 15
-
-
-def test_chunk_must_be_positive():
-    with pytest.raises(ValueError, match="chunk = 0"):
-        TorchTask(small_cnn, chunk=0)
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: nn.GRU(3, 4, num_layers=2, dropout=0.2), "GRU at ''.*devices.weight_decay"),
-        (lambda: nn.MultiheadAttention(4, 2, dropout=0.1), "MultiheadAttention at ''.*set it to 0"),
-        (lambda: nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)), "BatchNorm1d at '1'.*GroupNorm"),
-        (lambda: nn.Sequential(nn.Linear(4, 3), nn.RReLU()), "RReLU at '1'.*LeakyReLU"),
-    ],
-)
-def test_a_refusal_names_what_to_take_instead(build, message):
-    with pytest.raises(ValueError, match=message):
-        TorchTask(build)
 
 
 def test_samples_arrive_in_their_own_shape_and_type():
@@ -210,6 +171,10 @@ def free(forward, *loss, **options):
     return lambda: TorchTask(lambda: Free(forward), *loss, **options)
 
 
+def layers(*parts):
+    return lambda: TorchTask(lambda: nn.Sequential(nn.Linear(4, 3), *parts))
+
+
 def plain(module, inputs):
     return module.layer(inputs)
 
@@ -221,31 +186,31 @@ def plain(module, inputs):
         (free(counts), "the module changes its buffer 'calls'"),
         (free(lambda module, inputs: (inputs,)), "cannot take them .TypeError: .*not tuple"),
         (free(lambda module, inputs: module.layer(inputs[:, :3])), "cannot take them .RuntimeError: mat1"),
-        (
-            free(lambda module, inputs: module.layer(inputs)[:, :1]),
-            "largest label = 1: must be less than 1, the",
-        ),
-        (
-            free(plain, nn.CrossEntropyLoss(reduction="none")),
-            r"loss.* is of shape \(2,\): must be a tensor with one",
-        ),
+        (free(lambda module, inputs: module.layer(inputs)[:, :1]), "largest label = 1: must be less than 1"),
+        (free(plain, nn.CrossEntropyLoss(reduction="none")), r"loss.* is of shape \(2,\): must be a tensor"),
         (free(plain, lambda outputs, labels: 1.0), "loss.* is a float: must be a tensor"),
         (free(plain, lambda outputs, labels: outputs.argmax() + 0.0), "that has a gradient"),
         (
             free(plain, score=lambda outputs, labels: 1.0),
-            r"score.* has shape \(\): must be one number for each of 2",
+            r"score.* has shape \(\): must be one number for each",
         ),
         (free(plain, view=(3,)), r"view = \(3,\): must have as many numbers as samples of shape \(4,\)"),
         (
             free(plain, transform=lambda inputs: inputs[9, 9, 9]),
-            r"transform cannot take samples of shape \(4,\)",
+            r"transform cannot take samples of shape",
         ),
         (free(plain, device="sundial"), "device = 'sundial': must be one where PyTorch can compute here"),
         (lambda: TorchTask(lambda: nn.LazyLinear(2)), "LazyLinear at '': must know its sizes .* Linear does"),
-        (
-            lambda: TorchTask(lambda: nn.Linear(4, 2).bfloat16()),
-            "parameters of torch.bfloat16: must be one of",
-        ),
+        (lambda: TorchTask(lambda: nn.Linear(4, 2).bfloat16()), "of torch.bfloat16: must be one of"),
+        (layers(nn.Dropout(0.5)), "Dropout at '1'"),
+        (layers(nn.Linear(3, 2).double()), "exactly one type"),
+        (layers(nn.BatchNorm1d(3)), "BatchNorm1d at '1'.*GroupNorm"),
+        (layers(nn.RReLU()), "RReLU at '1'.*LeakyReLU"),
+        (layers(nn.GRU(3, 4, num_layers=2, dropout=0.2)), "GRU at '1'.*devices.weight_decay"),
+        (layers(nn.MultiheadAttention(4, 2, dropout=0.1)), "MultiheadAttention at '1'.*set it to 0"),
+        (lambda: TorchTask(nn.ReLU), "no parameters"),
+        (free(plain, chunk=0), "chunk = 0"),
+        (free(plain, squared_error), r"outputs have shape \(2, 2\) for targets of shape \(2,\): must be one"),
     ],
 )
 def test_what_cannot_be_trained_is_one_sentence_before_anything_is_computed(make, sentence):
@@ -253,11 +218,13 @@ def test_what_cannot_be_trained_is_one_sentence_before_anything_is_computed(make
         make().prepare(np.ones((5, 4)), np.array([0, 1, 1, 0, 1]))
 
 
-def test_every_device_is_asked_for_labels_that_the_module_cannot_tell_apart():
-    task = TorchTask(lambda: nn.Linear(4, 2))
+def test_what_can_be_trained():
+    """Dropout of nothing is harmless; every device is asked for labels that the module cannot tell apart."""
+    task = layers(nn.Dropout(0.0), nn.Linear(3, 2))()
     task.prepare(np.ones((2, 4)), np.array([0, 1]))
     with pytest.raises(ValueError, match="largest label = 2: must be less than 2"):
         task.prepare(np.ones((3, 4)), np.array([0, 1, 2]))
+    assert float(squared_error(torch.zeros(4, 1), torch.ones(4))) == 1.0
 
 
 def test_frozen_parameters_are_neither_trained_nor_sent():
@@ -279,31 +246,3 @@ def test_frozen_parameters_are_neither_trained_nor_sent():
         last.gradient(theta, last.prepare(hidden, samples.labels.numpy())),
         atol=1e-6,
     )
-
-
-def test_outputs_that_do_not_match_the_targets_are_refused():
-    outputs, targets = torch.zeros(4, 1), torch.ones(4)
-    assert float(squared_error(outputs, targets)) == 1.0
-    with pytest.raises(ValueError, match=r"outputs have shape \(4, 2\) for targets of shape \(4,\)"):
-        squared_error(torch.zeros(4, 2), targets)
-
-
-def test_a_tensor_used_twice_is_one_tensor():
-    """Its gradient is the sum of both uses, against finite differences."""
-
-    class Tied(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first = nn.Linear(4, 4, dtype=torch.float64)
-            self.second = nn.Linear(4, 4, dtype=torch.float64)
-            self.second.weight = self.first.weight
-
-        def forward(self, inputs):
-            return self.second(torch.tanh(self.first(inputs)))
-
-    task, rng = TorchTask(Tied), np.random.default_rng(0)
-    assert task.size == 16 + 4 + 4
-    samples, theta = task.prepare(rng.standard_normal((9, 4)), rng.integers(0, 4, 9)), task.init(0)
-    direction = rng.standard_normal(task.size)
-    ahead, behind = (task.evaluate(theta + sign * 1e-6 * direction, samples).loss for sign in (1, -1))
-    assert task.gradient(theta, samples) @ direction == pytest.approx((ahead - behind) / 2e-6, rel=1e-6)

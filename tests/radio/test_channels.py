@@ -1,13 +1,120 @@
+"""What every registered channel must hold; noise, fading and offsets by their laws."""
+
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from airfeel.radio.fading import FadingMAC
+from airfeel.radio.gains import Offsets
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.link import Link, superpose
+from airfeel.radio.power import EqualPower
+from airfeel.registry import CHANNELS, SCHEMES
+from airfeel.uplink.arrive import Radio
+from airfeel.uplink.result import begin
+from airfeel.uplink.round import carry
+from airfeel.uplink.scheme import Setting
 
+NAMES, DEVICES = CHANNELS.names(), 6
+RAYLEIGH = np.random.default_rng(0).standard_normal((2, 3, DEVICES, 30))
+NEEDS = {"response": {"source": RAYLEIGH[0] + 1j * RAYLEIGH[1]}}
+OPTIONS = [{}, {"phase_error": 0.1, "timing_error": 0.2, "carrier_error": 0.001}]
 ROUNDS = 4000
 SIGNIFICANCE = 1e-4  # of each test of a law
+MANY = 4000
+STILL = {"response": {"source": np.ones((1, 6, 4), np.complex64)}}
+OFFSETS = [{"phase_error": 0.3}, {"timing_error": 0.4}, {"carrier_error": 0.01}]
+WRONG = {
+    "gaussian": {"noise_var": [-1], "subcarriers": [-1], "phase_error": [np.nan]},
+    "fading": {
+        "noise_var": [-1],
+        "threshold": [0],
+        "rician": [-0.1],
+        "csi_error": [-1],
+        "timing_error": [-1],
+    },
+    "cell": {"radius": [0.0], "nearest": [500.0], "loss_db": [math.nan], "doppler": [-0.1]}
+    | {"losses_db": [(1.0, math.inf)], "shadowing_db": [-3.0], "reference_db": [1e9], "carrier_error": [-1]},
+    "antennas": {"antennas": [0], "combiner": ["best"], "threshold": [0.0], "rician": [-1.0]},
+    "response": {"source": [None, 3, np.ones(3)], "threshold": [0.0], "csi_error": [-1.0]}
+    | {"noise_var": [-1.0], "reference_db": [1e6]},
+}
+
+
+def build(name, **options):
+    return CHANNELS.get(name).build({**NEEDS.get(name, {}), **options})
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["plain", "offsets"])
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("symbols", [1, 40, 41])
+def test_a_link_has_one_entry_per_device_or_per_symbol(name, options, symbols):
+    for t in (1, 2, 5):
+        link = build(name, **options).link(DEVICES, symbols, seed=3, round=t)
+        for values in (link.active, link.cost, link.gain):
+            assert values.shape in ((DEVICES,), (DEVICES, symbols))
+        assert link.active.dtype == np.bool_ and np.shape(link.noise_var) in ((), (symbols,))
+        assert np.isfinite(link.cost).all() and (link.cost >= 0).all()
+        assert np.isfinite(link.gain).all() and np.min(link.noise_var) >= 0
+        active = link.active if link.active.ndim == link.cost.ndim else link.active[:, None]
+        assert (link.cost[np.broadcast_to(active, link.cost.shape)] > 0).all()
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["plain", "offsets"])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_round_is_the_same_air_and_others_differ(name, options):
+    channel, again = build(name, **options), build(name, **options)
+    one, two = channel.link(DEVICES, 20, 3, 4), again.link(DEVICES, 20, 3, 4)
+    for a, b in zip((one.active, one.cost, one.gain), (two.active, two.cost, two.gain), strict=True):
+        assert a.tobytes() == b.tobytes()
+    other = channel.link(DEVICES, 20, 3, 5)
+    if name != "gaussian" or options:
+        assert one.cost.tobytes() != other.cost.tobytes() or one.gain.tobytes() != other.gain.tobytes()
+
+
+@pytest.mark.parametrize("scheme", ["tsa_ga", "common_k", "low_rank", "d_dsgd"])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_scheme_takes_it_and_nobody_exceeds_its_energy(name, scheme):
+    part = SCHEMES.get(scheme).build({})
+    air = Radio(build(name, **OPTIONS[1]), EqualPower(500.0))
+    state = begin(part, {"theta": (20, 10)}, Setting(DEVICES, 90, power=500.0, noise_var=0.01))
+    rounds = np.random.default_rng(1).standard_normal((4, DEVICES, 200)) ** 3
+    arrived, weights = np.zeros(200), np.full(DEVICES, 1 / DEVICES)
+    for t, g in enumerate(rounds, start=1):
+        result, state = carry(part, air, state, g, weights, seed=3, round=t)
+        assert np.isfinite(result.mean).all() and (state.ledger.spent <= 500.0 * t * (1 + 1e-9)).all()
+        arrived += result.truth
+    np.testing.assert_allclose(
+        arrived + weights @ state.memory["error"], weights @ rounds.sum(axis=0), atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_options_have_help_and_the_name_a_summary(name):
+    part = CHANNELS.get(name)
+    assert part.summary and all(option.help for option in part.options)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bad_parameters_are_named(name):
+    for option, values in WRONG[name].items():
+        for value in values:
+            with pytest.raises(ValueError, match=rf"{option}(\[\d\])? = "):
+                build(name, **{option: value})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_adding_devices_leaves_the_others_their_air(name):
+    if name == "antennas":
+        return  # one combiner serves all
+    channel = (
+        build(name, csi_error=0.1, phase_error=0.1) if name != "gaussian" else build(name, phase_error=0.1)
+    )
+    few, many = channel.link(3, 5, 1, 1), channel.link(DEVICES, 5, 1, 1)
+    np.testing.assert_array_equal(few.gain, many.gain[:3])
+    np.testing.assert_array_equal(few.cost, many.cost[:3])
 
 
 def links(channel, devices=2, rounds=ROUNDS, seed=5):
@@ -87,13 +194,6 @@ def test_imperfect_knowledge_scales_by_the_ratio_of_gains():
     assert stats.kstest(residual, stats.norm.cdf).pvalue > SIGNIFICANCE
 
 
-def test_adding_a_device_leaves_the_others_fading():
-    channel = FadingMAC(csi_error=0.1, phase_error=0.1)
-    few, many = channel.link(3, 5, 1, 1), channel.link(8, 5, 1, 1)
-    np.testing.assert_array_equal(few.gain, many.gain[:3])
-    np.testing.assert_array_equal(few.cost, many.cost[:3])
-
-
 def test_fading_receives_the_scaled_sum():
     channel = FadingMAC(noise_var=0.0, csi_error=0.2, phase_error=0.5)
     link = channel.link(4, 6, 3, 1)
@@ -101,16 +201,60 @@ def test_fading_receives_the_scaled_sum():
     np.testing.assert_allclose(superpose(link, signals, 3, 1), link.gain @ signals.astype(float))
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"noise_var": -1}, {"threshold": 0}, {"rician": -0.1}, {"csi_error": -1}, {"phase_error": np.nan}],
-)
-def test_bad_parameters_are_named(wrong):
-    (name,) = wrong
-    with pytest.raises(ValueError, match=f"{name} = "):
-        FadingMAC(**wrong)
+def test_a_delay_turns_over_the_subcarriers_and_not_in_their_middle():
+    turned = Offsets(timing_error=0.5, subcarriers=9).rotation(5, 27, 1, 1)
+    angle = np.unwrap(np.angle(turned[:, :9]), axis=1)
+    np.testing.assert_allclose(np.diff(angle, n=2, axis=1), 0, atol=1e-9)  # a straight line
+    np.testing.assert_allclose(angle[:, 4], 0, atol=1e-9)
+    np.testing.assert_allclose(turned[:, 9:18], turned[:, :9])  # alike in all OFDM symbols
+    delay = np.diff(angle, axis=1)[:, 0] * 9 / (2 * np.pi)
+    assert delay.std() > 0.05
 
 
-def test_noise_must_not_be_negative():
-    with pytest.raises(ValueError, match="noise_var = -1"):
-        GaussianMAC(-1)
+def test_a_frequency_offset_turns_from_ofdm_symbol_to_ofdm_symbol():
+    turned = Offsets(carrier_error=0.01, subcarriers=4).rotation(5, 12, 1, 1)
+    np.testing.assert_allclose(turned[:, :4], 1)  # right at the start of the round
+    np.testing.assert_allclose(turned[:, 8:], turned[:, 4:8] ** 2)
+    single = Offsets(carrier_error=0.01, timing_error=0.3, subcarriers=1).rotation(5, 12, 1, 1)
+    np.testing.assert_allclose(single[:, 1:], single[:, :1] * turned[:, 4:5] ** np.arange(1, 12))
+
+
+def test_angles_have_their_deviation():
+    for options, angle in (
+        ({"phase_error": 0.2}, lambda r: np.angle(r)),
+        ({"timing_error": 0.1, "subcarriers": 2}, lambda r: np.angle(r[:, 1]) / np.pi * 2),
+        ({"carrier_error": 0.05, "subcarriers": 1}, lambda r: np.angle(r[:, 1]) / (2 * np.pi)),
+    ):
+        drawn = angle(Offsets(**options).rotation(MANY, 4, 3, 1))
+        assert drawn.std() == pytest.approx(next(iter(options.values())), rel=4 / np.sqrt(2 * MANY))
+
+
+def test_the_plain_channel_turns_pairs_of_symbols():
+    channel = GaussianMAC(0.0, phase_error=0.4)
+    signals = np.random.default_rng(0).standard_normal((3, 8))
+    heard = superpose(channel.link(3, 8, 2, 1), signals, 2, 1)
+    pairs = signals[:, 0::2] + 1j * signals[:, 1::2]
+    expected = channel.rotation(3, 4, 2, 1) @ pairs
+    np.testing.assert_allclose(heard[0::2] + 1j * heard[1::2], expected)
+
+
+def test_fading_keeps_the_real_part_of_every_symbol():
+    exact, channel = FadingMAC(threshold=0.1), FadingMAC(threshold=0.1, carrier_error=0.02, subcarriers=2)
+    link = channel.link(4, 10, 2, 1)
+    assert link.gain.shape == (4, 10) and not np.iscomplexobj(link.gain)
+    expected = channel.rotation(4, 10, 2, 1).real * exact.link(4, 10, 2, 1).active[:, None]
+    np.testing.assert_allclose(link.gain, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", CHANNELS.names())
+@pytest.mark.parametrize("offsets", OFFSETS, ids=lambda o: next(iter(o)))
+def test_every_channel_has_them_and_they_show_in_the_error(kind, offsets):
+    scheme = SCHEMES.get("common_k").build({})
+    g = np.random.default_rng(1).standard_normal((6, 300))
+    errors = []
+    for given in ({}, offsets):
+        air = Radio(build(kind, noise_var=0.0, **STILL.get(kind, {}), **given), EqualPower(500.0))
+        state = begin(scheme, {"theta": (300,)}, Setting(6, 300))
+        result, _ = carry(scheme, air, state, g, np.full(6, 1 / 6), seed=3, round=1)
+        errors.append(result.nmse)
+    assert errors[0] < 1e-20 and errors[1] > 1e-6

@@ -10,6 +10,7 @@ from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.link import Link, superpose
 from airfeel.radio.power import EqualPower, Ledger
 from airfeel.registry import SCHEMES
+from airfeel.schemes.common_k import coordinates
 from airfeel.schemes.compressed import heard_by_all, shared_seed
 from airfeel.uplink.arrive import Radio, Senders, Superposed
 from airfeel.uplink.result import begin
@@ -21,7 +22,6 @@ WEIGHTS = np.array([4.0, 1.0, 2.0, 2.0, 1.0]) / 10
 SHAPES = {"weights": (12, 20), "bias": (20,), "kernel": (4, 2, 3, 3)}
 SIZE, SYMBOLS, ROUNDS = size_of(SHAPES), 101, 5
 SUPERPOSED = [n for n in SCHEMES.names() if n not in ("error_free", "dense", "d_dsgd")]
-COORDINATES = ["common_k", "low_rank"]
 MIXTURES = ["tsa_ga", "turbo_cs", "tsa_ga_tuned"]
 
 
@@ -151,19 +151,6 @@ def test_a_link_that_is_the_same_in_all_symbols_is_that_link(name):
         np.testing.assert_allclose(b.energy, a.energy, rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", COORDINATES)
-def test_where_symbols_are_coordinates_nothing_is_lost(name):
-    """Without noise, estimate plus memories are all that was ever accumulated, symbol by symbol."""
-    scheme, air = SCHEMES.get(name).build({}), Radio(PerSymbol(0.0, empty=0.1), EqualPower(500.0))
-    state = start(scheme)
-    for t, g in enumerate(updates(), start=1):
-        result, after = carry(scheme, air, state, g, WEIGHTS, seed=7, round=t)
-        accumulated = WEIGHTS @ (g + state.memory["error"])
-        np.testing.assert_allclose(result.mean + WEIGHTS @ after.memory["error"], accumulated, atol=1e-9)
-        np.testing.assert_allclose(result.truth, result.mean, atol=1e-9)
-        state = after
-
-
 def test_a_vote_that_was_not_sent_is_cast_again():
     scheme, air = SCHEMES.get("sign_vote").build({"step": 0.5}), Radio(PerSymbol(0.0), EqualPower(500.0))
     (g, *_), state = updates(), start(scheme)
@@ -172,8 +159,6 @@ def test_a_vote_that_was_not_sent_is_cast_again():
     sent = scheme.compress(plan, g)
     active = air.channel.link(M, SYMBOLS, 7, 1).active
     moved = np.zeros((M, SIZE), bool)
-    from airfeel.schemes.common_k import coordinates
-
     chosen = coordinates(SIZE, SYMBOLS, plan["seed"], plan["turn"])
     moved[:, chosen] = active
     np.testing.assert_array_equal(after.memory["error"], np.where(moved, sent.remainder, g))

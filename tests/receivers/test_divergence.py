@@ -7,7 +7,6 @@ import airfeel as af
 from airfeel.learning.datasets import load_dataset
 from airfeel.streams import stream
 from modeldata import Model, run, stream_of
-from oracles import orthonormal_rows
 
 SIZE = 2000
 
@@ -47,19 +46,6 @@ def test_smooth_signals_stay_finite_and_the_status_is_honest(kind, activity, sig
                 assert not estimate.info.converged, (nmse, estimate.info)
 
 
-def test_a_diverging_iteration_is_noticed():
-    """Without random signs the energy of a bump sits in a few transform coefficients, seen or not seen."""
-    statuses = set()
-    for activity in (0.02, 0.05, 0.2):
-        for kind in ("constant", "bump", "cosine", "ramp", "chirp"):
-            for rows in (200, 400, 1000):
-                found = receive_rounds(af.TurboCS(activity), smooth_signal(kind), rounds=4, rows=rows)
-                statuses |= {e.info.status for e in found}
-                assert all(np.sum(e.mean**2) < 1e3 * np.sum(smooth_signal(kind) ** 2) for e in found)
-    print(statuses)
-    assert "diverged" in statuses or "iteration limit" in statuses
-
-
 def test_a_new_coefficient_in_a_small_block_is_no_catastrophe():
     """Blocks of 500 coefficients have few measurements each: a surprise is large there."""
     model = Model(size=3970, ratio=0.2)
@@ -87,14 +73,6 @@ def test_amplitudes_sixty_times_as_fast_as_assumed_are_followed_and_learned():
     assert any(info.surprised for info in default.infos[:10])
     assert not any(info.surprised for info in known.infos)
     assert np.mean(default.nmse_db[20:]) < np.mean(known.nmse_db[20:]) + 0.3
-
-
-def test_dense_operator_of_a_user():
-    operator = orthonormal_rows(100, 200, stream(0, "own"))
-    x = np.sin(np.arange(200) / 10)
-    receiver = af.TSAGA(activity=0.1)
-    estimate, _ = receiver.receive(receiver.init(200), af.Reception(operator @ x, operator, 1e-6))
-    assert np.isfinite(estimate.mean).all()
 
 
 @pytest.fixture(scope="module")

@@ -128,8 +128,8 @@ def test_equation_69_backward_message():
         paths, weight = support_path_probabilities(first, 1 - p01, p10, evidence[: i + 1])
         filtered.append(weight @ paths[:, -1])
     exact = weight @ paths
-    found = smooth_support(np.array(filtered)[:, None], evidence[:, None], CHAIN)
-    assert np.allclose(found.smoothed[:, 0], exact)
+    found, _ = smooth_support(np.array(filtered)[:, None], evidence[:, None], CHAIN)
+    assert np.allclose(found[:, 0], exact)
     # As printed: 1 - p01 + p01 for 1 - p10 + p01, and the message out of the last round skips the transition.
     printed = [evidence[-1], 0.5]
     for pd in evidence[-2:0:-1]:
@@ -164,7 +164,7 @@ def active_window(seed=3, count=400, rounds=5):
 def test_algorithm_2_beta_constants(seed):
     window = active_window(seed)
     moments = smooth_amplitude(window.amplitude, window.message, CHAIN)
-    n, drift, jump = np.size(moments.jump), np.sum(moments.drift), np.sum(moments.jump)
+    n, (drift, jump) = np.size(moments[0]), map(np.sum, moments)
     xi, gamma = CHAIN.innovation_var, CHAIN.variance
 
     def q(beta):
@@ -229,7 +229,7 @@ def test_algorithm_2_beta_counts_coefficients_active_twice(seed, monkeypatch):
         learned = weighted(window, chain, message)
         evidence = em.gather(window, message)
         moments = smooth_amplitude(evidence.amplitude, evidence.message, chain)
-        drift, jump, xi = np.mean(moments.drift), np.mean(moments.jump), chain.innovation_var
+        (drift, jump), xi = map(np.mean, moments), chain.innovation_var
         beta = (drift + np.sqrt(drift**2 + 4 * xi * jump)) / (2 * xi)
         return ChainParams(learned.activity, learned.p01, float(beta), learned.variance)
 

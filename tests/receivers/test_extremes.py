@@ -5,8 +5,6 @@ RuntimeWarnings are errors in this suite, so nothing below overflows or divides 
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 from scipy.sparse.linalg import aslinearoperator
 
 import airfeel as af
@@ -67,16 +65,11 @@ def go(receiver, receptions):
     return found
 
 
-def test_silence(pair):
+@pytest.mark.parametrize("noise_var", [0.0, 0.01])
+def test_silence(pair, noise_var):
     receiver, operator = pair
-    silent = af.Reception(np.zeros(ROWS), operator, 0.01)
+    silent = af.Reception(np.zeros(ROWS), operator, noise_var)
     for estimate in go(receiver, [silent] * 4):
-        assert (estimate.mean == 0).all()
-
-
-def test_silence_without_noise(pair):
-    receiver, operator = pair
-    for estimate in go(receiver, [af.Reception(np.zeros(ROWS), operator, 0.0)] * 4):
         assert (estimate.mean == 0).all()
 
 
@@ -88,13 +81,6 @@ def test_silence_says_so_until_something_is_heard():
     assert np.linalg.norm(found[2].mean - sparse()) < 0.5 * np.linalg.norm(sparse())
 
 
-def test_no_noise_at_all(pair):
-    receiver, operator = pair
-    receptions = [af.Reception(measure(operator, sparse()), operator, 0.0)] * 5
-    error = np.linalg.norm(go(receiver, receptions)[-1].mean - sparse()) / np.linalg.norm(sparse())
-    assert error < 0.1
-
-
 def test_nothing_but_noise(pair):
     receiver, operator = pair
     rng = stream(0, "only noise")
@@ -103,50 +89,13 @@ def test_nothing_but_noise(pair):
         assert np.linalg.norm(estimate.mean) < 3 * np.sqrt(ROWS)
 
 
-@pytest.mark.parametrize("noise_var", [1e-300, 1e12, 1e300])
-def test_absurd_noise(pair, noise_var):
-    receiver, operator = pair
-    go(receiver, [af.Reception(measure(operator, sparse()), operator, noise_var)] * 4)
-
-
-@pytest.mark.parametrize("name", [name for name in RECEIVERS if not name.startswith("amp")])
-@pytest.mark.parametrize("spread", [3, 12, 300])
-def test_noise_of_any_size_in_every_measurement(name, spread):
-    receiver, operator = RECEIVERS[name]
-    exponents = stream(spread, "unequal").uniform(-spread, spread, ROWS)
-    noise_var = np.where(np.arange(ROWS) % 7 == 0, 0.0, 10.0**exponents)
-    quiet = np.minimum(noise_var, 1e300)
-    y = measure(operator, sparse()) + np.sqrt(quiet) * stream(0, "unequal noise").standard_normal(ROWS)
-    go(receiver, [af.Reception(y, operator, noise_var)] * 4)
-
-
-@pytest.mark.parametrize("denoiser", ["soft", "mmse"])
-def test_amp_refuses_noise_that_is_not_the_same_everywhere(denoiser):
-    receiver = af.AMP(activity=0.1, denoiser=denoiser)
-    reception = af.Reception(measure(GAUSS, sparse()), GAUSS, np.full(ROWS, 0.1))
-    with pytest.raises(
-        ValueError, match="^noise_var is one number per measurement: AMP wants the same for all"
-    ):
-        receiver.receive(receiver.init(SIZE), reception)
-
-
-@pytest.mark.parametrize("size", [1e-300, 1e-200, 1e-30, 1e30, 1e150, 1e300])
+@pytest.mark.parametrize("size", [1e-300, 1e-200, 1e-30, 1.0, 1e30, 1e150, 1e300])
 def test_signals_of_any_size(pair, size):
     receiver, operator = pair
     found = go(receiver, [af.Reception(size * measure(operator, sparse()), operator, 0.0)] * 4)[-1]
     error = np.linalg.norm(found.mean / size - sparse()) / np.linalg.norm(sparse())
     # Where a variance was given it is wrong by up to 600 orders of magnitude: finite is all one can ask for.
     assert error < 0.1 or getattr(receiver, "variance", None) is not None
-
-
-@pytest.mark.parametrize(
-    "jumps", [(1.0, 1e-300, 1e300, 1.0), (1.0, 1e8, 1e-8, 1.0), (1e-300, 0.0, 1e300, 0.0)]
-)
-def test_levels_that_jump_between_rounds(pair, jumps):
-    receiver, operator = pair
-    y = measure(operator, sparse())
-    go(receiver, [af.Reception(level * y, operator, 0.0) for level in jumps])
-    go(receiver, [af.Reception(level * y, operator, min(level, 1e150) ** 2 * 1e-4) for level in jumps])
 
 
 def test_a_jump_in_level_is_told():
@@ -172,11 +121,9 @@ def test_one_coefficient_a_million_times_the_others(pair):
     x = sparse()
     x[7] = 1e6
     receptions = [af.Reception(measure(operator, x), operator, 1e-4)] * 5
+    given = getattr(receiver, "variance", None) is not None
     for estimate in go(receiver, receptions):
-        assert (
-            estimate.mean[7] == pytest.approx(1e6, rel=0.05)
-            or getattr(receiver, "variance", None) is not None
-        )
+        assert given or estimate.mean[7] == pytest.approx(1e6, rel=0.05)
 
 
 @pytest.mark.parametrize("rows", [1, 2, SIZE - 1, SIZE])
@@ -184,76 +131,21 @@ def test_one_coefficient_a_million_times_the_others(pair):
 def test_any_number_of_rows(rows, noise_var):
     operator = af.PartialDCT(SIZE, rows, seed=1)
     y = operator @ sparse()
-    for receiver in (
-        af.TSAGA(activity=0.1, learn_from=2),
-        af.TurboCS(0.1),
-        af.TSAGA(0.1, precision="float32"),
-    ):
+    for receiver in (RECEIVERS[name][0] for name in ("tsaga", "turbo_cs", "float32")):
         found = go(receiver, [af.Reception(y, operator, noise_var)] * 4)
         if rows == SIZE and noise_var == 0:
             tolerance = 1e-4 if getattr(receiver, "precision", None) else 1e-9
             assert np.allclose(found[-1].mean, sparse(), atol=tolerance)
             assert found[-1].info.converged
     gaussian = af.GaussianMatrix(SIZE, rows, seed=1)
-    for denoiser in ("soft", "mmse"):
-        go(
-            af.AMP(activity=0.1, denoiser=denoiser),
-            [af.Reception(measure(gaussian, sparse()), gaussian, noise_var)],
-        )
+    for name in ("amp", "amp mmse"):
+        go(RECEIVERS[name][0], [af.Reception(measure(gaussian, sparse()), gaussian, noise_var)])
 
 
 def test_a_single_coefficient():
     operator = af.PartialDCT(1, 1, seed=0)
     found = go(af.TSAGA(activity=0.5), [af.Reception(np.array([3.0]), operator, 0.01)] * 12)
     assert found[-1].mean[0] == pytest.approx(3.0, rel=0.05)
-
-
-@pytest.mark.parametrize("activity", [1e-300, 1e-12, 1 - 1e-12, float(np.nextafter(1, 0))])
-def test_activity_near_its_ends(activity):
-    p01 = min(0.005, (1 - activity) / activity)
-    receptions = [af.Reception(DCT @ sparse(t), DCT, 1e-4) for t in range(6)]
-    go(af.TSAGA(activity=activity, p01=p01, learn_from=2), receptions)
-    go(af.TSAGA(activity=activity, p01=p01, learn=False), receptions)
-    go(af.TurboCS(activity), receptions)
-    for denoiser in ("soft", "mmse"):
-        receptions = [af.Reception(measure(GAUSS, sparse()), GAUSS, 1e-4)]
-        go(af.AMP(activity=activity, denoiser=denoiser), receptions)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    activity=st.floats(1e-6, 0.999),
-    p01=st.floats(1e-6, 1),
-    beta=st.floats(1e-6, 1),
-    noise_var=st.sampled_from([0.0, 1e-9, 1e-2, 10.0]),
-    seed=st.integers(0, 1000),
-    options=st.fixed_dictionaries(
-        {
-            "amplitude_message": st.sampled_from(["joint", "moments", "expansion"]),
-            "support_chain": st.booleans(),
-            "amplitude_chain": st.booleans(),
-            "learn": st.booleans(),
-            "precision": st.sampled_from([None, "float32"]),
-            "max_iterations": st.integers(1, 25),
-        }
-    ),
-)
-@example(  # in single precision P(s_t+1 = 1) is 0 for a certain support, though a little of it stays
-    activity=0.5000000009313226,
-    p01=1.0,
-    beta=1.0,
-    noise_var=0.0,
-    seed=0,
-    options={"amplitude_message": "joint", "learn": False, "precision": "float32", "max_iterations": 1},
-)
-def test_any_parameters_any_options(activity, p01, beta, noise_var, seed, options):
-    receiver = af.TSAGA(activity, min(p01, (1 - activity) / activity), beta, learn_from=2, **options)
-    rng = stream(seed, "any")
-    receptions = []
-    for t in range(5):
-        operator = af.PartialDCT(40, int(rng.integers(1, 41)), seed=seed + t)
-        receptions.append(af.Reception(operator @ sparse(seed + t, 40), operator, noise_var))
-    go(receiver, receptions)
 
 
 NAMED = {
@@ -296,13 +188,6 @@ def test_precision_that_changes_between_rounds():
         assert np.linalg.norm(estimate.mean / 1e3 - sparse()) < 0.1 * np.linalg.norm(sparse())
 
 
-def test_forgetting_that_never_happens_can_be_learned_from():
-    found = go(
-        af.TSAGA(0.1, beta=1e-320, learn_from=2), [af.Reception(measure(DCT, sparse()), DCT, 1e-4)] * 4
-    )
-    assert found[-1].info.chain.beta >= 1e-6
-
-
 @pytest.mark.parametrize("rounds", [1000, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_thousands_of_rounds(rounds):
     model = Model(size=64, ratio=0.5, activity=0.1, p01=0.02, beta=0.02)
@@ -342,12 +227,7 @@ def test_thousands_of_rounds(rounds):
         ),
         (np.zeros(ROWS), DCT, np.ones((ROWS, 1)), r"noise_var has shape \(60, 1\)"),
         (np.zeros(ROWS), DCT, np.full(ROWS, np.nan), r"noise_var\[0\] = nan: every entry must be finite"),
-        (
-            np.zeros(ROWS),
-            DCT,
-            np.r_[np.ones(ROWS - 1), -1],
-            r"noise_var\[59\] = -1.0: every entry must be >= 0",
-        ),
+        (np.zeros(ROWS), DCT, np.r_[np.ones(59), -1], r"noise_var\[59\] = -1.0: every entry must be >= 0"),
         (np.zeros(ROWS), np.zeros((ROWS, SIZE)), 0.1, "operator = .*must be a scipy"),
     ],
 )
@@ -369,10 +249,7 @@ def test_bad_receptions_are_refused(y, operator, noise_var, named):
         (lambda: af.TSAGA(activity=0.1, tolerance=-1.0), "tolerance = -1.0"),
         (lambda: af.TSAGA(activity=0.1, window=1), "window = 1"),
         (lambda: af.TSAGA(activity=0.1, learn_from=0), "learn_from = 0"),
-        (
-            lambda: af.TSAGA(activity=0.1, amplitude_message="exact"),
-            "amplitude_message = 'exact': must be one of",
-        ),
+        (lambda: af.TSAGA(0.1, amplitude_message="exact"), "amplitude_message = 'exact': must be one of"),
         (lambda: af.TSAGA(activity=0.1, precision="float16"), "precision = 'float16'"),
         (lambda: af.TSAGA(activity=0.1).init(0), "size = 0"),
         (lambda: af.TurboCS(1.5), "activity = 1.5: must be a probability"),
@@ -402,34 +279,32 @@ def test_a_reception_of_another_size_is_refused_and_the_state_stays(name):
     assert {key: array.tobytes() for key, array in pack_state(state).items()} == before
 
 
-def test_prior_of_another_size_is_refused():
-    receiver = af.TurboCS(np.full(10, 0.1))
-    with pytest.raises(
-        ValueError, match=r"activity has shape \(10,\): must be a number or a vector of length 120"
-    ):
-        receiver.receive(receiver.init(SIZE), af.Reception(np.zeros(ROWS), DCT, 0.1))
+ORTHONORMAL, UNIT = "operator = .*rows must be orthonormal.*PartialDCT is", "operator = .*unit-norm columns"
+WHOLE = af.PartialDCT(SIZE, SIZE - 1, seed=0)  # its columns have nearly unit norm, and still are not IID
+OTHER = {  # what a receiver cannot take: receiver, operator, noise, and the rule
+    "rows far from orthonormal": (af.TSAGA(0.1), GAUSS, 0.1, ORTHONORMAL),
+    "rows too long": (af.TurboCS(0.1), 2 * DCT, 0.1, ORTHONORMAL),
+    "columns too long": (af.AMP(0.1), aslinearoperator(3 * GAUSS.matrix), 0.1, UNIT),
+    "columns too short": (af.AMP(0.1), aslinearoperator(0.3 * GAUSS.matrix), 0.1, UNIT),
+    "a partial DCT": (af.AMP(0.1), DCT, 0.1, UNIT),
+    "nearly a whole DCT": (af.AMP(0.1), WHOLE, 0.1, UNIT),
+    "unequal noise": (
+        af.AMP(0.1),
+        GAUSS,
+        np.ones(ROWS),
+        "noise_var is one number per .*: AMP wants",
+    ),
+    "a short prior": (
+        af.TurboCS(np.full(9, 0.1)),
+        DCT,
+        0.1,
+        r"activity has shape \(9,\): must be a number or",
+    ),
+}
 
 
-@pytest.mark.parametrize("receiver", [af.TSAGA(activity=0.1), af.TurboCS(0.1)], ids=["tsaga", "turbo_cs"])
-def test_operators_without_orthonormal_rows_are_refused(receiver):
-    state = receiver.init(SIZE)
-    for operator in (GAUSS, aslinearoperator(2 * np.eye(ROWS, SIZE)), 2 * DCT):
-        with pytest.raises(ValueError, match=r"(?s)^operator = .*rows must be orthonormal.*PartialDCT is"):
-            receiver.receive(state, af.Reception(measure(GAUSS, sparse()), operator, 0.1))
-
-
-def test_amp_wants_unit_columns_and_says_so():
-    receiver = af.AMP(activity=0.1)
-    for operator in (DCT, aslinearoperator(3 * GAUSS.matrix), aslinearoperator(0.3 * GAUSS.matrix)):
-        reception = af.Reception(np.ones(operator.shape[0]), operator, 0.1)
-        with pytest.raises(ValueError, match=r"(?s)^operator = .*unit-norm columns.*GaussianMatrix"):
-            receiver.receive(receiver.init(operator.shape[1]), reception)
-
-
-@pytest.mark.parametrize("rows", [60, 90, 119])
-def test_amp_refuses_a_partial_dct_of_any_ratio(rows):
-    # Columns of s rows of a DCT have norm s/N: near one for many rows, and still no IID matrix.
-    receiver = af.AMP(activity=0.1)
-    operator = af.PartialDCT(SIZE, rows, seed=0)
-    with pytest.raises(ValueError, match="GaussianMatrix"):
-        receiver.receive(receiver.init(SIZE), af.Reception(np.ones(rows), operator, 0.1))
+@pytest.mark.parametrize("case", OTHER)
+def test_what_a_receiver_cannot_take_is_one_sentence(case):
+    receiver, operator, noise_var, named = OTHER[case]
+    with pytest.raises(ValueError, match=f"(?s)^{named}"):
+        receiver.receive(receiver.init(SIZE), af.Reception(np.ones(operator.shape[0]), operator, noise_var))

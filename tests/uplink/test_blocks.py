@@ -55,7 +55,9 @@ def course(scheme, air, rounds, height, monkeypatch, allocate=None, seed=0):
 
 
 @pytest.mark.parametrize("height", [1, 2, 3])
-@pytest.mark.parametrize("name", SCHEMES.names())
+@pytest.mark.parametrize(
+    "name", [name for name in SCHEMES.names() if name != "scalecom"]
+)  # one of a block leads
 def test_blocks_change_no_memory_and_what_arrives_only_by_rounding(name, height, monkeypatch):
     """Rows are independent: equal bytes. Only sums over devices are split, which moves the last bits."""
     scheme = SCHEMES.get(name).build({})

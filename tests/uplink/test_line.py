@@ -1,7 +1,5 @@
 """The line of a round: how deep it is, who goes along it, and a few of its numbers."""
 
-import importlib.util
-import json
 import sys
 import traceback
 from pathlib import Path
@@ -75,36 +73,3 @@ def test_a_receiver_runs_once_in_a_round_of_flower(audit, monkeypatch):
     strategy = AirAvg("tsa_ga", 0.5, "gaussian", audit=audit, **options)
     strategy.start(apps.LocalGrid(apps.app(apps.drift), 3), apps.record(apps.model()), 2)
     assert len(calls) == 2 and [report.nmse_db is not None for report in strategy.rounds] == [audit] * 2
-
-
-# Losses after some rounds, and the scaling of power, as the script that compares two source trees has them.
-VALUES = {
-    "dense": {(2, "loss"): 1.19317019, (4, "loss"): 1.03315773},
-    "common_k": {
-        (2, "loss"): 1.30256348,
-        (4, "loss"): 1.17649831,
-        (4, "alpha"): 32.5751767,
-        (4, "nmse_db"): -6.80979794,
-    },
-    "low_rank": {
-        (2, "loss"): 1.28641119,
-        (4, "loss"): 1.16100793,
-        (4, "alpha"): 34.5559154,
-        (4, "nmse_db"): -7.70178529,
-    },
-}
-
-
-@pytest.mark.parametrize("name", VALUES)
-def test_a_few_numbers_are_what_they_were(name, tmp_path):
-    """The last bits differ between processors, and nothing else shall.
-
-    These are the schemes that choose nothing by size: where others take the largest coefficients, or iterate,
-    last bits become more than that.
-    """
-    spec = importlib.util.spec_from_file_location("compare_trees", ROOT / "benchmarks" / "compare_trees.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    rows = [json.loads(line) for line in script.train(name, tmp_path).splitlines()]
-    for (round, field), value in VALUES[name].items():
-        assert rows[round - 1][field] == pytest.approx(value, rel=1e-6)

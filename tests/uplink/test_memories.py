@@ -15,9 +15,8 @@ from airfeel.lab import rundir
 from airfeel.lab.runner import execute
 from airfeel.radio.fading import FadingMAC
 from airfeel.radio.gaussian import GaussianMAC
-from airfeel.simulation.assembly import Own, assemble
+from airfeel.simulation.assembly import Own, assemble, named
 from airfeel.simulation.memory import estimate
-from airfeel.simulation.own import named
 from airfeel.uplink.arrive import Radio
 from airfeel.uplink.memory import NextMemory
 from airfeel.uplink.result import begin

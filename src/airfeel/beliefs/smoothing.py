@@ -3,7 +3,6 @@
 Arrays are (rounds, coefficients); index i runs over the window's rounds, a pair i is (i - 1, i).
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,24 +13,8 @@ from airfeel.beliefs.chains import Amplitude, ChainParams, Message
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SupportMoments:
-    """E[s_i] of every round and E[s_i s_i-1] of every pair, given the whole window."""
-
-    smoothed: Array
-    both: Array
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AmplitudeMoments:
-    """Given the window: E[r_i r_i-1 - r_i-1^2] and E[(r_i - r_i-1)^2] of every pair."""
-
-    drift: Array
-    jump: Array
-
-
-def smooth_support(filtered: Array, likelihood: Array, chain: ChainParams) -> SupportMoments:
-    """Pass (65)-(69) backwards: E[s_i] and the 2 x 2 joint of neighbours.
+def smooth_support(filtered: Array, likelihood: Array, chain: ChainParams) -> tuple[Array, Array]:
+    """Pass (65)-(69) backwards: return E[s_i] of every round and E[s_i s_i-1] of every pair.
 
     ``filtered`` is P(s_i = 1) given the rounds up to i; ``likelihood`` is the evidence pd of round i alone.
     """
@@ -47,12 +30,13 @@ def smooth_support(filtered: Array, likelihood: Array, chain: ChainParams) -> Su
     active = earlier * (stay * on + leave * off)
     weight = np.maximum(active + (1 - earlier) * (enter * on + rest * off), tiny)
     smoothed = np.concatenate([active / weight, filtered[-1:]])
-    return SupportMoments(smoothed, earlier * (stay * on) / weight)
+    return smoothed, earlier * (stay * on) / weight
 
 
-def smooth_amplitude(filtered: Amplitude, message: Message, chain: ChainParams) -> AmplitudeMoments:
-    """Pass the amplitude messages backwards in information form and combine them with the forward ones.
+def smooth_amplitude(filtered: Amplitude, message: Message, chain: ChainParams) -> tuple[Array, Array]:
+    """Return E[r_i r_i-1 - r_i-1^2] and E[(r_i - r_i-1)^2] of every pair, given the whole window.
 
+    The amplitude messages go backwards in information form and are combined with the forward ones.
     For each pair the joint of (r_i-1, r_i) is Gaussian with precision [[1/vf + a^2/q, -a/q], [-a/q, 1/q +
     J]], where N(mf, vf) is the filtered belief at i - 1 and (J, h) all that the rounds from i on say about
     r_i. The moments below are its inverse written without cancellation, so that they also hold for beta =
@@ -71,4 +55,4 @@ def smooth_amplitude(filtered: Amplitude, message: Message, chain: ChainParams) 
     before = (w * mf + a * vf * shift) * inverse
     step = (a * mf + (q + a * a * vf) * shift) * inverse - before
     drift = before * step - vf * (beta + qj) * inverse
-    return AmplitudeMoments(drift, step * step + (vf * (beta * beta + qj) + q) * inverse)
+    return drift, step * step + (vf * (beta * beta + qj) + q) * inverse

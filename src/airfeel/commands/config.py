@@ -1,13 +1,12 @@
 """``airfeel config``: the resolved configuration, and who holds which classes."""
 
 import logging
+from typing import TYPE_CHECKING
 
-from airfeel.commands import show
-from airfeel.commands.run import Settings, load
-from airfeel.config import Config
-from airfeel.learning.datasets import is_here
-from airfeel.learning.partitions import class_table, overlap
-from airfeel.simulation.assembly import find_data, make_partition
+from airfeel.commands import Settings, load, show
+
+if TYPE_CHECKING:
+    from airfeel.config import Config
 
 _log = logging.getLogger("airfeel")
 _SHOWN = 50  # devices in the table
@@ -31,8 +30,12 @@ def config(config: str = "", /, *, settings: Settings = None) -> None:
     _log.info(f"\n{table}")
 
 
-def _table(config: Config) -> str:
+def _table(config: "Config") -> str:
     """Return who holds which classes, or how to find out."""
+    from airfeel.learning.datasets import is_here
+    from airfeel.learning.partitions import class_table, overlap
+    from airfeel.simulation.assembly import find_data, make_partition
+
     if not is_here(config.dataset):
         return f"classes of the devices: shown once the data is here (airfeel data {config.dataset})"
     data = find_data(config)

@@ -3,8 +3,6 @@
 import logging
 
 from airfeel.commands import show
-from airfeel.learning.datasets import fetchable, load_dataset
-from airfeel.registry import DATASETS
 
 _log = logging.getLogger("airfeel")
 
@@ -26,6 +24,9 @@ def data(name: str = "", /) -> None:
     name
         mnist, fashion-mnist, cifar-10, or data of your own.
     """
+    from airfeel.learning.datasets import fetchable, load_dataset
+    from airfeel.registry import DATASETS
+
     if not name:
         for files in filter(None, map(fetchable, DATASETS.names())):
             show(f"{files.name:<14} {'absent' if files.missing() else 'present':<8} {files.folder}")

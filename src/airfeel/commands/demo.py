@@ -8,11 +8,7 @@ import sys
 from pathlib import Path
 
 from airfeel.commands import show
-from airfeel.commands.reproduce import check_counts, compute
-from airfeel.lab.plan import shipped
-from airfeel.lab.table import Results
-from airfeel.lab.words import headline, opening, short_table, text_table
-from airfeel.learning.datasets import load_dataset
+from airfeel.commands._many import check_counts, compute
 
 _log = logging.getLogger("airfeel")
 
@@ -50,7 +46,11 @@ def demo(
     out
         Folder for runs, tables and the page.
     """
+    from airfeel.lab.plan import shipped
     from airfeel.lab.report import write_report
+    from airfeel.lab.table import Results
+    from airfeel.lab.words import headline, opening, short_table, text_table
+    from airfeel.learning.datasets import load_dataset
 
     check_counts(rounds=rounds, seeds=seeds, workers=workers)
     experiment = shipped("demo").shortened(rounds, seeds)

@@ -2,24 +2,15 @@
 
 import json as encoding
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
-
-from airfeel._files import below, remove_abandoned, write_atomically
 from airfeel._timing import Timer
-from airfeel.commands import show
-from airfeel.lab.studies.inspection import Recovery, compare_receivers, numbers, table, verdict
-from airfeel.lab.studies.recorded import (
-    AggregateStatistics,
-    Recorded,
-    read_gradients,
-    read_recorded,
-    statistics,
-)
+from airfeel.commands import Flag, show
+
+if TYPE_CHECKING:
+    from airfeel.lab.studies.recorded import Recorded
 
 _log = logging.getLogger("airfeel")
 
@@ -32,7 +23,7 @@ def inspect(
     snr_db: float | None = None,
     sparsity: float | None = None,
     out: Path | None = None,
-    json: Annotated[bool, Parameter(negative=())] = False,
+    json: Flag = False,
 ) -> None:
     """Show whether the receiver's model fits the aggregates of a run, and what memory gains there.
 
@@ -59,12 +50,19 @@ def inspect(
     json
         Print one JSON object in place of the table.
     """
+    from airfeel._files import remove_abandoned, write_atomically
+    from airfeel.lab.studies.inspection import compare_receivers, numbers, table, verdict
+    from airfeel.lab.studies.recorded import statistics
+
     folder = _place(run) if out is None else out
     _log.info(f"reading {run}")
     recorded = _recorded(run, {"ratio": ratio, "snr_db": snr_db, "sparsity": sparsity})
-    found = statistics(recorded.aggregates)
-    _log.info(f"recovering {len(recorded.aggregates)} recorded aggregates with and without memory")
-    recovery = compare_receivers(recorded, found.chain, told=_told(len(recorded.aggregates)))
+    found, rounds = statistics(recorded.aggregates), len(recorded.aggregates)
+    _log.info(f"recovering {rounds} recorded aggregates with and without memory")
+    timer = Timer(rounds)
+    recovery = compare_receivers(
+        recorded, found.chain, lambda round: timer.tell(round, _log.info, f"round {round} of {rounds}")
+    )
     facts = numbers(recorded, found, recovery)
     facts["verdict"] = verdict(facts)
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,36 +71,6 @@ def inspect(
     write_atomically(folder / "inspection.json", f"{text}\n".encode())
     with suppress(BrokenPipeError):  # a reader that leaves early may still want the figures
         show(text if json else f"{table(facts)}\n\n{facts['verdict']}")
-    _draw(folder, recorded, found, recovery)
-
-
-def _place(run: Path) -> Path:
-    """Return where the inspection of a run, or of a file, is written."""
-    place = run.absolute()
-    if place.parent.name == "runs":  # below a results folder, which is all that a user has chosen
-        below(place.parents[1], "runs", place.name)
-    return below(run.with_suffix("") if run.is_file() else run, "inspection")
-
-
-def _recorded(run: Path, given: dict[str, float | None]) -> Recorded:
-    """Read a run, or a file of gradients with the link that it is to be sent over."""
-    known = {key: value for key, value in given.items() if value is not None}
-    if run.suffix == ".npy":
-        return read_gradients(run, **({"ratio": 0.1, "snr_db": 20.0} | known))
-    for key in known:
-        name = key.replace("_", "-")
-        raise ValueError(f"--{name}: must be given only with an .npy file, as a run has its own")
-    return read_recorded(run)
-
-
-def _told(rounds: int) -> Callable[[int], None]:
-    """Return who logs now and then how far it is."""
-    timer = Timer(rounds)
-    return lambda round: timer.tell(round, _log.info, f"round {round} of {rounds}")
-
-
-def _draw(folder: Path, recorded: Recorded, found: AggregateStatistics, recovery: Recovery) -> None:
-    """Write the figures, or say why there are none."""
     try:
         from airfeel.lab.study_charts import draw_inspection
     except ImportError as error:
@@ -112,3 +80,26 @@ def _draw(folder: Path, recorded: Recorded, found: AggregateStatistics, recovery
     for drawing in draw_inspection(recorded, found, recovery):
         for path in drawing.save(folder / drawing.figure.name):
             _log.info(f"wrote {path}")
+
+
+def _place(run: Path) -> Path:
+    """Return where the inspection of a run, or of a file, is written."""
+    from airfeel._files import below
+
+    place = run.absolute()
+    if place.parent.name == "runs":  # below a results folder, which is all that a user has chosen
+        below(place.parents[1], "runs", place.name)
+    return below(run.with_suffix("") if run.is_file() else run, "inspection")
+
+
+def _recorded(run: Path, given: dict[str, float | None]) -> "Recorded":
+    """Read a run, or a file of gradients with the link that it is to be sent over."""
+    from airfeel.lab.studies.recorded import read_gradients, read_recorded
+
+    known = {key: value for key, value in given.items() if value is not None}
+    if run.suffix == ".npy":
+        return read_gradients(run, **({"ratio": 0.1, "snr_db": 20.0} | known))
+    for key in known:
+        name = key.replace("_", "-")
+        raise ValueError(f"--{name}: must be given only with an .npy file, as a run has its own")
+    return read_recorded(run)

@@ -2,34 +2,20 @@
 
 import itertools
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Literal
 
 from airfeel._timing import Timer
-from airfeel.commands import show
-from airfeel.commands.run import Settings, load
-from airfeel.config import parse_override
-from airfeel.lab.studies.forecasts import ByReplay, ByTheory, contour
-from airfeel.lab.studies.planning import Answer, from_run, plan_of, units_of, with_air
-from airfeel.radio.units import RadioUnits
-from airfeel.theory.planner import (
-    LinkBudget,
-    OutOfReachError,
-    search_steps,
-    solve_power,
-    solve_rows,
-)
-from airfeel.units import count, decibel, from_decibel
+from airfeel.commands import Flag, Settings, load, show
+
+if TYPE_CHECKING:
+    from airfeel.lab.studies.forecasts import ByReplay, ByTheory
+    from airfeel.radio.units import RadioUnits
+    from airfeel.theory.planner import LinkBudget
 
 _log = logging.getLogger("airfeel")
-
-Switch = Annotated[bool, Parameter(negative=())]
-Forecast = ByTheory | ByReplay
 
 
 def predict(
@@ -52,7 +38,7 @@ def predict(
     target_nmse: float | None = None,
     solve: Literal["rows", "power"] = "rows",
     figure: Path | None = None,
-    json: Switch = False,
+    json: Flag = False,
     samples: int = 80_000,
     seed: int = 0,
 ) -> None:
@@ -107,6 +93,11 @@ def predict(
     seed
         Of the sampling.
     """
+    from airfeel.config import parse_override
+    from airfeel.lab.studies.forecasts import ByTheory
+    from airfeel.lab.studies.planning import Answer, from_run, plan_of, units_of, with_air
+    from airfeel.units import decibel
+
     if power is not None and snr_db is not None:
         raise ValueError("--power and --snr-db: must not be given together, as one follows from the other")
     radio = {"bandwidth_hz": bandwidth_hz, "tx_power_dbm": tx_power_dbm, "path_loss_db": path_loss_db}
@@ -134,7 +125,7 @@ def predict(
     link = _link(link, units, ratio, power, snr_db, devices, size)
     _log.info(f"predicting the error of {plan.rounds} rounds")
     if run is None:
-        forecast: Forecast = ByTheory(with_air(plan, link, config))
+        forecast: ByTheory | ByReplay = ByTheory(with_air(plan, link, config))
     elif (link.devices, link.size) == (run.own.devices, run.own.size):
         forecast = run.forecast(plan)
     else:
@@ -151,15 +142,17 @@ def predict(
 
 
 def _link(
-    link: LinkBudget,
-    units: RadioUnits | None,
+    link: "LinkBudget",
+    units: "RadioUnits | None",
     ratio: float | None,
     power: float | None,
     snr_db: float | None,
     devices: int | None,
     size: int | None,
-) -> LinkBudget:
+) -> "LinkBudget":
     """Return the link with what was given on the command line."""
+    from airfeel.units import count, from_decibel
+
     ratio = link.ratio if ratio is None else ratio
     if not 0 < ratio <= 1:
         raise ValueError(f"ratio = {ratio}: must be a finite number > 0 and <= 1")
@@ -172,9 +165,18 @@ def _link(
     return link if snr_db is None else link.with_snr(from_decibel(snr_db))
 
 
-def _solve(forecast: Forecast, link: LinkBudget, target: float, solve: str, hold: str) -> LinkBudget:
+def _solve(
+    forecast: "ByTheory | ByReplay", link: "LinkBudget", target: float, solve: str, hold: str
+) -> "LinkBudget":
     """Return the smallest link that reaches the target; that there is none rests on the forecast too."""
-    told = _told(search_steps(link, solve))
+    from airfeel.theory.planner import OutOfReachError, search_steps, solve_power, solve_rows
+
+    timer, done = Timer(search_steps(link, solve)), itertools.count(1)
+
+    def told(found: str) -> None:
+        left = timer.left(next(done))  # if the rest takes as many steps as it can
+        _log.info(f"{found}, at most about {left}" if left else found)
+
     try:
         if solve == "rows":
             return solve_rows(forecast, link, target, hold, say=told)
@@ -183,19 +185,11 @@ def _solve(forecast: Forecast, link: LinkBudget, target: float, solve: str, hold
         raise ValueError(f"{error} ({forecast.name})") from None
 
 
-def _told(steps: int) -> Callable[[str], None]:
-    """Return who logs every step of a search, with the time that is left where the rest takes as many."""
-    timer, done = Timer(steps), itertools.count(1)
-
-    def told(found: str) -> None:
-        left = timer.left(next(done))
-        _log.info(f"{found}, at most about {left}" if left else found)
-
-    return told
-
-
-def _draw(forecast: Forecast, link: LinkBudget, units: RadioUnits | None, stem: Path) -> None:
+def _draw(
+    forecast: "ByTheory | ByReplay", link: "LinkBudget", units: "RadioUnits | None", stem: Path
+) -> None:
     """Compute and write the map."""
+    from airfeel.lab.studies.forecasts import contour
     from airfeel.lab.study_charts import draw_map
 
     timers: dict[int, Timer] = {}

@@ -2,14 +2,9 @@
 
 import logging
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from airfeel._checks import visible
-from airfeel.commands import show
-from airfeel.lab.folder import ResultsFolder
-from airfeel.lab.results import write_results, write_runs
+from airfeel.commands import Flag, show
 
 _log = logging.getLogger("airfeel")
 
@@ -19,7 +14,7 @@ def report(
     /,
     *,
     target_accuracy: float | None = None,
-    csv: Annotated[bool, Parameter(negative=())] = False,
+    csv: Flag = False,
 ) -> None:
     """Write an HTML page, figures (PNG, SVG, PDF) and tables from the runs in a results folder.
 
@@ -38,6 +33,9 @@ def report(
     csv
         Only the tables: results.csv with a line for each round, runs.csv with a line for each run.
     """
+    from airfeel.lab.folder import ResultsFolder
+    from airfeel.lab.results import write_results, write_runs
+
     if csv:
         results = ResultsFolder(folder)
         if not results.labels():

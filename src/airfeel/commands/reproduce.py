@@ -1,62 +1,11 @@
-"""``airfeel reproduce`` and ``airfeel sweep``: many runs, each computed at most once."""
+"""``airfeel reproduce``: figures of the paper, and some beyond it."""
 
-import logging
-import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from airfeel._checks import visible
-from airfeel.commands import show
-from airfeel.config import Config
-from airfeel.lab.campaign import FailedRuns, carry_out, forecast, without_repeats
-from airfeel.lab.engines import check_engine
-from airfeel.lab.exhibits.receptions import reception_table
-from airfeel.lab.folder import Begun, ResultsFolder, remember_experiment
-from airfeel.lab.plan import QUICK_ROUNDS, QUICK_SEEDS, Experiment, read_experiment, select
-from airfeel.lab.progress import choose_overview
-from airfeel.lab.results import write_results, write_runs
-from airfeel.lab.runner import Work
-from airfeel.lab.store import SUMMARY
-from airfeel.lab.table import Results
-from airfeel.lab.words import text_table
-from airfeel.learning.datasets import check_dataset, fetch_dataset
-
-_log = logging.getLogger("airfeel")
-
-Flag = Annotated[bool, Parameter(negative=())]
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class Computing:
-    """How and where many runs are computed.
-
-    Parameters
-    ----------
-    engine
-        Address of a Dask scheduler, such as tcp://host:8786; unset: processes on this machine.
-    workers
-        Number of processes; unset: one for each core.
-    out
-        Folder for runs and tables; workers on other machines must see it too.
-    force
-        Compute finished runs again.
-    dry_run
-        Check everything, say how many runs there are and about how long they take, and compute nothing.
-    """
-
-    engine: str | None = None
-    workers: int | None = None
-    out: Path = Path("results")
-    force: Flag = False
-    dry_run: Flag = False
-
-
-HERE = Computing()
+from airfeel.commands import Flag
+from airfeel.commands._many import HERE, Computing, carry_out_all, check_counts
 
 
 def reproduce(
@@ -87,103 +36,9 @@ def reproduce(
     seeds
         Number of seeds.
     """
+    from airfeel.lab.plan import QUICK_ROUNDS, QUICK_SEEDS, select
+
     check_counts(rounds=rounds, seeds=seeds, workers=computing.workers)
     if quick:
         rounds, seeds = rounds or QUICK_ROUNDS, seeds or QUICK_SEEDS
-    _compute([experiment.shortened(rounds, seeds) for experiment in select(names)], computing)
-
-
-def sweep(file: Path, /, *, computing: Computing = HERE) -> None:
-    """Compute every combination of configuration keys and seeds in an experiment file.
-
-    Killed or interrupted, the same command computes only what is missing. A failing run does not stop the
-    others; it is reported, and the exit code is 1.
-
-    Example: airfeel sweep power.toml
-
-    Parameters
-    ----------
-    file
-        A TOML file with base, grid and seeds; the guide explains it.
-    """
-    check_counts(workers=computing.workers)
-    _compute([read_experiment(file)], computing)
-
-
-def _compute(experiments: Sequence[Experiment], how: Computing) -> None:
-    """Carry out the experiments and say what came of them; or only what they would take."""
-    if how.dry_run:
-        check_engine(how.engine)
-        show(forecast(_planned(experiments, how.out)[1], how.out, how.workers))
-        return
-    compute(experiments, how.out, how.engine, how.workers, how.force, told=_tell)
-    _log.info(f"as a page: {shlex.join(['airfeel', 'report', str(how.out)])}")
-    show(how.out / "results.csv")
-
-
-def compute(
-    experiments: Sequence[Experiment],
-    out: Path,
-    engine: str | None = None,
-    workers: int | None = None,
-    force: bool = False,
-    told: Callable[[ResultsFolder, Sequence[Begun]], None] = lambda results, begun: None,
-) -> tuple[ResultsFolder, Sequence[Begun]]:
-    """Carry out the experiments and write the table over all runs; ``told`` hears what there is."""
-    planned, runs = _planned(experiments, out)
-    check_engine(engine)
-    if engine is None:
-        for dataset in _datasets(runs, out):
-            fetch_dataset(dataset)
-    begun = [
-        remember_experiment(experiment, out, members)
-        for experiment, members in zip(experiments, planned, strict=True)
-    ]
-    _log.info(f"{', '.join(experiment.name for experiment in experiments)}: {len(runs)} runs in {out}")
-    tally = carry_out(runs, out, engine=engine, workers=workers, force=force, overview=choose_overview())
-    results = ResultsFolder(out)
-    write_results(results)
-    write_runs(results)
-    if tally.stopped:
-        raise KeyboardInterrupt("stopped; what was computed is kept, and the same command goes on from there")
-    told(results, begun)
-    if tally.failures:
-        lines = [f"{label}: {error}" for label, error in tally.failures.items()]
-        raise FailedRuns("\n".join([f"{len(lines)} of {len(runs)} runs failed", *lines]))
-    _log.info(f"{tally.computed} runs computed, {tally.skipped} were finished before")
-    return results, begun
-
-
-def _planned(experiments: Sequence[Experiment], out: Path) -> tuple[list[list[Work]], list[Work]]:
-    """Return the runs of every experiment, and all of them, each once.
-
-    Every mistake in a configuration is found here, and data that do not exist, before anything is computed.
-    """
-    planned = [experiment.runs() for experiment in experiments]
-    runs = without_repeats(run for members in planned for run in members)
-    for dataset in _datasets(runs, out):
-        check_dataset(dataset)
-    return planned, runs
-
-
-def _datasets(runs: Sequence[Work], out: Path) -> list[str]:
-    """Return the data sets of all runs that are not finished, each once."""
-    waiting = [run.config for run in runs if not (out / "runs" / run.label / SUMMARY).exists()]
-    return list(dict.fromkeys(config.dataset for config in waiting if isinstance(config, Config)))
-
-
-def _tell(results: ResultsFolder, begun: Sequence[Begun]) -> None:
-    """Say what came out, one line per curve and variant."""
-    if not _log.isEnabledFor(logging.INFO):  # nobody listens, and all runs would be read for it
-        return
-    table = Results(results)
-    for one in begun:
-        if rows := reception_table(table.of(one), accuracy=True):
-            _log.info(f"\n{visible(one.experiment.title)}\n{text_table(rows)}\n")
-
-
-def check_counts(**counts: int | None) -> None:
-    """Refuse a number of anything that is below one."""
-    for name, count in counts.items():
-        if count is not None and count < 1:
-            raise ValueError(f"--{name} {count}: must be a whole number >= 1")
+    carry_out_all([experiment.shortened(rounds, seeds) for experiment in select(names)], computing)

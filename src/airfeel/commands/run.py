@@ -3,23 +3,17 @@
 import logging
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
+from airfeel.commands import Flag, Settings, load, show
 
-from airfeel.commands import show
-from airfeel.config import Config, load_config, parse_override
-from airfeel.lab import progress
-from airfeel.lab.folder import ResultsFolder
-from airfeel.lab.results import write_results
-from airfeel.lab.rundir import run_path
-from airfeel.lab.runner import Outcome, execute, stop_asked
+if TYPE_CHECKING:
+    from airfeel.config import Config
+    from airfeel.lab.runner import Outcome
 
 _log = logging.getLogger("airfeel")
 
 _SAID = ("accuracy", "mean_nmse_db", "cumulative_nmse_db", "rounds_diverged", "rounds_at_limit")
-
-Settings = Annotated[list[str] | None, Parameter(name="--set", negative=())]
 
 
 def run(
@@ -28,7 +22,7 @@ def run(
     *,
     settings: Settings = None,
     out: Path = Path("results"),
-    force: Annotated[bool, Parameter(negative=())] = False,
+    force: Flag = False,
 ) -> None:
     """Train one model over the air, by default with TSA-GA on MNIST, and print the run's folder.
 
@@ -47,6 +41,12 @@ def run(
     force
         Compute a finished run again.
     """
+    from airfeel.lab import progress
+    from airfeel.lab.folder import ResultsFolder
+    from airfeel.lab.results import write_results
+    from airfeel.lab.rundir import run_path
+    from airfeel.lab.runner import execute, stop_asked
+
     loaded = load(config, settings)
     _log.info(f"{loaded.scheme} on {loaded.dataset}, {loaded.rounds} rounds: {run_path(loaded, out)}")
     shown = progress.choose(_log.isEnabledFor(logging.INFO))
@@ -63,18 +63,10 @@ def run(
     show(outcome.folder)
 
 
-def load(config: str, settings: list[str] | None) -> Config:
-    """Return the configuration from a file and ``--set`` options."""
-    if "=" in config and not Path(config).exists():
-        raise ValueError(f"{config}: no such file; to set a key, use --set {config}")
-    overrides: dict[str, Any] = dict(parse_override(setting) for setting in settings or [])
-    return load_config(config or None, overrides)
-
-
-def _report(config: Config, outcome: Outcome, table: Path) -> None:
+def _report(config: "Config", outcome: "Outcome", table: Path) -> None:
     """Say in one line how the run ended."""
     summary = outcome.summary or {}
-    # Lost in a damaged one; one of version 0.1 counts no rounds.
+    # A damaged one may have lost some.
     accuracy, nmse, total, diverged, limited = map(summary.get, _SAID)
     words = [f"{config.scheme}: {config.rounds} rounds"]
     if accuracy is not None:

@@ -1,4 +1,4 @@
-"""What a run is: the keys that determine its result, and their hash, which names its folder.
+"""What a run's folder says of its configuration: TOML, and the hash that names the folder.
 
 Every key that the run and its parts read is hashed with its value, so that a default may change without two
 different runs sharing a hash. A part whose unchanged options give other results raises its revision, which is
@@ -11,14 +11,12 @@ beside it, a run that is continued can tell that a file is not the one it began 
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from airfeel import _files
-from airfeel.config.parts import Chosen
-from airfeel.registry import DATASETS
 
 _DATA = (".npy", "-ubyte", "-ubyte.gz")  # how files in the folder of a data set end
 
@@ -37,56 +35,77 @@ def recorded_digest(settings: Mapping[str, Any]) -> str | None:
     keys = settings.get("identity.keys")
     if not isinstance(keys, list):
         return None
-    revisions = {
-        key.removeprefix("identity."): value
-        for key, value in settings.items()
-        if key.startswith("identity.revision.")
-    }
-    return digest({key: settings.get(key) for key in keys} | revisions)
-
-
-def table(identity: Mapping[str, Any], chosen: Chosen, flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the table ``[identity]``: hash, hashed keys and revisions, digests of own sources and of files.
-
-    ``flat`` are all keys of the configuration by dotted name. What cannot be read has no digest.
-    """
-    revisions = {key: value for key, value in identity.items() if key.startswith("revision.")}
-    found: dict[str, Any] = {"hash": digest(identity), "keys": sorted(identity.keys() - revisions.keys())}
-    sources = {
-        f"source.{seam}": part.source_digest()
-        for seam, part in chosen.items()
-        if not str(getattr(part.target, "__module__", "")).startswith("airfeel.")
-    }
-    contents = {f"content.{key}": content_digest(path) for key, path in _paths(chosen, flat)}
-    return found | revisions | sources | {key: text for key, text in contents.items() if text}
-
-
-def _paths(chosen: Chosen, flat: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the keys that name files: a data set without a name, and options of parts."""
-    if flat["dataset"] not in DATASETS.names():
-        yield "dataset", flat["dataset"]
-    for key in chosen.files:
-        if isinstance(path := flat.get(key), str):
-            yield key, path
+    revisions = {key: value for key, value in settings.items() if key.startswith("identity.revision.")}
+    hashed = {key.removeprefix("identity."): value for key, value in revisions.items()}
+    return digest({key: settings.get(key) for key in keys} | hashed)
 
 
 def content_digest(path: str) -> str:
     """Return the SHA-256 of a file of any size, or one of the data in a folder; empty without any."""
     try:
         place = Path(path).expanduser()
-        return _folder_digest(place) if place.is_dir() else _digest(place, _files.version(place))
+        if not place.is_dir():
+            return _digest(place, _files.version(place))
+        # Other files beside those of a data set do not count.
+        paths = sorted(path for path in place.iterdir() if path.name.endswith(_DATA))
+        told = "".join(f"{_digest(path, _files.version(path))} {path.name}\n" for path in paths)
+        return hashlib.sha256(told.encode()).hexdigest() if told else ""
     except (OSError, ValueError, RuntimeError):  # such as a zero byte, or a user who has no home
         return ""
-
-
-def _folder_digest(folder: Path) -> str:
-    """Return a digest of the names and contents of a data set's files; others beside them do not count."""
-    paths = sorted(path for path in folder.iterdir() if path.name.endswith(_DATA))
-    told = [f"{_digest(path, _files.version(path))} {path.name}\n" for path in paths]
-    return hashlib.sha256("".join(told).encode()).hexdigest() if told else ""
 
 
 @lru_cache(maxsize=64)
 def _digest(path: Path, version: tuple[int, int, int]) -> str:
     """Return the digest of a file, read once for each version of it."""
     return _files.digest_start(path, version[1])
+
+
+def dumps(
+    tree: Mapping[str, Any],
+    notes: Mapping[str, str] | None = None,
+    others: Mapping[str, tuple[Any, str]] | None = None,
+) -> str:
+    """Return ``tree`` (scalars, lists of scalars and one level of tables) as TOML.
+
+    Parameters
+    ----------
+    tree
+        Keys whose value is None are left out: TOML has no null.
+    notes
+        Comments by dotted key, printed behind the value.
+    others
+        Keys that could be there, by dotted name: value and comment. They are printed as comments.
+    """
+    notes, others = notes or {}, others or {}
+    tables = {key: item for key, item in tree.items() if isinstance(item, Mapping)}
+    scalars = {key: item for key, item in tree.items() if key not in tables}
+    lines = _lines(scalars, "", notes, others)
+    for section, table in tables.items():
+        body = _lines(table, f"{section}.", notes, others)
+        lines += ["", f"[{section}]", *body] if body else []
+    return "\n".join(lines).removeprefix("\n") + "\n"
+
+
+def _lines(
+    table: Mapping[str, Any], prefix: str, notes: Mapping[str, str], others: Mapping[str, tuple[Any, str]]
+) -> list[str]:
+    """Return one line per key that has a value, then, as comments, those that could have one."""
+    given = {key: item for key, item in table.items() if item is not None}
+    lines = [(f"{key} = {value(item)}", notes.get(prefix + key)) for key, item in given.items()]
+    for dotted, (item, note) in others.items():
+        key = dotted.removeprefix(prefix)
+        if dotted.startswith(prefix) and "." not in key and key not in given:
+            lines.append((f"# {key} = {'...' if item is None else value(item)}", note))
+    return [f"{text:<24} # {note}" if note else text for text, note in lines]
+
+
+def value(item: Any) -> str:
+    """Return one value as TOML; a float keeps every digit."""
+    if isinstance(item, bool):
+        return "true" if item else "false"
+    if isinstance(item, str):
+        # JSON strings are TOML strings but for DEL, which TOML wants escaped.
+        return json.dumps(item, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(item, list | tuple):
+        return "[" + ", ".join(value(entry) for entry in item) + "]"
+    return repr(item)

@@ -1,23 +1,24 @@
-"""The parts that a configuration names, and the keys that these parts add to it.
+"""The parts that a configuration names, the keys that these add to it, and all keys that there can be.
 
 Each seam (:data:`airfeel.registry.SEAMS`) has a key that names its part and a table with the part's options.
 Options of other registered schemes are accepted too, since curves of one figure often share their keys; they
 are not read. Those of other parts of any other seam are refused: the part's name was forgotten.
 """
 
+import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import Field
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
 from airfeel import _checks, _foreign
-from airfeel.config import mistakes
-from airfeel.config.sections import SHARED
-from airfeel.registry import REQUIRED, SEAMS, Option, Part
+from airfeel.config import identity, mistakes
+from airfeel.config.sections import SHARED, TABLES, Keys
+from airfeel.registry import DATASETS, REQUIRED, SEAMS, Option, Part
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,11 @@ class Chosen:
 
     def about(self, table: str) -> "Chosen":
         """Return the same with the default in the place of each part that has no options in a table."""
-        return Chosen(
-            tuple(
-                part
-                if table in registry.tables or table in {option.section for option in part.options}
-                else registry.get(registry.default)
-                for registry, part in zip(SEAMS.values(), self.parts, strict=True)
-            )
-        )
+        found = []
+        for registry, part in zip(SEAMS.values(), self.parts, strict=True):
+            here = table in registry.tables or table in {option.section for option in part.options}
+            found.append(part if here else registry.get(registry.default))
+        return Chosen(tuple(found))
 
     @cached_property
     def keys(self) -> dict[str, tuple[str, Option]]:
@@ -57,25 +55,43 @@ class Chosen:
         return tuple(key for key, (seam, option) in self.keys.items() if option.name in reads[seam])
 
     @cached_property
-    def others(self) -> dict[str, tuple[str, Option]]:
-        """What only other registered parts read: dotted key to seam and option."""
-        found: dict[str, tuple[str, Option]] = {}
-        for seam, registry in SEAMS.items():
-            for part in registry.parts():
-                for key, option in registry.keys(part).items():
-                    if key not in self.keys and key not in SHARED:
-                        found.setdefault(key, (seam, option))
-        return found
+    def others(self) -> "dict[str, Uses]":
+        """What only other registered parts read."""
+        return {key: uses for key, uses in _all_uses().items() if key not in self.keys}
 
     @cached_property
     def refused(self) -> frozenset[str]:
         """The keys of :attr:`others` that must not be given: all but those of schemes."""
-        return frozenset(key for key, (seam, _) in self.others.items() if seam != "scheme")
+        return frozenset(key for key, uses in self.others.items() if uses.seam != "scheme")
 
-    def readers(self, key: str) -> list[str]:
-        """Return the names of the registered parts that read one of :attr:`others`."""
-        registry = SEAMS[self.others[key][0]]
-        return [part.name for part in registry.parts() if key in registry.keys(part)]
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """The registered parts of one seam that read a key, each with its option."""
+
+    seam: str
+    by: list[tuple[Part, Option]]
+
+    @property
+    def option(self) -> Option:
+        """The option of the first."""
+        return self.by[0][1]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the parts are called."""
+        return tuple(part.name for part, _ in self.by)
+
+
+def _all_uses() -> dict[str, Uses]:
+    """Return all options of registered parts by dotted key, but for keys of every configuration."""
+    found: dict[str, Uses] = {}
+    for seam, registry in SEAMS.items():
+        for part in registry.parts():
+            for key, option in registry.keys(part).items():
+                if key not in SHARED and found.setdefault(key, Uses(seam, [])).seam == seam:
+                    found[key].by.append((part, option))
+    return found
 
 
 def choose(tree: Mapping[str, Any]) -> tuple[Chosen, dict[str, tuple[Any, str]]]:
@@ -89,10 +105,8 @@ def choose(tree: Mapping[str, Any]) -> tuple[Chosen, dict[str, tuple[Any, str]]]
         try:
             parts.append(registry.get(value))
         except ValueError as error:
-            wrong[registry.key] = (
-                value,
-                str(error).removeprefix(f"{registry.key} = {_checks.shown(value)}: "),
-            )
+            rule = str(error).removeprefix(f"{registry.key} = {_checks.shown(value)}: ")
+            wrong[registry.key] = value, rule
             parts.append(registry.get(registry.default))
     return Chosen(tuple(parts)), wrong
 
@@ -100,13 +114,26 @@ def choose(tree: Mapping[str, Any]) -> tuple[Chosen, dict[str, tuple[Any, str]]]
 def fields(chosen: Chosen, table: str) -> dict[str, Any]:
     """Return the options of the chosen parts in a table, and room for those that only others read."""
     found: dict[str, Any] = {}
-    for key, (_, option) in chosen.others.items():
+    for key, uses in chosen.others.items():
         if key.startswith(f"{table}."):
+            option = uses.option
             found[option.name] = (option.annotation | None, Field(default=None, description=option.help))
     for key, (seam, option) in chosen.keys.items():
         if key.startswith(f"{table}."):
-            found[option.name] = (option.annotation, _field(key, option, seam, chosen[seam]))
+            found[option.name] = (option.annotation, _field(key, option, chosen[seam]))
     return found
+
+
+def _field(key: str, option: Option, part: Part) -> FieldInfo:
+    if option.default is REQUIRED:
+        missing = f"must be given with {part.key} = {part.name!r}"
+        return Field(description=option.help, json_schema_extra={"missing": missing})  # type: ignore[no-any-return]
+    try:
+        to_jsonable_python(option.default)
+    except ValueError as error:
+        rule = f"the default of an option must be what a configuration can hold ({error})"
+        raise _checks.reject(key, option.default, rule) from None
+    return Field(default=option.default, description=option.help)  # type: ignore[no-any-return]
 
 
 def complete(tree: dict[str, Any], chosen: Chosen) -> None:
@@ -146,12 +173,19 @@ def _preset(tree: dict[str, Any], chosen: Chosen) -> None:
             _put(tree, key, value)
 
 
+def _put(tree: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key that is not given."""
+    table, _, leaf = key.rpartition(".")
+    section = tree.setdefault(table, {}) if table else tree
+    if isinstance(section, dict):
+        section.setdefault(leaf, value)
+
+
 def contradictions(chosen: Chosen, flat: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
     """Yield keys that only another part reads, and both of two where one is given: key, value and rule."""
-    for key in chosen.others:
-        if key in chosen.refused and flat.get(key) is not None:
-            part = chosen[chosen.others[key][0]]
-            wanted = " or ".join(repr(reader) for reader in chosen.readers(key))
+    for key, uses in chosen.others.items():
+        if uses.seam != "scheme" and flat.get(key) is not None:
+            part, wanted = chosen[uses.seam], " or ".join(map(repr, uses.names))
             yield key, flat[key], f"is only read with {part.key} = {wanted}, but that is {part.name!r}"
     for one, other in _pairs(chosen):
         if flat.get(other) is not None and flat.get(one) != chosen.keys[one][1].default:
@@ -167,23 +201,77 @@ def _pairs(chosen: Chosen) -> Iterator[tuple[str, str]]:
             yield keys[one], keys[other]
 
 
-def _field(key: str, option: Option, seam: str, part: Part) -> FieldInfo:
-    if option.default is REQUIRED:
-        missing = f"must be given with {part.key} = {part.name!r}"
-        found: FieldInfo = Field(description=option.help, json_schema_extra={"missing": missing})
-        return found
-    try:
-        to_jsonable_python(option.default)
-    except ValueError as error:
-        rule = f"the default of an option must be what a configuration can hold ({error})"
-        raise _checks.reject(key, option.default, rule) from None
-    found = Field(default=option.default, description=option.help)
-    return found
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key: its dotted name, its default as TOML (empty: unset), the rule of its values and its meaning.
+
+    ``choices`` are the words it can be, where these are few; ``readers`` the parts that read it, none meaning
+    that it belongs to every configuration, and ``part`` the key that names one of these.
+    """
+
+    name: str
+    default: str
+    rule: str
+    help: str
+    choices: tuple[str, ...] = ()
+    readers: tuple[str, ...] = ()
+    part: str = ""
+
+    @property
+    def table(self) -> str:
+        """The section it stands in; empty at the top."""
+        return self.name.rpartition(".")[0]
 
 
-def _put(tree: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key that is not given."""
-    table, _, leaf = key.rpartition(".")
-    section = tree.setdefault(table, {}) if table else tree
-    if isinstance(section, dict):
-        section.setdefault(leaf, value)
+def keys() -> list[Key]:
+    """Return every key in the order of ``airfeel config``, those of parts behind the others of a section.
+
+    >>> [key.name for key in keys()][:4]
+    ['scheme', 'dataset', 'rounds', 'seed']
+    """
+    shared = {name: field for name, field in mistakes.fields(Keys).items() if name not in TABLES}
+    found = [_shared(name, field) for name, field in shared.items()]
+    found += [_optional(name, uses) for name, uses in _all_uses().items()]
+    return sorted(found, key=lambda key: ["", *TABLES].index(key.table))
+
+
+def _shared(name: str, field: FieldInfo) -> Key:
+    """Return a key of every configuration."""
+    rule, choices = _rule(field), tuple(_words(field.annotation))
+    for registry in (DATASETS, *SEAMS.values()):
+        if registry.key == name:
+            rule, choices = "a name", tuple(registry.names())
+    return Key(name, _shown(field.default), rule, field.description or "", choices)
+
+
+def _optional(name: str, uses: Uses) -> Key:
+    """Return a key that only some parts read, with the default of each where these differ."""
+    defaults: dict[str, list[str]] = {}
+    for part, option in uses.by:
+        filled_in = {**part.defaults(), **part.complete(part.defaults())}
+        defaults.setdefault(_shown(filled_in.get(option.name)), []).append(part.name)
+    common, *others = sorted(defaults, key=lambda text: -len(defaults[text]))
+    shown = "; ".join([common, *(f"{text} ({', '.join(defaults[text])})" for text in others)])
+    option, words = uses.option, tuple(_words(uses.option.annotation))
+    rule = _rule(FieldInfo.from_annotation(option.annotation))
+    return Key(name, shown, rule, option.help, words, uses.names, SEAMS[uses.seam].key)
+
+
+def _shown(default: Any) -> str:
+    return "" if default is None else identity.value(default)
+
+
+def _rule(field: FieldInfo) -> str:
+    return mistakes.field_rule(field, None).removeprefix("must be ")
+
+
+def _words(annotation: Any) -> list[str]:
+    """Return the words of a type that has few."""
+    if annotation is bool:
+        return ["true", "false"]
+    if get_origin(annotation) is Literal:
+        return list(map(str, get_args(annotation)))
+    if hasattr(annotation, "__metadata__"):
+        return _words(annotation.__origin__)
+    members = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else ()
+    return list(dict.fromkeys(word for member in members for word in _words(member)))

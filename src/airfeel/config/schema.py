@@ -1,6 +1,6 @@
 """The typed configuration of one run: its keys, its identity, and itself as TOML."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Self
 
@@ -8,12 +8,12 @@ from pydantic import ConfigDict, create_model, model_validator
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from airfeel import _foreign
-from airfeel.config import identity, mistakes, parts, toml
+from airfeel.config import identity, mistakes, parts
 from airfeel.config.parts import Chosen, choose
 from airfeel.config.sections import TABLES, DeviceKeys, Keys, Section
 from airfeel.radio.units import NOISE_FIGURE_DB, OVERHEAD
 from airfeel.ranges import LARGEST
-from airfeel.registry import REQUIRED, SCHEMES, SEAMS
+from airfeel.registry import DATASETS, REQUIRED, SCHEMES, SEAMS
 
 # What cannot change a result does not belong to a run's identity; the values of a preset do.
 _INCIDENTAL = ("name", "run.checkpoint_every", "run.threads", "run.memory_map_above", "model.preset")
@@ -115,14 +115,31 @@ class Config(Keys):
         """Return the resolved configuration as TOML, with the table ``[identity]`` of a run's folder.
 
         That names the hash, the keys that were hashed, revisions of parts, digests of the sources of parts
-        that are not airfeel's own, and of files that keys name.
+        that are not airfeel's own, and of files that keys name, as far as they can be read.
         """
-        table = identity.table(self._hashed, self.chosen, self._flat())
-        return toml.dumps(self.model_dump(mode="json") | {"identity": table}, self._notes())
+        revisions = {key: value for key, value in self._hashed.items() if key.startswith("revision.")}
+        table = {"hash": self.digest(), "keys": sorted(self._hashed.keys() - revisions.keys()), **revisions}
+        for seam, part in self.chosen.items():
+            if not str(getattr(part.target, "__module__", "")).startswith("airfeel."):
+                table[f"source.{seam}"] = part.source_digest()
+        flat = self._flat()
+        data = () if self.dataset in DATASETS.names() else ("dataset",)
+        for key in (*data, *self.chosen.files):
+            if isinstance(path := flat.get(key), str) and (content := identity.content_digest(path)):
+                table[f"content.{key}"] = content
+        return identity.dumps(self.model_dump(mode="json") | {"identity": table}, self._notes())
 
     def template(self) -> str:
         """Return the configuration as a file to edit; keys that other parts would read are comments."""
-        return toml.dumps(self.model_dump(mode="json"), self._notes(), self._other_keys())
+        fields = mistakes.fields(type(self)).items()
+        others = {key: (None, field.description or "") for key, field in fields if field.default is None}
+        for key, uses in self.chosen.others.items():
+            option, names = uses.option, uses.names
+            listed = names if len(names) <= 3 else (*names[:2],)
+            more = "" if len(names) <= 3 else f" and {len(names) - 2} more"
+            note = f"{option.help} ({SEAMS[uses.seam].key} = {', '.join(listed)}{more})"
+            others[key] = (None if option.default is REQUIRED else option.default, note)
+        return identity.dumps(self.model_dump(mode="json"), self._notes(), others)
 
     def _notes(self) -> dict[str, str]:
         """Return what each key means, or that nobody reads it."""
@@ -142,27 +159,6 @@ class Config(Keys):
             return others
         of_policy = tuple(key for key, (seam, _) in self.chosen.keys.items() if seam == "policy")
         return _RADIO + of_policy + others
-
-    def _other_keys(self) -> dict[str, tuple[Any, str]]:
-        """Return the keys that are not set or that only other parts read, with a default and a note."""
-        chosen = self.chosen
-        unset = {
-            key: (None, field.description or "")
-            for key, field in mistakes.fields(type(self)).items()
-            if field.default is None
-        }
-        return unset | {
-            key: (
-                None if option.default is REQUIRED else option.default,
-                f"{option.help} ({SEAMS[seam].key} = {_listed(chosen.readers(key))})",
-            )
-            for key, (seam, option) in chosen.others.items()
-        }
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return a few names, and how many more there are."""
-    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
 
 
 @lru_cache(maxsize=64)

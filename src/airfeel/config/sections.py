@@ -5,23 +5,36 @@ The options of the parts that are chosen come on top, see :mod:`airfeel.config.p
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from airfeel.config import mistakes
 from airfeel.radio.units import MOST_DB
-from airfeel.ranges import Count, Fraction, NonNegative, Positive
+from airfeel.ranges import MOST, Count, Fraction, NonNegative, Positive, Rule
 from airfeel.registry import CHANNELS, DATASETS, MODELS, OPTIMIZERS, PARTITIONS, POLICIES, SCHEMES, TRAININGS
+
+
+def _counts(value: Any) -> Any:
+    """Accept a whole number >= 1 or a list of them; anything else is refused by the rule of its field."""
+    several = isinstance(value, list | tuple)
+    entries = tuple(value) if several else (value,)
+    if not entries or not all(isinstance(entry, int) and 1 <= entry <= MOST for entry in entries):
+        raise ValueError("not a count")
+    return entries if several else value
+
 
 Counts = Annotated[
     int | tuple[int, ...],
-    BeforeValidator(mistakes.counts),
+    BeforeValidator(_counts),
     Field(json_schema_extra={"rule": "must be a whole number >= 1 or a list of them, one per device"}),
 ]
+Level = Annotated[float, Field(ge=-MOST_DB, le=MOST_DB)]
 
-Rule = Literal["constant", "step", "cosine", "inverse"]  # how a learning rate falls
+
+def _text(value: Any) -> Any:
+    return str(value) if isinstance(value, Path) else value
 
 
 class Section(BaseModel):
@@ -103,9 +116,6 @@ class ChannelKeys(Section):
     """airfeel list names them all; or package.module:Name"""
 
 
-Level = Annotated[float, Field(ge=-MOST_DB, le=MOST_DB)]
-
-
 class RadioKeys(Section):
     """Hertz and watts in place of uplink.power and channel.noise_var."""
 
@@ -153,10 +163,6 @@ class RunKeys(Section):
     """bytes of all error memories above which they are kept in files, not in memory"""
     record_aggregates: bool = False
     """keep the true aggregates for airfeel inspect"""
-
-
-def _text(value: Any) -> Any:
-    return str(value) if isinstance(value, Path) else value
 
 
 class Keys(Section):

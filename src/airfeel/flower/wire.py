@@ -22,8 +22,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from airfeel import _checks, _files
 from airfeel.flower.state import Arrays, Layout, Nodes
-from airfeel.registry import SCHEMES, Part
-from airfeel.registry.options import has_fields
+from airfeel.registry import SCHEMES, Part, has_fields
 from airfeel.uplink.scheme import Plan, Scheme
 
 ROUND = "airfeel"  # config of a request, metrics of a reply
@@ -97,6 +96,9 @@ def build(scheme: str | Scheme[Any], options: Mapping[str, Any]) -> Scheme[Any]:
 
 def describe(scheme: Scheme[Any]) -> tuple[str, str]:
     """Return the name of a scheme, and its options in JSON: what a client needs to build it."""
+    if scheme.leads:
+        rule = "needs a message of one client before the others send, and a round here has none"
+        raise _checks.reject("scheme", type(scheme).__name__, rule)
     part = Part(SCHEMES.name_of(type(scheme)), type(scheme))
     if part.options and not has_fields(type(scheme)):
         raise _checks.reject("scheme", scheme, "must be a dataclass, whose fields a message can name")

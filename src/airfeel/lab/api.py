@@ -15,8 +15,7 @@ from airfeel.lab.runner import execute
 from airfeel.lab.store import read_records
 from airfeel.learning.models import ModelLike
 from airfeel.radio.link import Channel
-from airfeel.simulation.assembly import DataLike, find_data
-from airfeel.simulation.own import given, named
+from airfeel.simulation.assembly import DataLike, find_data, given, named
 from airfeel.simulation.records import Record
 from airfeel.uplink.scheme import Scheme
 

@@ -8,7 +8,7 @@ from typing import Any
 from airfeel import _files
 from airfeel._checks import visible
 from airfeel._extras import LazyModule
-from airfeel.config import toml
+from airfeel.config import mistakes
 
 altair: Any = LazyModule("altair", "report", "figures need")
 vl_convert: Any = LazyModule("vl_convert", "report", "figures need")
@@ -102,7 +102,7 @@ class Drawing:
 
     def _spec(self, **properties: Any) -> dict[str, Any]:
         spec: dict[str, Any] = self.chart.properties(**properties).to_dict()
-        return spec | {"config": toml.merge(STYLE, spec.get("config", {}))}
+        return spec | {"config": mistakes.merge(STYLE, spec.get("config", {}))}
 
 
 def looks(curves: Mapping[str, str]) -> dict[str, tuple[str, list[int]]]:
@@ -130,7 +130,7 @@ def save_images(spec: dict[str, Any], column: dict[str, Any], stem: Path) -> lis
 
     The PDF has the letters of a paper's column 3.5 inches wide, and no title: a paper has captions.
     """
-    small = column | {"config": toml.merge(column.get("config", {}), IN_COLUMN)}
+    small = column | {"config": mistakes.merge(column.get("config", {}), IN_COLUMN)}
     drawn, narrow = (
         vl_convert.vegalite_to_svg(drawable(one | {"background": "white"}), vl_version=_version())
         for one in (spec, small)

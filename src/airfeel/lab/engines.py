@@ -5,6 +5,7 @@ import logging
 import math
 import multiprocessing
 import os
+import re
 import signal
 import threading
 import time
@@ -14,7 +15,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
 
 from airfeel._extras import missing
 from airfeel.workers import available_cores
@@ -65,19 +65,8 @@ def check_engine(url: str | None) -> None:
 
 def _is_address(url: str) -> bool:
     """Whether ``url`` has a scheme that Dask speaks, a host and a port, and nothing else."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:  # brackets without an end, a port that is no number
-        return False
-    plain = url.isascii() and url.isprintable() and " " not in url
-    return plain and parts.scheme in ("tcp", "tls") and bool(host and port) and _rest(parts) == ""
-
-
-def _rest(parts: SplitResult) -> str:
-    """Return what an address has beside scheme, host and port."""
-    user = parts.netloc.rpartition("@")[0]
-    return user + parts.path + parts.query + parts.fragment
+    found = re.fullmatch(r"(?:tcp|tls)://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})", url)
+    return found is not None and 0 < int(found[1]) < 2**16
 
 
 @contextmanager
@@ -115,15 +104,12 @@ def _processes(workers: int) -> Iterator[Engine]:
 
 def _start_tracker() -> None:
     """Start Python's process that removes semaphores of killed ones, told not to warn that it had to."""
-    before = os.environ.get("PYTHONWARNINGS")
-    ours = "ignore:resource_tracker:UserWarning"
-    os.environ["PYTHONWARNINGS"] = f"{before},{ours}" if before else ours
+    before = os.environ.get("PYTHONWARNINGS", "")
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [before, "ignore:resource_tracker:UserWarning"]))
     try:
         resource_tracker.ensure_running()
     finally:
-        del os.environ["PYTHONWARNINGS"]
-        if before is not None:
-            os.environ["PYTHONWARNINGS"] = before
+        os.environ["PYTHONWARNINGS"] = before  # empty is like none
 
 
 def _in_words(error: Exception) -> str:
@@ -221,14 +207,14 @@ def _silent(url: str, error: BaseException) -> ValueError:
 def _muted(name: str) -> Iterator[None]:
     """Keep a library's log to itself for a while: what matters in it becomes a sentence of ours."""
     loggers = [logging.getLogger(each) for each in logging.root.manager.loggerDict if each.startswith(name)]
-    before = [(logger, logger.disabled) for logger in loggers]
-    for logger in loggers:
+    loud = [logger for logger in loggers if not logger.disabled]
+    for logger in loud:
         logger.disabled = True
     try:
         yield
     finally:
-        for logger, disabled in before:
-            logger.disabled = disabled
+        for logger in loud:
+            logger.disabled = False
 
 
 class _AskScheduler:

@@ -7,21 +7,22 @@ start from a shipped one (``like = "fig7"``) and say only what is different.
 
 import itertools
 import math
+import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
-from importlib import resources
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from airfeel import _files
-from airfeel.config import Config, build_config, mistakes, toml
+from airfeel.config import Config, build_config, identity, mistakes
 from airfeel.config.sections import Section
+from airfeel.lab import studies
 from airfeel.lab.exhibits import figure_kinds
+from airfeel.lab.figures import GROUPS, SHIPPED, shipped_file
 from airfeel.lab.runner import Work, execute
-from airfeel.lab.studies import bound, recovery
 from airfeel.ranges import Count
 from airfeel.theory.planner import is_dense
 
@@ -30,7 +31,7 @@ _MATRIX_EFFORT = 50  # of a dense matrix with s = N, drawn and multiplied by in 
 
 def training(tree: Mapping[str, Any], source: str) -> Work:
     """Return a training run that computes in one thread: many runs keep all cores busy."""
-    config = build_config(toml.merge({"run": {"threads": 1}}, tree), source=source)
+    config = build_config(mistakes.merge({"run": {"threads": 1}}, tree), source=source)
     matrix = _MATRIX_EFFORT * config.uplink.ratio if is_dense(config.scheme) else 0.0
     options = config.options("training")
     steps = options.get("local_epochs") or options.get("local_steps", 1)
@@ -41,12 +42,19 @@ def _train(config: Config, out: Path, force: bool, stop: Callable[[], bool]) -> 
     return execute(config, out, force=force, stop=stop).summary is not None
 
 
-# Each makes the work of the keys of an experiment; the second argument names them in errors.
-KINDS: dict[str, Callable[[Mapping[str, Any], str], Work]] = {
-    "training": training,
-    "recovery": recovery.work,
-    "bound": bound.work,
-}
+def _kinds() -> Iterator[tuple[str, Callable[[Mapping[str, Any], str], Work]]]:
+    """Yield what a run can be: training, and every study that has a function ``work``.
+
+    That makes the work of the keys of an experiment; its second argument names them in errors.
+    """
+    yield "training", training
+    for found in pkgutil.iter_modules(studies.__path__):
+        module = import_module(f"{studies.__name__}.{found.name}")
+        if hasattr(module, "work"):
+            yield found.name, module.work
+
+
+KINDS = dict(_kinds())
 
 MOST_VARIANTS = 10_000  # a report counts them all, also those of a file in somebody's folder
 QUICK_ROUNDS, QUICK_SEEDS = 50, 3
@@ -143,12 +151,22 @@ class Experiment(Section):
             raise mistakes.Contradiction("grid", dict(self.grid), rule)
         if self.grid and self.variants:
             raise mistakes.Contradiction("grid", dict(self.grid), "must be empty where variants are listed")
-        known = [label for label, _ in self._variants()]
-        self._check_curves()
-        self._check_left_out(known)
+        curves = [entry["label"] for entry in self.curves]
+        variants = [label for label, _ in self._variants()]
+        chosen = [("subjects", subject, curves) for subject in self.subjects]
+        for entry in self.left_out:
+            chosen += [("left_out.curve", entry.curve, curves)]
+            chosen += [("left_out.variants", variant, variants) for variant in entry.variants]
+        chosen += [("figures.variant", each.variant, ["", *variants]) for each in self.figures]
+        for key, value, known in chosen:
+            if value not in known:
+                raise mistakes.Contradiction(key, value, f"must be one of {[word for word in known if word]}")
+        for curve in self.curves:
+            seeds = curve.get("seeds", list(self.seeds))
+            if not isinstance(seeds, list) or not seeds or not set(seeds) <= set(self.seeds):
+                rule = f"must be a list of some of the experiment's seeds, {list(self.seeds)}"
+                raise mistakes.Contradiction("curves.seeds", seeds, rule)
         for figure in self.figures:
-            if figure.variant and figure.variant not in known:
-                raise mistakes.Contradiction("figures.variant", figure.variant, f"must be one of {known}")
             if figure.kind not in figure_kinds():
                 rule = f"must be one of {figure_kinds()}"
                 raise mistakes.Contradiction("figures.kind", figure.kind, rule)
@@ -156,34 +174,15 @@ class Experiment(Section):
         return self
 
     def _check_axes(self, figure: FigureSpec) -> None:
-        axes = [*COURSES, *self.numeric()]
+        numeric = self.numeric()
+        axes = [*COURSES, *numeric]
         if figure.x not in axes:
             rule = f"must be one of {axes}, of the swept keys one that is a number in every variant"
             raise mistakes.Contradiction("figures.x", figure.x, rule)
-        others = [key for key in self.numeric() if key != figure.x]
+        others = [key for key in numeric if key != figure.x]
         if figure.y and (figure.x in COURSES or figure.y not in others):
             rule = f"must be another swept key than x, a number in every variant, of {others}"
             raise mistakes.Contradiction("figures.y", figure.y, rule)
-
-    def _check_curves(self) -> None:
-        for entry in self.curves:
-            seeds = entry.get("seeds", list(self.seeds))
-            if not isinstance(seeds, list) or not seeds or not set(seeds) <= set(self.seeds):
-                rule = f"must be a list of some of the experiment's seeds, {list(self.seeds)}"
-                raise mistakes.Contradiction("curves.seeds", seeds, rule)
-        labels = [entry["label"] for entry in self.curves]
-        for subject in self.subjects:
-            if subject not in labels:
-                raise mistakes.Contradiction("subjects", subject, f"must be one of {labels}")
-
-    def _check_left_out(self, variants: Sequence[str]) -> None:
-        curves = [entry["label"] for entry in self.curves]
-        for entry in self.left_out:
-            if entry.curve not in curves:
-                raise mistakes.Contradiction("left_out.curve", entry.curve, f"must be one of {curves}")
-            for variant in entry.variants:
-                if variant not in variants:
-                    raise mistakes.Contradiction("left_out.variants", variant, f"must be one of {variants}")
 
     def why_not(self, curve: str, variant: str) -> str:
         """Return why a combination is left out; nothing where it is not."""
@@ -254,7 +253,7 @@ class Experiment(Section):
             curve = {key: value for key, value in entry.items() if key not in ("label", "seeds")}
             if self.why_not(str(entry.get("label")), variant):
                 continue
-            tree = toml.merge(toml.merge(self.base, changes), curve)
+            tree = mistakes.merge(mistakes.merge(self.base, changes), curve)
             if self.rounds is not None:
                 tree["rounds"] = self.rounds
             label = str(entry.get("label", tree.get("scheme", "")))
@@ -293,14 +292,7 @@ def _resolve(tree: dict[str, Any]) -> dict[str, Any]:
 
 def _lines(table: Mapping[str, Any]) -> list[str]:
     """Return one line of TOML per key, tables inside as dotted keys."""
-    return [f"{key} = {toml.value(item)}" for key, item in mistakes.flatten(table).items()]
-
-
-PAPER = ("fig2", "fig5a", "fig5b", "fig6", "fig7", "fig8", "state-evolution", "recovery", "cost", "bound")
-RIVALS = tuple(f"rivals-{name}" for name in ("softmax", "softmax-own", "mlp", "mlp-own", "cnn", "cnn-own"))
-BEYOND = ("demo", "tuned", "rates", "fading", "cell", "fashion", "models", "cifar", *RIVALS, "rivals-cifar")
-SHIPPED = (*PAPER, *BEYOND)
-GROUPS = {"all": PAPER, "rivals": RIVALS}  # words that stand for several
+    return [f"{key} = {identity.value(item)}" for key, item in mistakes.flatten(table).items()]
 
 
 def read_experiment(path: Path) -> Experiment:
@@ -323,12 +315,7 @@ def shipped(name: str) -> Experiment:
     if name not in SHIPPED:
         known = ", ".join((*SHIPPED, *GROUPS))
         raise ValueError(f"NAME = {name!r}: must be one of {known}")
-    with _shipped_file(name) as path:
-        return read_experiment(path)
-
-
-def _shipped_file(name: str) -> AbstractContextManager[Path]:
-    return resources.as_file(resources.files("airfeel.lab") / "figures" / f"{name}.toml")
+    return read_experiment(shipped_file(name))
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -344,8 +331,7 @@ def _read(path: Path) -> dict[str, Any]:
     model = tree.pop("like")
     if model not in SHIPPED:
         raise ValueError(f"{path}: like = {model!r}: must be one of {', '.join(SHIPPED)}")
-    with _shipped_file(model) as model_path:
-        return _over(_read(model_path), tree)
+    return _over(_read(shipped_file(model)), tree)
 
 
 def _over(model: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
@@ -353,14 +339,14 @@ def _over(model: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
     replaced = {"grid", "variants"} if "grid" in tree or "variants" in tree else set()
     found = {key: value for key, value in model.items() if key not in replaced} | tree
     if isinstance(tree.get("base"), dict):
-        found["base"] = toml.merge(model.get("base", {}), tree["base"])
+        found["base"] = mistakes.merge(model.get("base", {}), tree["base"])
     own = tree.get("curves", [])
     if isinstance(own, list) and all(isinstance(curve, dict) for curve in own):
         curves = {curve["label"]: curve for curve in model.get("curves", [])}
         for place, curve in enumerate(own):
             label = curve.get("label")
             label = label if isinstance(label, str) else place  # refused when all is checked
-            curves[label] = toml.merge(curves.get(label, {}), curve)
+            curves[label] = mistakes.merge(curves.get(label, {}), curve)
         found["curves"] = list(curves.values())
     return found
 

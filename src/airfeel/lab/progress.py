@@ -14,8 +14,7 @@ from airfeel import _files
 from airfeel._checks import visible
 from airfeel._timing import Timer
 from airfeel.lab.runner import Work
-from airfeel.simulation.progress import Lines, Progress, describe, timing, trained
-from airfeel.simulation.records import Record
+from airfeel.simulation.records import Lines, Progress, Record, describe, timing, trained
 
 _log = logging.getLogger("airfeel")
 

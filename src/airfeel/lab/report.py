@@ -31,8 +31,9 @@ from airfeel.lab.exhibits import EXHIBITS, Chapter, is_figure
 from airfeel.lab.exhibits.cost import COSTS, cost_cells
 from airfeel.lab.exhibits.curves import chosen_figures
 from airfeel.lab.exhibits.reaching import check_target
+from airfeel.lab.figures import SHIPPED
 from airfeel.lab.folder import Begun, ResultsFolder
-from airfeel.lab.plan import SHIPPED, shipped
+from airfeel.lab.plan import shipped
 from airfeel.lab.results import write_results, write_runs
 from airfeel.lab.store import edited_between, left_out, not_verified
 from airfeel.lab.table import Results, Selection

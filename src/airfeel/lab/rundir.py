@@ -17,12 +17,11 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +35,12 @@ if TYPE_CHECKING:
     from airfeel.simulation.loop import RunState
 
 Array = NDArray[np.floating[Any]]
+Memory = Mapping[str, NDArray[Any]]
 
 _FACTS = {"version": str, "digest": str, "round": int, "length": int, "sha256": str}  # of a checkpoint
+_DIGEST_BYTES = 32
+_KEPT = 2  # files of memories, as many as there are checkpoints
+_NAME = re.compile(r"memory-(\d{6,15})\.bin")
 
 
 class Described(Protocol):
@@ -46,29 +49,23 @@ class Described(Protocol):
     @property
     def rounds(self) -> int:
         """How many lines its ``rounds.jsonl`` will have."""
-        ...
 
     @property
     def scheme(self) -> str:
         """What is tried out."""
-        ...
 
     @property
     def seed(self) -> int:
         """Decides everything that is random."""
-        ...
 
     def digest(self) -> str:
         """Return the hash of all that determines the result."""
-        ...
 
     def label(self) -> str:
         """Return the name of the run's folder, which ends with the hash."""
-        ...
 
     def to_toml(self) -> str:
         """Return the description as a file."""
-        ...
 
 
 @dataclass(slots=True)
@@ -134,13 +131,15 @@ class RunFolder:
         """
         with store.explained(self.path):
             for path in (self.checkpoint, previous(self.checkpoint)):
-                state, round = self._intact(path, trusted, revived)
-                if state is not None and aggregates and (lost := self._lost(round)):
-                    self.notes.append(f"{lost}: {path.name} not used")
-                    state = None
-                if state is not None:
-                    self.notes.append(f"continuing after round {round}")
-                    return state
+                if path.exists():
+                    try:
+                        facts, state = self._intact(path, trusted, revived, aggregates)
+                    except Damaged as error:
+                        self.notes.append(f"{error}: {path.name} not used")
+                    else:
+                        self._cut(facts["length"], facts["round"])
+                        self.notes.append(f"continuing after round {facts['round']}")
+                        return state
                 # Gone for good: a bad file must never take the place of the previous good one.
                 _files.discard(path)
             if self.rounds.exists() and self.rounds.stat().st_size:
@@ -181,57 +180,35 @@ class RunFolder:
         """Write ``manifest.json`` and, as the last thing a run does, ``summary.json``."""
         with store.explained(self.path):
             _files.discard(previous(self.checkpoint))  # before there is a finished run to have it
-            digest = _files.digest_lines(self.rounds)
+            digest = _files.digest(self.rounds)
             text = (json.dumps(summary | {"rounds_sha256": digest}, indent=2) + "\n").encode()
             # In this order a run that has its summary, and so is finished, has its manifest too.
             _files.write_atomically(self.path / MANIFEST, store.compose_manifest(self.path, text))
             _files.write_atomically(self.path / SUMMARY, text)
 
     def _intact(
-        self, path: Path, trusted: Sequence[str], revived: Callable[[Any, int], Any | None]
-    ) -> tuple[Any, int]:
-        """Return state and round of one checkpoint if it and the records before it are intact."""
-        if not path.exists():
-            return None, 0
-        try:
-            state, facts = load_checkpoint(path, trusted)
-        except Damaged as error:
-            self.notes.append(str(error))
-            return None, 0
+        self, path: Path, trusted: Sequence[str], revived: Callable[[Any, int], Any | None], aggregates: bool
+    ) -> tuple[dict[str, Any], Any]:
+        """Return facts and state of a checkpoint if it is one of this run and what it refers to is intact."""
+        state, facts = load_checkpoint(path, trusted)
         if {name: type(fact) for name, fact in facts.items()} != _FACTS:
-            self.notes.append(f"{path} is no checkpoint of this version: not used")
-            return None, 0
+            raise Damaged(f"{path} is no checkpoint of this version")
         if (facts["version"], facts["digest"]) != (airfeel.__version__, self.config.digest()):
-            self.notes.append(f"{path} was written by airfeel {facts['version']}: not used")
-            return None, 0
-        possible = 0 < facts["round"] <= self.config.rounds
-        try:
-            state = revived(state, facts["round"]) if possible else None
-        except Damaged as error:
-            self.notes.append(f"{error}: {path.name} not used")
-            return None, 0
+            raise Damaged(f"{path} was written by airfeel {facts['version']}")
+        round, length = facts["round"], facts["length"]
+        state = revived(state, round) if 0 < round <= self.config.rounds else None
         if state is None:
-            self.notes.append(f"{path} does not hold the state of this run: not used")
-            return None, 0
-        if not self._holds(facts["length"], facts["sha256"]):
-            self.notes.append(f"{self.rounds} is damaged before round {facts['round']}: {path.name} not used")
-            return None, 0
-        self._cut(facts["length"], facts["round"])
-        return state, facts["round"]
-
-    def _holds(self, length: int, digest: str) -> bool:
-        """Whether the records begin with ``length`` bytes that have this hash."""
+            raise Damaged(f"{path} does not hold the state of this run")
         there = self.rounds.exists() and 0 < length <= self.rounds.stat().st_size
-        return there and _files.digest_start(self.rounds, length) == digest
-
-    def _lost(self, rounds: int) -> str:
-        """Say which of the aggregates up to a round is not whole; empty where all are."""
-        for round in range(1, rounds + 1):
+        if not there or _files.digest_start(self.rounds, length) != facts["sha256"]:
+            raise Damaged(f"{self.rounds} is damaged before round {round}")
+        for each in range(1, round + 1) if aggregates else ():
             try:
-                store.read_aggregate(self.path, round)
+                store.read_aggregate(self.path, each)
             except OSError as error:
-                return f"{store.aggregate_file(self.path, round)} is damaged ({error.strerror})"
-        return ""
+                file = store.aggregate_file(self.path, each)
+                raise Damaged(f"{file} is damaged ({error.strerror})") from None
+        return facts, state
 
     def _cut(self, length: int, round: int) -> None:
         """Shorten the records to ``length`` bytes and the timings to ``round`` rounds."""
@@ -272,15 +249,9 @@ def open_run(config: Described, out: Path, force: bool = False) -> Iterator[RunF
                 rule = "put the old file back, or compute the run anew with --force"
                 raise store.RunError(f"{file}: its content has changed since {path} was begun; {rule}")
             notes = store.edited_since(path / CONFIG, toml)
-            folder = RunFolder(path, config, notes)
-            if (path / SUMMARY).exists():  # of a finished run, no file is touched
-                _files.discard(previous(folder.checkpoint))  # but one that it should not have
-            else:
+            if not (path / SUMMARY).exists():  # of a finished run, no file is touched
                 _files.write_atomically(path / CONFIG, toml.encode())
-        yield folder
-
-
-_DIGEST_BYTES = 32
+        yield RunFolder(path, config, notes)
 
 
 class Damaged(Exception):
@@ -332,12 +303,6 @@ def previous(path: Path) -> Path:
     return path.with_name(path.name + ".previous")
 
 
-Memory = Mapping[str, NDArray[Any]]
-
-_KEPT = 2  # as many as there are checkpoints
-_NAME = re.compile(r"memory-(\d{6,15})\.bin")
-
-
 @dataclass(frozen=True, slots=True)
 class Generation:
     """The memories after one round: their file in the run's folder, their types by name, its checksum."""
@@ -355,24 +320,16 @@ class Apart:
     memory: Generation | None
 
 
-class Generations(AbstractContextManager["Generations"]):
+class Generations:
     """The memories of a run's rounds, as room for :class:`airfeel.uplink.round.Uplink`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._newest: tuple[Path, Memory] | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._drop()
-
     def __call__(self, forms: _maps.Forms) -> dict[str, NDArray[Any]]:
         """Return room for the memories after one more round."""
-        self._drop()
+        self.close()
         path = self.folder / f"memory.{secrets.token_hex(8)}.tmp"
         with store.explained(self.folder):
             arrays = _maps.create(path, forms)
@@ -429,7 +386,7 @@ class Generations(AbstractContextManager["Generations"]):
             for number in found.keys() - set(wanted):
                 found[number].unlink()
 
-    def _drop(self) -> None:
+    def close(self) -> None:
         """Take the name from the newest memories; whoever has the array can still use it."""
         if self._newest is not None:
             self._newest[0].unlink(missing_ok=True)
@@ -439,7 +396,6 @@ class Generations(AbstractContextManager["Generations"]):
 def _number(word: Any) -> np.dtype[Any] | None:
     """Return the type of numbers that a file names, None where it is none."""
     try:
-        found = np.dtype(word)
+        return found if (found := np.dtype(word)).kind in "biufc" else None
     except TypeError:
         return None
-    return found if found.kind in "biufc" else None

@@ -3,7 +3,7 @@
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 
 import airfeel
 from airfeel.config import Config
-from airfeel.lab.rundir import Apart, Described, Generations, RunFolder, open_run, previous, run_path
+from airfeel.lab.rundir import Apart, Described, Generations, RunFolder, open_run, run_path
 from airfeel.lab.store import (
     FinishedRun,
     RunError,
@@ -26,8 +26,7 @@ from airfeel.lab.store import (
 )
 from airfeel.simulation.assembly import Own, Parts, assemble
 from airfeel.simulation.loop import RunState, start, steps
-from airfeel.simulation.progress import Progress
-from airfeel.simulation.records import Record
+from airfeel.simulation.records import Progress, Record
 from airfeel.units import decibel, from_decibel
 
 
@@ -61,7 +60,7 @@ def execute(
     config, out
         What to run, and where the folders of all runs are.
     own
-        Objects that stand for what ``config`` names, see :func:`airfeel.simulation.own.named`.
+        Objects that stand for what ``config`` names, see :func:`airfeel.simulation.assembly.named`.
     force
         Compute a finished run again.
     progress
@@ -72,9 +71,6 @@ def execute(
     path = run_path(config, out)
     found = None if force else examine(path)
     if isinstance(found, FinishedRun):
-        if previous(path / "checkpoint.npz").exists():  # of a version that wrote its summary first
-            with suppress(RunError), open_run(config, out):
-                pass
         return _before(config, found)
     parts = assemble(config, own)  # before the folder is made: a mistake found here leaves nothing behind
     with open_run(config, out, force) as folder:
@@ -105,7 +101,7 @@ def _before(config: Config, run: FinishedRun) -> Outcome:
 
 def _compute(folder: RunFolder, parts: Parts, progress: Progress, stop: Callable[[], bool]) -> int:
     """Go on from the newest checkpoint until the run is complete or stopped; return the last round."""
-    with Generations(folder.path) as memories:
+    with closing(Generations(folder.path)) as memories:
         parts = parts if parts.allocate is None else replace(parts, allocate=memories)
         return _continue(folder, parts, memories, progress, stop)
 

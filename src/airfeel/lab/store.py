@@ -8,7 +8,7 @@ manifest too. Nothing is believed that is not what the run wrote.
 import hashlib
 import json
 import logging
-import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
@@ -26,150 +26,32 @@ from airfeel.config.identity import recorded_digest
 from airfeel.registry import SEAMS
 from airfeel.simulation.records import UNITS, Record
 
+Array = NDArray[np.floating[Any]]
+Row = dict[str, Any]
 Stamp = tuple[int, ...]
+
+SUMMARY, ROUNDS, CONFIG, TIMINGS = "summary.json", "rounds.jsonl", "config.toml", "timings.jsonl"
+MANIFEST = "manifest.json"
+OTHERS = (ROUNDS, CONFIG, TIMINGS, MANIFEST)  # what a finished run has beside its summary
+DERIVED = (SUMMARY, CONFIG, MANIFEST)  # written anew from configuration and records
+MOST_COEFFICIENTS = 2**28  # N of a recorded aggregate at most: 2 GiB in double precision
+MOST_BYTES = 8 * MOST_COEFFICIENTS + 2**16  # of an aggregate: place and value of every coefficient, headers
+_WORDS = ("airfeel", "kind", "scheme", "rounds_sha256", "status")  # what is text in summary or records
+_NUMBERS = (bool, int, float)
+
+_log = logging.getLogger("airfeel")
 
 
 class RunError(Exception):
     """A run cannot go on for a reason the user can mend; the message is one clear sentence."""
 
 
-def stamp(*paths: Path, others: Sequence[Path] = ()) -> Stamp | None:
-    """Return what changes whenever a file is written anew; None where one is missing that is in ``paths``."""
-    facts = [_version(path) for path in paths]
-    if not all(facts):
-        return None
-    return tuple(number for found in (*facts, *map(_version, others)) for number in found or (0, 0, 0))
-
-
-def _version(path: Path) -> Stamp | None:
-    try:
-        return _files.version(path)
-    except OSError:
-        return None
-
-
-def remove_leftovers(folder: Path, name: str = "*") -> None:
-    """Remove what killed writers of files called ``name`` left; the caller holds the lock on the folder."""
-    for pattern in (f"{name}.tmp", f"{name}.new"):
-        for leftover in folder.glob(pattern):
-            _files.discard(leftover)
-
-
-@contextmanager
-def explained(folder: Path) -> Iterator[None]:
-    """Turn a full disk, a read-only folder, a file that cannot be read and their like into one sentence."""
-    try:
-        yield
-    except OSError as error:
-        if isinstance(error, _files.Unreadable) and not isinstance(error, _files.Unwritable):
-            raise RunError(str(error)) from error
-        reason = error.strerror or str(error)
-        where = error.filename or folder
-        raise RunError(
-            f"cannot write to {where}: {reason}; what was saved before is kept, "
-            "and the same command continues from there"
-        ) from error
-
-
-MANIFEST = "manifest.json"
-SUMMARY, ROUNDS, CONFIG, TIMINGS = "summary.json", "rounds.jsonl", "config.toml", "timings.jsonl"
-DERIVED = (SUMMARY, CONFIG, MANIFEST)  # written anew from configuration and records
-MOST_COEFFICIENTS = 2**28  # N of a recorded aggregate at most: 2 GiB in double precision
-MOST_BYTES = 8 * MOST_COEFFICIENTS + 2**16  # of an aggregate: place and value of every coefficient, headers
-OTHERS = (ROUNDS, CONFIG, TIMINGS, MANIFEST)  # what a finished run has beside its summary
-_FORMAT = 1
-_NO_HASHES = "does not hold the hashes of a run's files"
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(Exception):
     """What is wrong with a finished run: a file of it, and in which way."""
 
-    file: str
-    rule: str
-
-    def __str__(self) -> str:
-        return f"{self.file} {self.rule}"
-
-
-def compose_manifest(path: Path, summary: bytes) -> bytes:
-    """Return the manifest of the run in ``path``, whose ``summary.json`` will have the given content."""
-    digests = {SUMMARY: sha256(summary), CONFIG: _files.digest(path / CONFIG, _files.SETTINGS)}
-    digests |= {
-        name: _files.digest_lines(path / name) for name in (ROUNDS, TIMINGS) if (path / name).exists()
-    }
-    digests |= {name: _files.digest(path / name, MOST_BYTES) for name in aggregates(path)}
-    return _manifest_text(digests)
-
-
-def parse_manifest(content: bytes) -> dict[str, str] | Damage:
-    """Return the hashes by file, each of them below the run's folder."""
-    try:
-        tree = _files.parse_json(content)
-    except ValueError as error:
-        return Damage(MANIFEST, str(error))
-    match tree:
-        case {"format": int(version)} if version > _FORMAT:
-            return Damage(MANIFEST, f"has format {version}: this version of airfeel reads {_FORMAT}")
-        case {"format": 1, "sha256": dict(digests)} if all(
-            isinstance(digest, str) and _is_ours(name) for name, digest in digests.items()
-        ):
-            # To the byte: a blank too many, or true for 1, changes no hash, but no run wrote it.
-            return (
-                digests
-                if content == _manifest_text(digests)
-                else Damage(MANIFEST, "is not as a run writes it")
-            )
-    return Damage(MANIFEST, _NO_HASHES)
-
-
-def compare_manifest(path: Path, digests: Mapping[str, str], read: Mapping[str, bytes]) -> Damage | None:
-    """Return the first difference between a run's files and their hashes.
-
-    ``read`` is what is known already; aggregates are read here, as nobody keeps them all in memory.
-    """
-    present = {*read, *aggregates(path)}
-    # What costs most to mend comes first: it must not hide behind a file that is merely written anew.
-    for name in sorted(present | digests.keys(), key=lambda name: (name in DERIVED, name)):
-        if name not in present:
-            return Damage(name, f"is listed in {MANIFEST} and missing")
-        if name not in digests:
-            return Damage(name, f"is not listed in {MANIFEST}")
-        try:
-            found = sha256(read[name]) if name in read else _files.digest(path / name, MOST_BYTES)
-        except OSError as error:
-            return Damage(name, error.strerror or str(error))
-        if found != digests[name]:
-            return Damage(name, f"is not what the run wrote, by its hash in {MANIFEST}")
-    return None
-
-
-def aggregates(path: Path) -> list[str]:
-    """Return the recorded aggregates of a run by their names below its folder."""
-    return sorted(f"aggregates/{file.name}" for file in (path / "aggregates").glob("round-*.npz"))
-
-
-def _manifest_text(digests: Mapping[str, str]) -> bytes:
-    text = json.dumps({"format": _FORMAT, "sha256": digests}, indent=1)
-    return f"{text}\n".encode()
-
-
-def sha256(content: bytes) -> str:
-    """Return the hash as the manifest has it."""
-    return hashlib.sha256(content).hexdigest()
-
-
-def _is_ours(name: str) -> bool:
-    folder, _, file = name.rpartition("/")
-    return name in (SUMMARY, ROUNDS, CONFIG, TIMINGS) or (folder == "aggregates" and file.endswith(".npz"))
-
-
-Array = NDArray[np.floating[Any]]
-Row = dict[str, Any]
-
-_WORDS = ("airfeel", "kind", "scheme", "rounds_sha256", "status")  # what is text in summary or records
-
-_log = logging.getLogger("airfeel")
+    def __init__(self, file: str, rule: str) -> None:
+        super().__init__(f"{file} {rule}")
+        self.file, self.rule = file, rule
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,12 +86,7 @@ class FinishedRun:
         return _records(self.folder, self.rows)
 
 
-class _Refused(Exception):
-    """Carries damage out of a reading function."""
-
-    def __init__(self, file: str, rule: str) -> None:
-        super().__init__(rule)
-        self.damage = Damage(file, rule)
+# --- a whole run -------------------------------------------------------------------------------------------
 
 
 def examine(path: Path) -> FinishedRun | Damage | None:
@@ -217,27 +94,20 @@ def examine(path: Path) -> FinishedRun | Damage | None:
     if not _present(path / SUMMARY):
         return None
     try:
-        return _examine(path)
-    except _Refused as refused:
-        return refused.damage
-
-
-def _examine(path: Path) -> FinishedRun:
-    read = {name: _content(path, name) for name in (SUMMARY, ROUNDS, CONFIG)}
-    read |= {name: _content(path, name) for name in (TIMINGS, MANIFEST) if _present(path / name)}
-    listed = read.pop(MANIFEST, None)
-    if listed is not None:
-        digests = parse_manifest(listed)
-        damage = digests if isinstance(digests, Damage) else compare_manifest(path, digests, read)
-        if damage is not None:
-            raise _Refused(damage.file, damage.rule)
-    summary = _summary(read[SUMMARY])
-    if summary.get("rounds_sha256") != sha256(read[ROUNDS]):
-        raise _Refused(ROUNDS, f"is not what the run wrote, by its hash in {SUMMARY}")
-    settings = _settings(path, read[CONFIG])
-    rows = list(_rows(read[ROUNDS].splitlines()))
+        read = {name: _content(path, name) for name in (SUMMARY, ROUNDS, CONFIG)}
+        read |= {name: _content(path, name) for name in (TIMINGS, MANIFEST) if _present(path / name)}
+        listed = read.pop(MANIFEST, None)
+        if listed is not None:
+            _compare(path, listed, read)
+        summary = _summary(read[SUMMARY])
+        if summary.get("rounds_sha256") != sha256(read[ROUNDS]):
+            raise Damage(ROUNDS, f"is not what the run wrote, by its hash in {SUMMARY}")
+        settings = _settings(path, read[CONFIG])
+        rows = list(_rows(read[ROUNDS].splitlines()))
+    except Damage as damage:
+        return damage
     if not rows:
-        raise _Refused(ROUNDS, "holds no record")
+        return Damage(ROUNDS, "holds no record")
     timings = read.get(TIMINGS, b"")
     return FinishedRun(path, summary, rows, read[CONFIG].decode(), settings, timings, listed is not None)
 
@@ -265,8 +135,8 @@ def read_rows(path: Path) -> list[Row]:
     """Return the lines of ``rounds.jsonl`` in ``path`` as dictionaries, whatever kind of run it was."""
     try:
         return list(_rows(line for line in _files.read_lines(path / ROUNDS) if line.endswith(b"\n")))
-    except _Refused as refused:
-        raise RunError(f"{path / ROUNDS} {refused}") from None
+    except Damage as damage:
+        raise RunError(f"{path / ROUNDS} {damage.rule}") from None
     except OSError as error:
         raise RunError(f"{path / ROUNDS} {error.strerror}") from None
 
@@ -289,6 +159,70 @@ def checked_records(path: Path) -> list[Record]:
     return run.records
 
 
+def stamp(*paths: Path, others: Sequence[Path] = ()) -> Stamp | None:
+    """Return what changes whenever a file is written anew; None where one is missing that is in ``paths``."""
+    found: list[int] = []
+    for path in (*paths, *others):
+        try:
+            found += _files.version(path)
+        except OSError:
+            if path in paths:
+                return None
+            found += (0, 0, 0)
+    return tuple(found)
+
+
+# --- one file each -----------------------------------------------------------------------------------------
+
+
+def compose_manifest(path: Path, summary: bytes) -> bytes:
+    """Return the manifest of the run in ``path``, whose ``summary.json`` will have the given content."""
+    names = [CONFIG, *(name for name in (ROUNDS, TIMINGS) if (path / name).exists()), *aggregates(path)]
+    return _manifest({SUMMARY: sha256(summary)} | {name: _files.digest(path / name) for name in names})
+
+
+def _manifest(digests: Mapping[str, str]) -> bytes:
+    return (json.dumps({"format": 1, "sha256": digests}, indent=1) + "\n").encode()
+
+
+def _compare(path: Path, manifest: bytes, read: Mapping[str, bytes]) -> None:
+    """Refuse the first difference between a run's files and their hashes.
+
+    ``read`` is what is known already; aggregates are read here, as nobody keeps them all in memory.
+    """
+    try:
+        digests = dict(_files.parse_json(manifest)["sha256"])
+    except (ValueError, KeyError, TypeError):
+        raise Damage(MANIFEST, "does not hold the hashes of a run's files") from None
+    if manifest != _manifest(
+        digests
+    ):  # a blank too many, or true for 1, changes no hash, but no run wrote it
+        raise Damage(MANIFEST, "is not as this version of airfeel writes it")
+    present = {*read, *aggregates(path)}
+    # What costs most to mend comes first: it must not hide behind a file that is merely written anew.
+    for name in sorted(present | digests.keys(), key=lambda name: (name in DERIVED, name)):
+        if name not in present:
+            raise Damage(name, f"is listed in {MANIFEST} and missing")
+        if name not in digests:
+            raise Damage(name, f"is not listed in {MANIFEST}")
+        try:
+            found = sha256(read[name]) if name in read else _files.digest(path / name, MOST_BYTES)
+        except OSError as error:
+            raise Damage(name, error.strerror or str(error)) from None
+        if found != digests[name]:
+            raise Damage(name, f"is not what the run wrote, by its hash in {MANIFEST}")
+
+
+def aggregates(path: Path) -> list[str]:
+    """Return the recorded aggregates of a run by their names below its folder."""
+    return sorted(f"aggregates/{file.name}" for file in (path / "aggregates").glob("round-*.npz"))
+
+
+def aggregate_file(path: Path, round: int) -> Path:
+    """Return where the aggregate of a round is kept."""
+    return path / "aggregates" / f"round-{round:06d}.npz"
+
+
 def read_aggregate(path: Path, round: int) -> Array:
     """Return the true x of one round of the run in ``path``, recorded with ``run.record_aggregates``."""
     file = aggregate_file(path, round)
@@ -304,12 +238,9 @@ def read_aggregate(path: Path, round: int) -> Array:
     return aggregate
 
 
-def aggregate_file(path: Path, round: int) -> Path:
-    """Return where the aggregate of a round is kept."""
-    return path / "aggregates" / f"round-{round:06d}.npz"
-
-
-# --- one file each -----------------------------------------------------------------------------------------
+def sha256(content: bytes) -> str:
+    """Return the hash as the manifest has it."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def _present(path: Path) -> bool:
@@ -323,9 +254,9 @@ def _content(path: Path, name: str) -> bytes:
             return b"".join(_files.read_lines(path / name))
         return _files.read_bytes(path / name, _files.LIST if name == MANIFEST else _files.SETTINGS)
     except FileNotFoundError:
-        raise _Refused(name, "is missing") from None
+        raise Damage(name, "is missing") from None
     except OSError as error:
-        raise _Refused(name, error.strerror or str(error)) from None
+        raise Damage(name, error.strerror or str(error)) from None
 
 
 def _summary(content: bytes) -> Row:
@@ -333,12 +264,12 @@ def _summary(content: bytes) -> Row:
     try:
         summary = _files.parse_json(content)
     except ValueError as error:
-        raise _Refused(SUMMARY, str(error)) from None
+        raise Damage(SUMMARY, str(error)) from None
     if not isinstance(summary, dict):
-        raise _Refused(SUMMARY, "is not a table of numbers")
+        raise Damage(SUMMARY, "is not a table of numbers")
     for key, value in summary.items():
         if not isinstance(value, str if key in _WORDS else bool | int | float | None):
-            raise _Refused(SUMMARY, f"has no number as {key}")
+            raise Damage(SUMMARY, f"has no number as {key}")
     return summary
 
 
@@ -348,49 +279,37 @@ def _settings(path: Path, content: bytes) -> Row:
         settings = mistakes.flatten(_files.parse_toml(content))
         digest = recorded_digest(settings)
     except (ValueError, TypeError) as error:
-        raise _Refused(CONFIG, str(error)) from None
+        raise Damage(CONFIG, str(error)) from None
     if not isinstance(settings.get("scheme"), str):
-        raise _Refused(CONFIG, "names no scheme")
+        raise Damage(CONFIG, "names no scheme")
     if digest is None:
-        raise _Refused(CONFIG, "does not say which keys were hashed: the table [identity] has no keys")
+        raise Damage(CONFIG, "does not say which keys were hashed: the table [identity] has no keys")
     if not path.resolve().name.endswith(f"-{digest}"):
-        raise _Refused(CONFIG, f"has the hash {digest}, and the folder's name does not end with it")
+        raise Damage(CONFIG, f"has the hash {digest}, and the folder's name does not end with it")
     return settings
 
 
 def _rows(lines: Iterable[bytes]) -> Iterator[Row]:
-    """Yield one dictionary per round: numbers by the same names in every line."""
+    """Yield one dictionary per round: finite numbers by the same names in every line."""
     keys = None
     for place, line in enumerate(lines, start=1):
         try:
             row = _files.parse_json(line)
         except ValueError as error:
-            raise _Refused(ROUNDS, f"is damaged in line {place}: it {error}") from None
+            raise Damage(ROUNDS, f"is damaged in line {place}: it {error}") from None
         keys = keys or (row.keys() if isinstance(row, dict) else None)
         if not isinstance(row, dict) or row.keys() != keys or type(row.get("round")) is not int:
-            raise _Refused(ROUNDS, f"is damaged in line {place}: it is no record like the others")
-        wrong = _not_numbers(row)
+            raise Damage(ROUNDS, f"is damaged in line {place}: it is no record like the others")
+        wrong = [key for key, value in row.items() if value is not None and not _fits(key, value)]
         if wrong:
-            raise _Refused(ROUNDS, f"is damaged in line {place}: {wrong} is no number")
+            raise Damage(ROUNDS, f"is damaged in line {place}: {', '.join(wrong)} is no number")
         yield row
 
 
-def _not_numbers(row: Row) -> str:
-    """Return the keys of a record that should have a number or None, and have something else."""
-    numbers = {key: value for key, value in row.items() if value is not None and key != "status"}
-    try:
-        if all(map(math.isfinite, numbers.values())):  # the usual case, and the time that reading takes
-            return "" if isinstance(row.get("status"), str | None) else "status"
-    except (TypeError, OverflowError):
-        pass
-    return ", ".join(key for key, value in numbers.items() if not _finite(value))
-
-
-def _finite(value: Any) -> bool:
-    try:
-        return math.isfinite(value)
-    except (TypeError, OverflowError):
-        return False
+def _fits(key: str, value: Any) -> bool:
+    if key == "status":
+        return isinstance(value, str)
+    return type(value) in _NUMBERS and abs(value) <= sys.float_info.max
 
 
 def _records(path: Path, rows: Sequence[Row]) -> list[Record]:
@@ -401,61 +320,76 @@ def _records(path: Path, rows: Sequence[Row]) -> list[Record]:
     return [Record(**{name: row[name] for name in known if name in row}) for row in rows]
 
 
-_CONTENT = "identity.content."
+# --- trouble with files, and what has changed --------------------------------------------------------------
+
+
+@contextmanager
+def explained(folder: Path) -> Iterator[None]:
+    """Turn a full disk, a read-only folder, a file that cannot be read and their like into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, _files.Unreadable) and not isinstance(error, _files.Unwritable):
+            raise RunError(str(error)) from error
+        reason = error.strerror or str(error)
+        raise RunError(
+            f"cannot write to {error.filename or folder}: {reason}; what was saved before is kept, "
+            "and the same command continues from there"
+        ) from error
+
+
+def remove_leftovers(folder: Path, name: str = "*") -> None:
+    """Remove what killed writers of files called ``name`` left; the caller holds the lock on the folder."""
+    for pattern in (f"{name}.tmp", f"{name}.new"):
+        for leftover in folder.glob(pattern):
+            _files.discard(leftover)
 
 
 def edited_since(path: Path, toml: str) -> list[str]:
     """Return a sentence about each part whose source is not the one noted in ``path`` (``config.toml``)."""
-    return [
-        f"the source of {part} was edited since this run was begun: raise its revision if results change"
-        for part in _differing(path, toml, _sources)
-    ]
+    rule = "was edited since this run was begun: raise its revision if results change"
+    return [f"the source of {part} {rule}" for kind, part in _changed(path, toml) if kind == "source"]
 
 
 def refilled_since(path: Path, toml: str) -> list[str]:
     """Return the keys, with the files they name, whose content is not the one noted in ``path``."""
-    return _differing(path, toml, _contents)
+    return [file for kind, file in _changed(path, toml) if kind == "content"]
 
 
 def edited_between(every: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a sentence about each part or file that runs with these settings do not share in one version."""
-    versions: dict[str, set[str]] = {}
+    versions: dict[tuple[str, str], set[str]] = {}
     for settings in every:
-        for part, digest in _sources(settings).items():
-            versions.setdefault(f"source of {part} was edited", set()).add(digest)
-        for file, digest in _contents(settings).items():
-            versions.setdefault(f"content of {file} was changed", set()).add(digest)
+        for place, digest in _versions(settings).items():
+            versions.setdefault(place, set()).add(digest)
+    verbs = {"source": "edited", "content": "changed"}
     return [
-        f"the {what} between runs that are shown together ({len(digests)} versions)"
-        for what, digests in versions.items()
-        if len(digests) > 1
+        f"the {kind} of {name} was {verbs[kind]} between runs that are shown together ({len(found)} versions)"
+        for (kind, name), found in versions.items()
+        if len(found) > 1
     ]
 
 
-def _differing(path: Path, toml: str, digests: Any) -> list[str]:
+def _changed(path: Path, toml: str) -> list[tuple[str, str]]:
     """Return what has another digest now than in a file of settings; nothing where that cannot be read."""
     try:
-        before = digests(mistakes.flatten(_files.parse_toml(_files.read_text(path))))
+        before = _versions(mistakes.flatten(_files.parse_toml(_files.read_text(path))))
     except (OSError, ValueError):
         return []
-    after = digests(mistakes.flatten(_files.parse_toml(toml)))
-    return [name for name, digest in after.items() if before.get(name, digest) != digest]
+    after = _versions(mistakes.flatten(_files.parse_toml(toml)))
+    return [place for place, digest in after.items() if before.get(place, digest) != digest]
 
 
-def _sources(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return the digest of every own part, by key and name."""
-    found = {}
-    for name, registry in SEAMS.items():
-        digest = settings.get(f"identity.source.{name}")
-        if digest is not None:
-            found[f"{registry.key} = {settings.get(registry.key)!r}"] = str(digest)
-    return found
-
-
-def _contents(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return the digest of every file that an option names, by key and path."""
-    keys = [key.removeprefix(_CONTENT) for key in settings if key.startswith(_CONTENT)]
-    return {f"{key} = {settings.get(key)!r}": str(settings[_CONTENT + key]) for key in keys}
+def _versions(settings: Mapping[str, Any]) -> dict[tuple[str, str], str]:
+    """Return the digests in the table [identity]: of own parts' sources, and of files that options name."""
+    keys = {f"identity.source.{name}": ("source", registry.key) for name, registry in SEAMS.items()}
+    start = "identity.content."
+    keys |= {key: ("content", key.removeprefix(start)) for key in settings if key.startswith(start)}
+    return {
+        (kind, f"{key} = {settings.get(key)!r}"): str(settings[place])
+        for place, (kind, key) in keys.items()
+        if place in settings
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,13 +407,12 @@ class Endings:
 
 
 def count_endings(statuses: Iterable[str | None]) -> Endings:
-    """Count what the records call ``status``.
+    """Count what the records call ``status``; silent is a round in which nothing was heard.
 
     >>> count_endings(["converged", "diverged", "iteration limit", "silent", "diverged"])
     Endings(rounds=4, diverged=2, limited=1)
     >>> count_endings([None, None]).facts()
     {'rounds_diverged': None, 'rounds_at_limit': None}
     """
-    # Silent is a round in which nothing was heard, with a receiver or without.
     found = [status for status in statuses if status not in (None, "silent")]
     return Endings(len(found), found.count("diverged"), found.count("iteration limit"))

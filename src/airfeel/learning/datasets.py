@@ -33,16 +33,6 @@ class Dataset:
     classes: int | None
     pool: int | None = None
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of one sample, as it is stored."""
-        return tuple(self.train_inputs.shape[1:])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of the inputs' numbers."""
-        return self.train_inputs.dtype
-
     @classmethod
     def from_arrays(
         cls,
@@ -55,22 +45,10 @@ class Dataset:
         classes: int | None = None,
         pool: int | None = None,
     ) -> "Dataset":
-        """Check a user's own arrays and make a data set of them.
+        """Check a user's own arrays and make a data set of them, which records and messages call ``name``.
 
-        Parameters
-        ----------
-        train_inputs, test_inputs
-            Whole or floating numbers of shape (count, ...), both alike but for the count. Memory maps stay
-            on the disk.
-        train_labels, test_labels
-            Whole numbers from 0 to ``classes`` - 1, one per sample (or several, such as one per token); or
-            floating targets (count, ...) of a regression.
-        name
-            How records and messages call the data set.
-        classes
-            Number of classes; when not given, the largest label plus one, and the smallest must be 0.
-        pool
-            The devices draw from the first so many training samples; from all of them when not given.
+        Inputs are whole or floating numbers; memory maps stay on the disk. When ``classes`` is not given it
+        is the largest label plus one, and the smallest must be 0.
 
         >>> import numpy as np
         >>> images, labels = np.zeros((4, 32, 32, 3), np.uint8), np.array([0, 1, 2, 1])
@@ -98,16 +76,21 @@ class Dataset:
     ) -> "Dataset":
         """Read two map-style data sets, such as ``torch.utils.data.Dataset``, to the end.
 
-        Parameters
-        ----------
-        train, test
-            Have a length and items by index; an item is a pair of sample and label, each a tensor, an array
-            or a number. All samples must have one shape and type: pad sequences, and resize images.
-        name, classes
-            As for :meth:`from_arrays`.
+        They have a length and items by index; an item is a pair of sample and label, each a tensor, an array
+        or a number. All samples must have one shape and type: pad sequences, and resize images.
         """
         arrays = (*gathered("train", train), *gathered("test", test))
         return cls.from_arrays(*arrays, name=name, classes=classes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one sample, as it is stored."""
+        return tuple(self.train_inputs.shape[1:])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the inputs' numbers."""
+        return self.train_inputs.dtype
 
     @property
     def label_shape(self) -> tuple[int, ...]:
@@ -144,22 +127,16 @@ class Dataset:
 def load_dataset(source: Any) -> Dataset:
     """Return a data set by name (fetched once, then cached), from files, from a function or from arrays.
 
-    Parameters
-    ----------
-    source
-        One of these, tried in this order:
+    ``source`` is one of these, tried in this order:
 
-        * a :class:`Dataset`, returned as it is;
-        * four arrays (train inputs, train labels, test inputs, test labels), or a pair of map-style data sets
-          (train, test) such as ``torch.utils.data.Dataset``;
-        * ``"mnist"``, ``"fashion-mnist"``, ``"cifar-10"`` or another registered name (write ``./mnist`` for a
-          folder of that name);
-        * the path of a folder with ``train_inputs.npy``, ``train_labels.npy``, ``test_inputs.npy`` and
-          ``test_labels.npy``, which are mapped into memory, or with the four idx files
-          ``{train,t10k}-{images-idx3,labels-idx1}-ubyte``, each plain or with ``.gz``;
-        * the path of an ``.npz`` file with arrays of these names (or ``x_train``, ``y_train``, ``x_test``,
-          ``y_test``);
-        * ``package.module:load``, a function without arguments that returns any of the first two.
+    * a :class:`Dataset`, returned as it is;
+    * four arrays (train inputs, train labels, test inputs, test labels), or a pair of map-style data sets
+      (train, test) such as ``torch.utils.data.Dataset``;
+    * a registered name such as ``"mnist"`` (write ``./mnist`` for a folder of that name);
+    * a folder with ``{train,test}_{inputs,labels}.npy``, which are mapped into memory, or with the four idx
+      files ``{train,t10k}-{images-idx3,labels-idx1}-ubyte``, each plain or with ``.gz``;
+    * an ``.npz`` file with arrays of these names (or ``x_train``, ``y_train``, ``x_test``, ``y_test``);
+    * ``package.module:load``, a function without arguments that returns any of the first two.
     """
     if not isinstance(source, str | Path):
         return _assembled(source, "arrays")

@@ -65,6 +65,12 @@ class File:
     size: int
     sha256: str
 
+    def is_in(self, folder: Path) -> bool:
+        """Whether the folder has it with the right content."""
+        with suppress(OSError):
+            return _files.digest(folder / self.name, self.size) == self.sha256
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class DatasetFiles:
@@ -110,7 +116,7 @@ class DatasetFiles:
     def missing(self, folder: Path | None = None) -> dict[str, File]:
         """Return the files by name that are not in the folder with the right content."""
         folder = self.folder if folder is None else folder
-        return {file.name: file for file in self.files if not _is_valid(folder / file.name, file)}
+        return {file.name: file for file in self.files if not file.is_in(folder)}
 
 
 def cache_folder() -> Path:
@@ -192,13 +198,6 @@ def _accept(path: str, stream: IO[bytes], missing: dict[str, File], folder: Path
         raise OSError(f"{file.name} has the wrong content: {len(content)} bytes with another sha256")
     _files.write_atomically(folder / file.name, content)
     del missing[file.name]
-
-
-def _is_valid(path: Path, file: File) -> bool:
-    try:
-        return _files.digest(path, file.size) == file.sha256
-    except OSError:
-        return False
 
 
 def deliver(source: str, names: Sequence[str], most: int, work: Path) -> Generator[Member, None, None]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel.beliefs.chains import Amplitude, ChainParams, Message
-from airfeel.beliefs.smoothing import SupportMoments, smooth_amplitude, smooth_support
+from airfeel.beliefs.smoothing import smooth_amplitude, smooth_support
 from airfeel.beliefs.spike_slab import SpikeSlab, compare
 from airfeel.beliefs.temporal import tell_amplitude
 
@@ -134,14 +134,13 @@ def e_step(
     """Smooth the window with the parameters in force and collect the statistics."""
     filtered = evidence.support
     if support_chain:
-        support = smooth_support(filtered, evidence.likelihood, chain)
+        weight, pairs = smooth_support(filtered, evidence.likelihood, chain)
     else:
-        support = SupportMoments(filtered, filtered[1:] * filtered[:-1])
-    weight, pairs = support.smoothed, support.both
+        weight, pairs = filtered, filtered[1:] * filtered[:-1]
     drift = jump = 0.0
     if amplitude_chain:
         moments = smooth_amplitude(evidence.amplitude, evidence.message, chain)
-        drift, jump = _sum(moments.drift * pairs), _sum(moments.jump * pairs)
+        drift, jump = (_sum(moment * pairs) for moment in moments)
     seen = _sum(weight)
     return Expectations(
         cases=weight.size + len(weight) * evidence.others,

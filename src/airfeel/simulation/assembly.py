@@ -1,7 +1,10 @@
-"""From a configuration to the parts of a run: data on the devices, task, scheme, server."""
+"""From what a user gives to the parts of a run: data on the devices, task, scheme, server."""
 
-from collections.abc import Sequence
+import hashlib
+import inspect
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks, _maps
-from airfeel.config import Config
+from airfeel.config import Config, ConfigLike, build_config, mistakes, opened
 from airfeel.config.sections import DeviceKeys, ServerKeys
 from airfeel.learning.datasets import Dataset, load_dataset
 from airfeel.learning.models import ModelLike, fitted
@@ -19,7 +22,7 @@ from airfeel.learning.tasks import DataShape, Samples, Task
 from airfeel.learning.training import LocalTraining, Participation, shares, split
 from airfeel.radio.link import Channel
 from airfeel.radio.units import RadioUnits
-from airfeel.registry import CHANNELS, SCHEMES
+from airfeel.registry import CHANNELS, SCHEMES, SEAMS, Part, Registry, has_fields
 from airfeel.simulation.memory import RunMemory, mapped, require_memory, shapes_of
 from airfeel.units import count, decibel
 from airfeel.uplink.arrive import Radio
@@ -44,6 +47,99 @@ class Own:
         for name, registry in (("scheme", SCHEMES), ("channel", CHANNELS)):
             if (part := getattr(self, name)) is not None:
                 object.__setattr__(self, name, registry.given(part))
+
+
+def given(
+    config: ConfigLike | None,
+    scheme: str | Scheme[Any] | None,
+    task: str | ModelLike | None,
+    dataset: DataLike | None,
+    channel: str | Mapping[str, Any] | Channel | None,
+    keys: Mapping[str, Any],
+) -> tuple[Config, Own]:
+    """Return what people write as a configuration and parts of their own.
+
+    A name, a path or a table is a key of the configuration, as all of ``keys`` are; they win over ``config``.
+    """
+    found: dict[str, Any] = {"scheme": scheme, "model.kind": task, "dataset": dataset, "channel": channel}
+    by_name = {key: part for key, part in found.items() if isinstance(part, str | Path | Mapping)}
+    own = Own(*(None if key in by_name else part for key, part in found.items()))
+    if isinstance(config, Config) and not keys and not by_name:
+        return config, own
+    tree, source = opened(config)
+    return build_config(tree, {**keys, **by_name}, source, by="keyword"), own
+
+
+def named(config: Config, own: Own) -> Config:
+    """Return the configuration in which ``own`` stands by name: qualified names with their options.
+
+    Raises
+    ------
+    ValueError
+        For a part that cannot be described so: one that is not at the top of a module, or whose options are
+        neither numbers nor texts. :func:`airfeel.train` takes any.
+    """
+    flat = mistakes.flatten(config.model_dump(exclude_none=True))
+    for seam, part in (("scheme", own.scheme), ("channel", own.channel), ("model", own.task)):
+        if part is not None:
+            read = [key for key, (owner, _) in config.chosen.keys.items() if owner == seam]
+            flat = {key: value for key, value in flat.items() if key not in read} | _described(seam, part)
+    if own.task is not None:
+        flat["model.preset"] = False  # an object takes the model's place, not that of other keys
+    if own.dataset is not None:
+        flat["dataset"] = _data_name(config, own.dataset)
+    return build_config(mistakes.nest(flat), source="own parts")
+
+
+def _described(seam: str, part: Any) -> dict[str, Any]:
+    """Return the keys that name one part and its options."""
+    registry = SEAMS[seam]
+    kind: Any = part if inspect.isroutine(part) or isinstance(part, type) else type(part)
+    given: dict[str, Any] = {}
+    if isinstance(part, partial) and not part.args:
+        kind, given = part.func, part.keywords
+    found = Part(registry.name_of(kind), kind)
+    if not _leads_to(registry, found):
+        rule = "must be of a class at the top of a module for a run folder, or a function there"
+        raise _checks.reject(registry.key, part, rule)
+    bare = kind is type(part) and not has_fields(kind)
+    if bare and (isinstance(part, str | partial) or found.options):
+        rule = "must be a dataclass, whose fields a run folder can name, or the function that makes it"
+        raise _checks.reject(registry.key, part, f"{rule}, with arguments by name; af.train takes any object")
+    keys: dict[str, Any] = {registry.key: found.name}
+    for key, option in registry.keys(found).items():
+        made = kind is type(part)
+        value = getattr(part, option.field) if made else given.get(option.field, option.default)
+        if not _plain(value):
+            rule = "must be a number, a text, true or false, or a list of these, to be kept in a run folder"
+            raise _checks.reject(f"{kind.__qualname__}.{option.name}", value, rule)
+        if value is not None:
+            keys[key] = value
+    return keys
+
+
+def _leads_to(registry: Registry, part: Part) -> bool:
+    """Whether a name leads back to its part: that of a method or of something local does not."""
+    try:
+        return bool(registry.get(part.name).target == part.target)
+    except ValueError:
+        return False
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(_plain(entry) for entry in value)
+    return value is None or isinstance(value, str | bool | int | float)
+
+
+def _data_name(config: Config, data: DataLike) -> str:
+    """Return a name for data, with a digest of the arrays."""
+    found = find_data(config, data)
+    digest = hashlib.sha256()
+    for array in (found.train_inputs, found.train_labels, found.test_inputs, found.test_labels):
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return f"{found.name}@{digest.hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +171,7 @@ class Parts:
 
     @property
     def shapes(self) -> Shapes:
-        """The model's tensors in the order of the flat vector; one of N where the task does not say."""
+        """The model's tensors in the order of the flat vector."""
         return shapes_of(self.task)
 
     @property
@@ -111,7 +207,10 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
         weights=shares(data),
         training=config.part("training"),
         participation=make_participation(config),
-        local_rate=_local_rate(config),
+        # The rate of the devices falls as the server's does, unless they have their own rule.
+        local_rate=_schedule(
+            config.server if config.devices.schedule is None else config.devices, config.devices.learning_rate
+        ),
         scheme=scheme,
         air=Radio(channel, config.part("policy", power=power), None if units is None else units.snr),
         optimizer=config.part("optimizer"),
@@ -191,12 +290,6 @@ def describe_link(power: float, symbols: int, channel: Channel, units: RadioUnit
         return f"{level} (P = {power:g} in {symbols} symbols)"
     seconds, spent = units.air_seconds(symbols), units.joules(power)
     return f"{level}; a round takes {seconds:.3g} s on air and a device at most {spent:.3g} J"
-
-
-def _local_rate(config: Config) -> Schedule:
-    """Return the rate of the devices: it falls as the server's does, unless they have their own rule."""
-    rule = config.server if config.devices.schedule is None else config.devices
-    return _schedule(rule, config.devices.learning_rate)
 
 
 def _schedule(rule: DeviceKeys | ServerKeys, rate: float) -> Schedule:

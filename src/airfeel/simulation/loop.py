@@ -16,10 +16,8 @@ from airfeel.learning.optimizers import ServerState
 from airfeel.learning.tasks import Score
 from airfeel.learning.training import evaluate, local_gradients
 from airfeel.radio.link import Channel
-from airfeel.simulation.assembly import DataLike, Parts, assemble
-from airfeel.simulation.own import given
-from airfeel.simulation.progress import Lines, Progress
-from airfeel.simulation.records import Record, make_record
+from airfeel.simulation.assembly import DataLike, Parts, assemble, given
+from airfeel.simulation.records import Lines, Progress, Record, make_record
 from airfeel.uplink.memory import Devices
 from airfeel.uplink.result import Aggregate, UplinkState, begin
 from airfeel.uplink.round import Uplink

@@ -2,7 +2,7 @@
 
 from __future__ import annotations  # imports for type checkers alone
 
-from collections.abc import Callable
+import bisect
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,10 +82,11 @@ def require_memory(config: Config, task: Task, source: Dataset, scheme: Scheme[A
     if needs.memory <= there:
         return needs
 
-    def fits(devices: int) -> bool:
-        return estimate(config, task, source, scheme, devices).memory <= there
+    def too_much(devices: int) -> bool:
+        return estimate(config, task, source, scheme, devices).memory > there
 
-    fitting, samples = _largest(fits, config.devices.count), _samples(config, source)
+    fitting = bisect.bisect_left(range(1, config.devices.count), True, key=too_much)
+    samples = _samples(config, source)
     advice = f"{fitting} devices would fit" if fitting else "not even one device would fit"
     raise ValueError(
         f"devices.count = {config.devices.count}: with N = {task.size} and {samples:.0f} samples "
@@ -102,15 +103,6 @@ def available() -> int:
         except (OSError, ValueError):  # no container, or "max"
             continue
     return min(limits)
-
-
-def _largest(fits: Callable[[int], bool], high: int) -> int:
-    """Return a number of devices below ``high`` that fits, while one more does not; 0 where none does."""
-    low = 0
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
 
 
 def _carried(task: Task, scheme: Scheme[Any]) -> int:

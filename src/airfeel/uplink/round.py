@@ -44,10 +44,15 @@ class Uplink:
         self.transmission = transmission(scheme, air, self.plan, self.senders, state.ledger, seed, round)
         self.blocks = blocks(self.senders.devices, state.size)
         self._held: tuple[Devices, Array, Sent] | None = None
+        self._round = round
         self._forget()
 
     def encode(self, devices: Devices, updates: Array) -> None:
         """Make signals of a block's updates; settle its memories if what will be delivered is known."""
+        if self.scheme.leads and devices[0] == self.blocks[0][0]:
+            leader = self._round % len(devices)  # of the first block: they take turns
+            memory, one = take(self.state.memory, devices[leader : leader + 1]), updates[leader : leader + 1]
+            self.plan = {**self.plan, **self.scheme.lead(self.plan, memory, one)}
         sent = self._encoded(devices, updates)
         self.transmission.put(self._rows(devices), sent.signal)
         delivered = self.transmission.delivered(self._rows(devices))

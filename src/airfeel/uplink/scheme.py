@@ -126,6 +126,8 @@ class Scheme(ABC, Generic[State]):
     symbols are mixtures, and who sent any has delivered everything."""
     stateless: ClassVar[bool] = True
     """A device carries nothing from round to round."""
+    leads: ClassVar[bool] = False
+    """One device adds to the plan before the others send (:meth:`lead`)."""
 
     def __post_init__(self) -> None:
         """Refuse options outside the ranges that their types declare."""
@@ -142,6 +144,10 @@ class Scheme(ABC, Generic[State]):
     @abstractmethod
     def plan(self, state: State, seed: int, round: int) -> Plan:
         """Return what the server announces before a round: seeds, coordinates, weights."""
+
+    def lead(self, plan: Plan, memory: Memory, update: Array) -> Plan:
+        """Return what one device, whose turn it is, changes in the plan for all; free of error."""
+        return {}
 
     @abstractmethod
     def encode(self, plan: Plan, memory: Memory, update: Array) -> Sent:

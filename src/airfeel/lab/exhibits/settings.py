@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from airfeel.config import mistakes, toml
+from airfeel.config import identity, mistakes
 from airfeel.lab.exhibits import EXHIBITS, TextTable
 from airfeel.lab.exhibits.links import TITLE, level
 from airfeel.lab.table import Selection, compared
@@ -64,5 +64,5 @@ def _readable(tree: Mapping[str, Any]) -> dict[str, str]:
         elif last == "times":
             found[owner] = f"{value} × {found[owner]}"
         elif value is not None:
-            found[key] = value if isinstance(value, str) else toml.value(value)
+            found[key] = value if isinstance(value, str) else identity.value(value)
     return found

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.config import Config, build_config
-from airfeel.config.toml import merge
+from airfeel.config.mistakes import merge
 from airfeel.lab.runner import Work
 from airfeel.lab.studies import study
 from airfeel.learning.models.softmax import SoftmaxRegression

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
 from airfeel.beliefs.chains import ChainParams
-from airfeel.config import identity, mistakes, toml
+from airfeel.config import identity, mistakes
 from airfeel.config.sections import Section
 from airfeel.lab.runner import Work
 from airfeel.lab.store import count_endings
@@ -92,7 +92,7 @@ class RecoveryStudy(Section):
         """Return the study as TOML with comments."""
         notes = {key: field.description or "" for key, field in mistakes.fields(type(self)).items()}
         tree = self.model_dump(mode="json")
-        return toml.dumps(tree | {"identity": {"hash": self.digest(), "keys": sorted(tree)}}, notes)
+        return identity.dumps(tree | {"identity": {"hash": self.digest(), "keys": sorted(tree)}}, notes)
 
     @property
     def rows(self) -> int:

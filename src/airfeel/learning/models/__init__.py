@@ -9,6 +9,7 @@ from typing import Any
 from airfeel import _checks, _foreign
 from airfeel.learning.tasks import DataShape, Task
 
+LOCAL_STEPS = {"devices.batch_size": 50, "devices.local_steps": 10}  # that train small networks well
 MOST_CHANNELS = 4  # of an image
 ModelLike = Task | Callable[..., Any]
 NEEDS: _foreign.Needs = {

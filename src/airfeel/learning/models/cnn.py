@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from airfeel.learning.models import ImageShape
+from airfeel.learning.models import LOCAL_STEPS, ImageShape
 from airfeel.learning.tasks import DataShape, Task
 from airfeel.registry import MODELS, option
 
@@ -21,11 +21,7 @@ class SmallCnn:
     preset: bool = option(False, "fill keys that are not given with values that train this model well")
 
     # Not taken unless asked for: configurations of version 0.1, which had no presets, keep their results.
-    tuned: ClassVar[Mapping[str, Any]] = {
-        "devices.learning_rate": 0.3,
-        "devices.batch_size": 50,
-        "devices.local_steps": 10,
-    }
+    tuned: ClassVar[Mapping[str, Any]] = LOCAL_STEPS | {"devices.learning_rate": 0.3}
 
     def __call__(self, data: DataShape) -> Task:
         """Return the task for grey or colour images of this shape."""

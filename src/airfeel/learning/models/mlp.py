@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from airfeel.learning.models import LOCAL_STEPS
 from airfeel.learning.tasks import DataShape, Task
 from airfeel.ranges import Sizes
 from airfeel.registry import MODELS, option
@@ -22,11 +23,7 @@ class Mlp:
     hidden: Sizes = option((100,), "sizes of the hidden layers")
     device: Annotated[str, Field(min_length=1)] = option("cpu", "where PyTorch computes")
 
-    tuned: ClassVar[Mapping[str, Any]] = {
-        "devices.learning_rate": 0.5,
-        "devices.batch_size": 50,
-        "devices.local_steps": 10,
-    }
+    tuned: ClassVar[Mapping[str, Any]] = LOCAL_STEPS | {"devices.learning_rate": 0.5}
 
     def __call__(self, data: DataShape) -> Task:
         """Return the task for samples of this shape."""

@@ -35,15 +35,7 @@ class SoftmaxRegression:
     ``features + 1`` rows the biases are the weights of a pixel that is always 1, which is how it is
     computed. Gradients are computed and returned in ``dtype``: single precision is twice as fast, and its
     rounding error is far below the noise of any channel.
-
-    Parameters
-    ----------
-    features, classes
-        784 pixels and 10 digits give N = 7850.
-    l2
-        Adds l2/2 ||theta||^2 to the loss, which makes it strongly convex.
-    dtype
-        ``"float32"`` or ``"float64"``.
+    ``l2`` adds l2/2 ||theta||^2 to the loss, which makes it strongly convex.
 
     >>> SoftmaxRegression().size
     7850

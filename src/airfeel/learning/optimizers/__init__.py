@@ -6,11 +6,11 @@ where the optimizer needs none, so that every state is the same three arrays in 
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from airfeel import _checks
 from airfeel.learning.tasks import Array
-from airfeel.ranges import Count, Fraction, Positive, require
+from airfeel.ranges import Count, Fraction, Positive, Rule, require
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +54,7 @@ class Schedule:
     """
 
     rate: Positive
-    kind: Literal["constant", "step", "cosine", "inverse"] = "constant"
+    kind: Rule = "constant"
     every: Count = 100
     factor: Fraction = 0.1
 

@@ -77,7 +77,6 @@ def class_table(labels: NDArray[Any], partition: Partition) -> str:
 
 
 def _columns(labels: NDArray[Any], partition: Partition) -> tuple[list[str], list[list[str]]]:
-    """Return heads and cells of the columns that suit the labels."""
     if labels.dtype.kind == "f" or labels.ndim > 1:
         return [], [[] for _ in partition]
     if labels.max() >= _COLUMNS:

@@ -19,20 +19,9 @@ from airfeel.streams import stream
 class LocalSGD:
     """Stochastic gradient descent on every device, anew in every round.
 
-    Parameters
-    ----------
-    local_steps
-        E, the number of local steps.
-    batch_size
-        Samples per step, drawn without replacement; None (or at least K_m) means the full batch.
-    local_epochs
-        Go so many times through all samples instead of ``local_steps``: each time in a new order, in batches
-        one after the other, the last one smaller where ``batch_size`` does not divide K_m.
-    momentum
-        Heavy ball: a step goes along v = momentum v + gradient. v starts at zero in every round, as a device
-        carries nothing but its error memory.
-    weight_decay
-        Adds weight_decay theta to every gradient.
+    A batch is drawn without replacement, and is full from K_m on. An epoch has a new order each time, in
+    batches one after the other, the last one smaller where ``batch_size`` does not divide K_m. With momentum
+    a step goes along v = momentum v + gradient; v starts at zero in every round.
     """
 
     local_steps: Count = option(1, "E, steps of local training in a round")
