@@ -132,7 +132,7 @@ def save_images(spec: dict[str, Any], column: dict[str, Any], stem: Path) -> lis
     """
     small = column | {"config": mistakes.merge(column.get("config", {}), IN_COLUMN)}
     drawn, narrow = (
-        vl_convert.vegalite_to_svg(drawable(one | {"background": "white"}), vl_version=_version())
+        vl_convert.vegalite_to_svg(drawable(one | {"background": "white"}), vl_version=vega_lite_version())
         for one in (spec, small)
     )
     written = {
@@ -156,9 +156,9 @@ def drawable(part: Any) -> Any:
 
 def javascript() -> str:
     """Return the drawing library as one script, so that a page needs no network."""
-    return str(vl_convert.javascript_bundle(vl_version=_version()))
+    return str(vl_convert.javascript_bundle(vl_version=vega_lite_version()))
 
 
-def _version() -> str:
+def vega_lite_version() -> str:
     """Return the version of Vega-Lite that this altair writes, as vl-convert names it."""
     return ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])

@@ -24,7 +24,7 @@ from airfeel._checks import visible
 from airfeel._extras import LazyModule
 from airfeel._timing import Timer, duration
 from airfeel.lab import store
-from airfeel.lab.charts import drawable, javascript
+from airfeel.lab.charts import drawable, javascript, vega_lite_version
 from airfeel.lab.claims import NOT_REPRODUCED, NOT_RUN, REPRODUCED, STANDS, Verdict, judge, score, to_json
 from airfeel.lab.curves import AnyDrawing, CurveDrawing
 from airfeel.lab.exhibits import EXHIBITS, Chapter, is_figure
@@ -83,6 +83,7 @@ def write_report(
         Hears now and then how far it is.
     """
     target = check_target(target_accuracy)
+    vega_lite_version()  # without the extra, this says so before anything is read
     results = ResultsFolder(folder)
     if results.labels():
         told(f"reading the runs in {folder}")
