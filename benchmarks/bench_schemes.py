@@ -23,10 +23,9 @@ from airfeel.schemes.low_rank import LowRank
 from airfeel.schemes.scheduled import Scheduled
 from airfeel.schemes.sign_vote import SignVote
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.memory import everywhere
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import carry
-from airfeel.uplink.scheme import Heard, Setting, size_of
+from airfeel.uplink.scheme import Heard, Setting, everywhere, size_of
 
 SHAPES = {
     "dense layer that sees the samples": {"first": (125, 784), "bias": (125,), "second": (10, 125)},

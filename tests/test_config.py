@@ -59,10 +59,6 @@ WRONG = {
 }
 
 
-def toml_of(flat):
-    return load_config(None, flat).to_toml()
-
-
 @pytest.mark.long
 @settings(deadline=None)
 @given(st.fixed_dictionaries({}, optional=SAFE))
@@ -146,27 +142,20 @@ def test_contradictions_and_neighbours(flat, sentence):
     assert sentence in str(caught.value)
 
 
-FORMS = {
-    "dotted": {"scheme": "a_dsgd", "uplink.ratio": 0.04, "channel.kind": "fading", "channel.threshold": 0.2},
-    "nested": {
-        "scheme": "a_dsgd",
-        "uplink": {"ratio": 0.04},
-        "channel": {"kind": "fading", "threshold": 0.2},
-    },
-    "both": {"scheme": "a_dsgd", "uplink": {"ratio": 0.04}, "channel": "fading", "channel.threshold": 0.2},
-}
+DOTTED = {"scheme": "a_dsgd", "uplink.ratio": 0.04, "channel.kind": "fading", "channel.threshold": 0.2}
+NESTED = {"scheme": "a_dsgd", "uplink": {"ratio": 0.04}, "channel": {"kind": "fading", "threshold": 0.2}}
+BOTH = {"scheme": "a_dsgd", "uplink": {"ratio": 0.04}, "channel": "fading", "channel.threshold": 0.2}
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [DOTTED, NESTED, BOTH], ids=["dotted", "nested", "both"])
 def test_a_dictionary_may_stand_for_a_file(form, tmp_path):
-    expected = load_config(None, FORMS["dotted"])
-    given = dict(FORMS[form])
+    expected, given = load_config(None, DOTTED), dict(form)
     assert load_config(given) == load_config(None, given) == load_config(given, {"rounds": 300}) == expected
-    assert given == FORMS[form]
+    assert given == form
     path = tmp_path / "mine.toml"
     path.write_text('scheme = "a_dsgd"\n[uplink]\npower = 3.0\n[channel]\nthreshold = 0.1\nkind = "fading"\n')
     over = load_config(path, given)
-    assert over == load_config(FORMS["dotted"], {"uplink.power": 3.0})  # table by table, key by key
+    assert over == load_config(DOTTED, {"uplink.power": 3.0})  # table by table, key by key
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 import airfeel as af
 import small
-from airfeel.config import load_config
+from airfeel.config import load_config, parse_override
 from airfeel.lab import rundir
 from airfeel.learning.tasks import Samples, Score
 from airfeel.learning.training import Participation
@@ -79,51 +79,24 @@ def test_every_scheme_works_with_every_part(scheme, setting):
     assert all(math.isfinite(record.loss) for record in records)
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        {"seed": 2},
-        {"scheme": "turbo_cs"},
-        {"scheme": "tsa_ga_no_support"},
-        {"scheme": "tsa_ga_no_amplitude"},
-        {"channel__kind": "fading"},
-        {"channel__noise_var": 2.0},
-        {"uplink__power": 100.0},
-        {"uplink__policy": "long_term"},
-        {"uplink__ratio": 0.4},
-        {"uplink__sparsity": 0.1},
-        {"uplink__signs": True},
-        {"uplink__fast": True},
-        {"devices__participation": 0.6},
-        {"devices__dropout": 0.5},
-        {"devices__spread": 0.5},
-        {"devices__local_steps": 2},
-        {"devices__batch_size": 20},
-        {"server__optimizer": "adam"},
-        {"server__momentum": 0.5},
-        {"server__learning_rate": 0.25},
-        {"server__schedule": "step", "server__schedule_every": 1},
-        {"partition__kind": "classes", "partition__classes": 2},
-        {"partition__kind": "dirichlet", "partition__alpha": 0.5},
-        {"model__l2": 0.1},
-        {"uplink__block": 64},
-        {"receiver__activity": 0.05},
-        {"receiver__p01": 0.3},
-        {"receiver__beta": 0.5},
-        {"receiver__max_iterations": 2},
-        {"receiver__amplitude_message": "joint"},
-    ],
-    ids=str,
-)
-def test_every_setting_is_heard(setting):
+HEARD = """
+    seed=2 scheme=turbo_cs scheme=a_dsgd_mmse scheme=tsa_ga_no_support scheme=tsa_ga_no_amplitude
+    channel.kind=fading channel.noise_var=2.0 uplink.power=100.0 uplink.policy=long_term uplink.ratio=0.4
+    uplink.sparsity=0.1 uplink.signs=true uplink.fast=true uplink.block=64 devices.participation=0.6
+    devices.dropout=0.5 devices.spread=0.5 devices.local_steps=2 devices.batch_size=20 server.optimizer=adam
+    server.momentum=0.5 server.learning_rate=0.25 server.schedule=step,server.schedule_every=1 model.l2=0.1
+    partition.kind=classes,partition.classes=2 partition.kind=dirichlet,partition.alpha=0.5
+    receiver.activity=0.05 receiver.p01=0.3 receiver.beta=0.5 receiver.max_iterations=2
+    receiver.amplitude_message=joint
+"""
+
+
+@pytest.mark.parametrize("settings", HEARD.split())
+def test_every_setting_is_heard(settings):
     """A key that nothing reads would leave all records as they were."""
-    usual, changed = records_of(rounds=3), records_of(rounds=3, **setting)
-    assert [record.loss for record in usual] != [record.loss for record in changed]
-
-
-def test_the_two_denoisers_of_amp_differ():
-    soft, mmse = (records_of(scheme=scheme, rounds=2) for scheme in ("a_dsgd", "a_dsgd_mmse"))
-    assert soft[0].nmse_db != mmse[0].nmse_db
+    usual, given = configure(rounds=3), dict(map(parse_override, settings.split(",")))
+    before, after = (list(train(config, dataset=DATA)) for config in (usual, load_config(usual, given)))
+    assert [record.loss for record in before] != [record.loss for record in after]
 
 
 def test_a_dense_run_is_federated_averaging_by_hand():
@@ -184,10 +157,13 @@ def test_schemes_of_the_paper_have_the_paper_s_receiver_unless_told_otherwise(sc
     assert configure(scheme=scheme, receiver__doubt=True).part("scheme").receiver().doubt
 
 
-@pytest.mark.parametrize("scheme", SCHEMES.names())
+@pytest.mark.parametrize("scheme", [*SCHEMES.names(), pytest.param("cnn", marks=pytest.mark.torch)])
 def test_a_run_continued_from_a_saved_state_gives_the_same_records(scheme, tmp_path):
-    settings = {"receiver__learn_from": 3, "server__momentum": 0.5} | NEEDED.get(scheme, {})
-    parts = assemble(configure(scheme=scheme, **settings), Own(dataset=DATA))
+    settings = {"scheme": scheme, "receiver__learn_from": 3, "server__momentum": 0.5}
+    settings |= NEEDED.get(scheme, {})
+    if scheme == "cnn":
+        settings = {"model__kind": "cnn", "rounds": 3}
+    parts = assemble(configure(**settings), Own(dataset=DATA))
     whole = list(steps(parts, start(parts)))
     for step in whole[:-1]:
         rundir.save_checkpoint(tmp_path / "state.npz", step.state, {})
@@ -225,9 +201,13 @@ def test_nmse_and_cumulative_nmse_are_what_they_say():
         assert step.record.support == np.count_nonzero(x)
 
 
-def test_a_noisy_round_is_flagged():
-    records = records_of(scheme="common_k", channel__noise_var=1e6)
-    assert all(record.above_zero_db for record in records)
+@pytest.mark.parametrize(("noise_var", "flagged"), [(0.0, False), (1e6, True)])
+def test_a_noisy_round_is_flagged_also_in_air_of_one_s_own(noise_var, flagged):
+    quiet = {"config": configure(scheme="common_k", channel__noise_var=noise_var), "dataset": DATA}
+    records = list(train(**quiet))
+    assert all(record.above_zero_db == flagged for record in records)
+    own = train(configure(scheme="common_k"), dataset=DATA, channel=GaussianMAC(noise_var))
+    assert list(own) == records
 
 
 def test_the_found_support_counts_means_beyond_their_deviation():
@@ -284,23 +264,6 @@ def test_a_user_s_own_task_and_arrays():
     records = list(af.train(config, task=LeastSquares(), dataset=data))
     assert records[-1].loss < 1e-6 < records[0].loss
     assert records[-1].accuracy is None
-
-
-def test_a_user_s_own_channel():
-    quiet, loud = (
-        list(train(configure(scheme="common_k"), dataset=DATA, channel=GaussianMAC(noise_var)))
-        for noise_var in (0.0, 1e6)
-    )
-    assert quiet[-1].nmse_db < -100 < 0 < loud[-1].nmse_db
-
-
-@pytest.mark.torch
-def test_the_network_trains_and_continues_from_a_saved_state(tmp_path):
-    parts = assemble(configure(model__kind="cnn", rounds=3), Own(dataset=DATA))
-    whole = list(steps(parts, start(parts)))
-    rundir.save_checkpoint(tmp_path / "state.npz", whole[0].state, {})
-    again = steps(parts, rundir.load_checkpoint(tmp_path / "state.npz")[0])
-    assert [step.record for step in again] == [step.record for step in whole[1:]]
 
 
 def test_arrays_that_do_not_belong_together_are_refused_at_once():

@@ -12,7 +12,6 @@ and any importable class or function can be named as ``package.module:Name``.
 
 import ast
 import dataclasses
-import hashlib
 import inspect
 import os
 import pkgutil
@@ -120,7 +119,6 @@ def _help(annotation: Any) -> str:
 Target = TypeVar("Target", bound=Callable[..., Any])
 
 LAST = 99  # place of a part that asks for none
-_SOURCE = 2**26  # bytes of a module's source at most
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,22 +182,11 @@ class Part:
         method = getattr(self.kind, "complete", None)
         return {} if method is None else method(given)
 
-    def source_digest(self) -> str:
-        """Return a hash of the source file that defines the part, empty where there is none.
-
-        What is neither a class nor a function, such as a partial, is defined by the module that names it.
-        """
-        from airfeel import _files
-
-        place = self.target
-        if not (isinstance(place, type) or inspect.isroutine(place)):
-            place = sys.modules.get(self.name.partition(":")[0])
-        try:
-            path = inspect.getsourcefile(place)
-            content = b"" if path is None else _files.read_bytes(path, _SOURCE)
-        except (TypeError, OSError):
-            content = b""
-        return hashlib.sha256(content).hexdigest() if content else ""
+    @property
+    def source(self) -> Any:
+        """What a file of source code defines: of a partial, say, that is the module that names it."""
+        known = isinstance(self.target, type) or inspect.isroutine(self.target)
+        return self.target if known else sys.modules.get(self.name.partition(":")[0])
 
 
 class Registry:
@@ -324,19 +311,16 @@ class Registry:
         part = self.require(thing)
         return part.build({}) if isinstance(part.kind, type) else thing
 
-    def require(self, thing: Any) -> Part:
+    def require(self, thing: Any, name: str = "") -> Part:
         """Refuse a class or an object that cannot be such a part, else return it as one."""
-        return self._part(thing, thing)
-
-    def _found(self, name: str, module: str, attribute: str) -> Part:
-        part = self._part(name, _imported(self.key, name, module, attribute))
-        with _foreign.explained(_checks.reject(self.key, name, "has options that cannot be told")):
-            _ = part.options
+        part = Part(name or thing, thing, summary_of(thing), **self._facts)
+        part.require(thing)
         return part
 
-    def _part(self, name: Any, target: Any) -> Part:
-        part = Part(name, target, summary_of(target), **self._facts)
-        part.require(target)
+    def _found(self, name: str, module: str, attribute: str) -> Part:
+        part = self.require(_imported(self.key, name, module, attribute), name)
+        with _foreign.explained(_checks.reject(self.key, name, "has options that cannot be told")):
+            _ = part.options
         return part
 
     def _rule(self) -> str:

@@ -44,20 +44,8 @@ WHOLE = [
     *("server.schedule_every", "run.evaluate_every", "run.checkpoint_every", "uplink.block"),
 ]
 NONSENSE = [
-    None,
-    True,
-    "x",
-    [],
-    [[]],
-    {},
-    {"a": {"b": 1}},
-    math.nan,
-    math.inf,
-    -1,
-    -1.5,
-    10**400,
-    10**5000,
-    "",
+    *(None, True, "x", "", [], [[]], {}, {"a": {"b": 1}}, math.nan, math.inf),
+    *(-1, -1.5, 10**400, 10**5000),
 ]
 
 

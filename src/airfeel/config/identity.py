@@ -10,6 +10,7 @@ beside it, a run that is continued can tell that a file is not the one it began 
 """
 
 import hashlib
+import inspect
 import json
 from collections.abc import Mapping
 from functools import lru_cache
@@ -19,6 +20,7 @@ from typing import Any
 from airfeel import _files
 
 _DATA = (".npy", "-ubyte", "-ubyte.gz")  # how files in the folder of a data set end
+_SOURCE = 2**26  # bytes of a module's source at most
 
 
 def digest(identity: Mapping[str, Any]) -> str:
@@ -38,6 +40,16 @@ def recorded_digest(settings: Mapping[str, Any]) -> str | None:
     revisions = {key: value for key, value in settings.items() if key.startswith("identity.revision.")}
     hashed = {key.removeprefix("identity."): value for key, value in revisions.items()}
     return digest({key: settings.get(key) for key in keys} | hashed)
+
+
+def source_digest(thing: Any) -> str:
+    """Return the SHA-256 of the source file of a class, a function or a module; empty without one."""
+    try:
+        path = inspect.getsourcefile(thing)
+        content = b"" if path is None else _files.read_bytes(path, _SOURCE)
+    except (TypeError, OSError):  # such as one that is built in
+        content = b""
+    return hashlib.sha256(content).hexdigest() if content else ""
 
 
 def content_digest(path: str) -> str:

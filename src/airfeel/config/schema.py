@@ -121,7 +121,7 @@ class Config(Keys):
         table = {"hash": self.digest(), "keys": sorted(self._hashed.keys() - revisions.keys()), **revisions}
         for seam, part in self.chosen.items():
             if not str(getattr(part.target, "__module__", "")).startswith("airfeel."):
-                table[f"source.{seam}"] = part.source_digest()
+                table[f"source.{seam}"] = identity.source_digest(part.source)
         flat = self._flat()
         data = () if self.dataset in DATASETS.names() else ("dataset",)
         for key in (*data, *self.chosen.files):

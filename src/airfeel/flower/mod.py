@@ -19,8 +19,7 @@ from airfeel import storage
 from airfeel.flower import wire
 from airfeel.flower.state import Layout
 from airfeel.registry import SCHEMES
-from airfeel.uplink.memory import everywhere
-from airfeel.uplink.scheme import Memory, Plan, Scheme, Sent
+from airfeel.uplink.scheme import Memory, Plan, Scheme, Sent, everywhere
 
 Call = Callable[[Message, Context], Message]
 Rows = dict[str, NDArray[Any]]  # what this client carries, by name

@@ -35,25 +35,16 @@ class Traffic:
 class RoundReport:
     """One round as the server saw it; None stands for what does not exist.
 
-    Parameters
-    ----------
-    asked, heard, missing
-        Nodes that were asked, those whose signals are in the sum, and those that did not answer.
-    silent
-        Nodes that answered, but whose link was down or whose energy was too low: they keep everything.
-    failed, refused
-        Nodes that answered with an error, or with something that cannot be used, and the reasons.
-    notes
-        Errors that Flower itself reports of the missing, without saying of whom.
-    joined, returned, restarted
-        Nodes heard for the first time; nodes whose client was known as another node; nodes heard before whose
-        error memory is empty now.
-    channel_uses, energy, alpha
-        Real symbols of this round, the largest energy that a device spent in it, and the power scaling (12).
-    nmse_db, status, iterations
-        Error of the estimate, known in an audit only; the receiver's report.
-    skipped
-        Why nobody was heard; empty otherwise.
+    Nodes are ``asked``; those ``heard`` are in the sum. The ``silent`` answered, but their link was down or
+    their energy too low: they keep everything. Others are ``missing``, or ``failed`` with an error, or
+    ``refused`` as what they sent cannot be used, with the reasons; ``notes`` are errors that Flower itself
+    reports of the missing, without saying of whom. Nodes that ``joined`` are heard of for the first time,
+    those that ``returned`` have a client that was known as another node, and those that ``restarted`` were
+    heard before and have an empty error memory now.
+
+    ``traffic`` is in bytes, ``channel_uses`` in real symbols, ``energy`` the largest that a device spent,
+    ``alpha`` the power scaling (12), ``nmse_db`` the error of the estimate, known in an audit only.
+    ``status`` and ``iterations`` are the receiver's report; ``skipped`` says why nobody was heard.
     """
 
     round: int

@@ -18,7 +18,7 @@ from airfeel.radio.power import Ledger
 from airfeel.units import count, decibel, relative_error
 from airfeel.uplink import arrive
 from airfeel.uplink.arrive import Arrival, Digital, Radio, Senders, Superposed, WeightedMean
-from airfeel.uplink.round import decode, without_noise
+from airfeel.uplink.round import decode
 from airfeel.uplink.scheme import Plan, Scheme, Setting
 
 
@@ -78,18 +78,9 @@ class Server:
             noise_var=None if self.air is None else getattr(self.air.channel, "noise_var", None),
             rounds=rounds,
         )
-        return State(
-            training=uuid.uuid4().hex,
-            identity=identity,
-            round=0,
-            layout=layout,
-            theta=np.zeros(layout.size),
-            exact={},
-            scheme=self.scheme.init(layout.shapes, setting),
-            server=self.optimizer.init(layout.size),
-            ledger=Ledger(np.zeros(0), 0),
-            nodes={},
-        )
+        begun = self.scheme.init(layout.shapes, setting), self.optimizer.init(layout.size)
+        theta, ledger = np.zeros(layout.size), Ledger(np.zeros(0), 0)
+        return State(uuid.uuid4().hex, identity, 0, layout, theta, {}, *begun, ledger, nodes={})
 
     def permit(self, current: OpenRound, first: Replies, state: State) -> OpenRound:
         """Return the round with who may transmit, and alpha (12) from the energies that were announced."""
@@ -182,12 +173,11 @@ class Server:
         """Decode what arrived, if only silence, and update the model where that tells anything."""
         theta, server = state.theta, state.server
         everybody = sum(node.weight for node in state.nodes.values())
+        audit = bool(heard) and current.announced.audit
+        told = audit and any(reply.truth is not None for reply in heard)
         given = self.scheme, state.scheme, current.plan, arrival, whole / (everybody or 1.0)
-        estimate, after = decode(*given)
-        truth = None
-        if heard and current.announced.audit:
-            told = any(reply.truth is not None for reply in heard)
-            truth = _mean(heard, whole, len(theta)) if told else without_noise(*given, estimate)
+        estimate, after, truth = decode(*given, measure=audit and not told)
+        measured = _mean(heard, whole, len(theta)) if told else truth if audit else None
         if heard or estimate.mean.any():
             theta, server = self.optimizer.update(server, theta, estimate.mean, self.rate)
         if not np.isfinite(theta).all():
@@ -196,7 +186,7 @@ class Server:
                 "the training has diverged; lower the learning rate"
             )
         exact = _averaged(heard, state.exact)
-        info, error = estimate.info, None if truth is None else relative_error(estimate.mean, truth)
+        info, error = estimate.info, None if measured is None else relative_error(estimate.mean, measured)
         report = replace(report, nmse_db=None if error is None else decibel(error))
         if info is not None:
             report = replace(report, status=info.status, iterations=info.iterations)

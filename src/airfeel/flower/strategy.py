@@ -25,8 +25,7 @@ from airfeel.radio.link import Channel
 from airfeel.radio.power import EqualPower, PowerPolicy
 from airfeel.registry import CHANNELS
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.memory import everywhere
-from airfeel.uplink.scheme import Scheme, width
+from airfeel.uplink.scheme import Scheme, everywhere, width
 
 Evaluate = Callable[[int, ArrayRecord], Any]
 

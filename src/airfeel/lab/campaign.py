@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -29,7 +29,12 @@ from airfeel.simulation.assembly import assemble
 from airfeel.simulation.loop import train
 
 _PATIENCE = 3  # times that processes may die without one run being finished in between
+_TRIAL_ROUNDS = 3  # of which the first is not timed: it loads and prepares
+_PROCESS = 2e8  # bytes of an interpreter with its libraries
+_STARTING = 1.5  # seconds to load the data and to begin a run
 _GLANCE = 0.25  # seconds between looks at how far the runs are, and whether somebody pressed Ctrl-C
+
+_log = logging.getLogger("airfeel")
 
 
 class FailedRuns(Exception):
@@ -183,96 +188,51 @@ def _remember(out: Path, seconds: float, engine: Engine, computed: int) -> None:
         _files.write_atomically(path, (json.dumps(facts, indent=2) + "\n").encode())
 
 
-_log = logging.getLogger("airfeel")
-
-TRIAL_ROUNDS = 3  # of which the first is not timed: it loads and prepares
-PROCESS = 2e8  # bytes of an interpreter with its libraries
-STARTING = 1.5  # seconds to load the data and to begin a run
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """How many runs there are, how many of them are finished, and what the others take."""
-
-    runs: int
-    done: int
-    seconds: float | None
-    """of processor time; None where some data set is not here yet, or all are finished"""
-    memory: float | None
-    """bytes of the largest run"""
-    untimed: int
-    """studies of the theory, which take seconds to minutes"""
-    workers: int
-
-    def __str__(self) -> str:
-        words = [f"{self.runs} runs, {self.done} of them finished already"]
-        if self.runs == self.done:
-            return words[0]
-        if self.seconds is None or self.memory is None:
-            return f"{words[0]}; time and memory are known once the data are here (airfeel data)"
-        workers = f"{self.workers} worker{'' if self.workers == 1 else 's'}"
-        words.append(f"about {duration(self.seconds / self.workers)} with {workers}, by a trial of each kind")
-        busy = min(self.workers, self.runs - self.done)
-        words.append(f"about {busy * self.memory / 1e9:.2g} GB of memory in all")
-        if self.untimed:
-            words.append(
-                f"{self.untimed} studies of the theory, seconds to minutes each, are not in this time"
-            )
-        return "; ".join(words)
-
-
-def forecast(runs: Sequence[Work], out: Path, workers: int | None = None) -> Forecast:
-    """Return what the runs that are not finished would take, by a few rounds of each kind of them.
+def forecast(runs: Sequence[Work], out: Path, workers: int | None = None) -> str:
+    """Say what the runs that are not finished would take, by a few rounds of each kind of them.
 
     Runs are of one kind if they differ in nothing that changes much (seed, rates, power, partition), or only
     in what their effort tells: rounds, local steps, the ratio.
     """
     todo = [run for run in runs if finished(out / "runs" / run.label) is None]
-    training = [run for run in todo if isinstance(run.config, Config)]
-    count = workers or os.cpu_count() or 1
-    seconds: float | None = None
-    memory: float | None = None
-    if all(is_here(dataset) or ":" in dataset for dataset in _datasets(training)):
-        trials = _trials({_kind(run): run for run in reversed(training)})
-        seconds = sum(run.effort * trials[_kind(run)][0] + STARTING for run in training)
-        memory = PROCESS + max((bytes_ for _, bytes_ in trials.values()), default=0.0)
-    return Forecast(len(runs), len(runs) - len(todo), seconds, memory, len(todo) - len(training), count)
-
-
-def _trials(kinds: dict[Hashable, Work]) -> dict[Hashable, tuple[float, float]]:
-    """Try out one run of each kind, and say how far that is."""
+    words = [f"{len(runs)} runs, {len(runs) - len(todo)} of them finished already"]
+    training = [(run, run.config) for run in todo if isinstance(run.config, Config)]
+    if not todo:
+        return words[0]
+    if not all(is_here(dataset) or ":" in dataset for dataset in {config.dataset for _, config in training}):
+        return f"{words[0]}; time and memory are known once the data are here (airfeel data)"
+    kinds = {_kind(config): (run, config) for run, config in reversed(training)}
+    _log.info(f"trying out {_TRIAL_ROUNDS} rounds of {len(kinds)} kinds of runs")
     trials: dict[Hashable, tuple[float, float]] = {}
-    if kinds:
-        _log.info(f"trying out {TRIAL_ROUNDS} rounds of {len(kinds)} kinds of runs")
     timer = Timer(len(kinds))
-    for kind, run in kinds.items():
-        trials[kind] = _trial(run)
+    for kind, (run, config) in kinds.items():
+        trials[kind] = _trial(run, config)
         timer.tell(len(trials), _log.info, f"{len(trials)} of {len(kinds)} kinds tried out")
-    return trials
+    seconds = sum(run.effort * trials[_kind(config)][0] + _STARTING for run, config in training)
+    memory = _PROCESS + max((bytes_ for _, bytes_ in trials.values()), default=0.0)
+    count = workers or os.cpu_count() or 1
+    many = f"{count} worker{'' if count == 1 else 's'}"
+    words.append(f"about {duration(seconds / count)} with {many}, by a trial of each kind")
+    words.append(f"about {min(count, len(todo)) * memory / 1e9:.2g} GB of memory in all")
+    if untimed := len(todo) - len(training):
+        words.append(f"{untimed} studies of the theory, seconds to minutes each, are not in this time")
+    return "; ".join(words)
 
 
-def _datasets(runs: Sequence[Work]) -> Iterator[str]:
-    yield from {run.config.dataset for run in runs if isinstance(run.config, Config)}
-
-
-def _kind(run: Work) -> Hashable:
-    config = run.config
-    assert isinstance(config, Config)
+def _kind(config: Config) -> Hashable:
     devices = config.devices
     sizes = (devices.count, str(devices.samples), config.options("training").get("batch_size"))
     return config.scheme, config.dataset, config.model.kind, config.run.evaluate_every, *sizes
 
 
-def _trial(run: Work) -> tuple[float, float]:
+def _trial(run: Work, config: Config) -> tuple[float, float]:
     """Return the processor seconds of a unit of effort, and the bytes of the run beside its process."""
-    config = run.config
-    assert isinstance(config, Config)
     needs = assemble(config).needs
-    rounds = iter(train(config.model_copy(update={"rounds": max(config.rounds, TRIAL_ROUNDS)})))
+    rounds = iter(train(config.model_copy(update={"rounds": max(config.rounds, _TRIAL_ROUNDS)})))
     with threadpool_limits(limits=1):
         next(rounds)
         began = time.process_time()
-        for _ in range(TRIAL_ROUNDS - 1):
+        for _ in range(_TRIAL_ROUNDS - 1):
             next(rounds)
-    seconds = (time.process_time() - began) / (TRIAL_ROUNDS - 1)
+    seconds = (time.process_time() - began) / (_TRIAL_ROUNDS - 1)
     return seconds * run.rounds / run.effort, 0.0 if needs is None else needs.memory

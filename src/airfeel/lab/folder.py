@@ -76,14 +76,12 @@ class ResultsFolder:
             stamp = store.stamp(path, path.with_suffix(".json"))
             try:
                 found = self._once(f"experiment {path.name}", stamp, partial(_read_begun, path))
+                if found is None:
+                    raise ValueError(_UNLISTED)
+                begun.append(found)
             except ValueError as error:
                 reason = "; ".join(str(error).splitlines())
                 left_out.append(visible(f"experiment {path.stem} is left out: {reason}"))
-                continue
-            if found is None:
-                left_out.append(visible(f"experiment {path.stem} is left out: {_UNLISTED}"))
-            else:
-                begun.append(found)
         return begun, left_out
 
     def _once(self, key: str, stamp: store.Stamp | None, read: Callable[[], Read]) -> Read | None:

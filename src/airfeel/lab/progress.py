@@ -3,11 +3,10 @@
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from airfeel import _files
@@ -30,9 +29,7 @@ class Display:
             self._shown.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *ended: object) -> None:
         if self._shown is not None:
             self._shown.stop()
 
@@ -53,7 +50,6 @@ class Live(Display, Progress):
     def __init__(self, console: Console) -> None:
         self._bar = Bar(BarColumn(bar_width=20), TextColumn("{task.fields[words]}"), console=console)
         super().__init__(self._bar)
-        self._task = TaskID(0)
 
     def begin(self, rounds: int, done: int, notes: list[str]) -> None:
         """Draw the line."""
@@ -167,7 +163,6 @@ class CampaignLive(Overview):
     def __init__(self, console: Console) -> None:
         self._bar = Bar(BarColumn(bar_width=30), TextColumn("{task.fields[words]}"), console=console)
         super().__init__(self._bar)
-        self._task = TaskID(0)
 
     def begin(self, runs: Sequence[Work], skipped: int, out: Path) -> None:
         """Draw the line."""
@@ -175,13 +170,8 @@ class CampaignLive(Overview):
         self._task = self._bar.add_task("", total=sum(self._efforts.values()), words=self.words())
 
     def update(self) -> None:
-        """Redraw it."""
+        """Redraw it; after a run has ended too."""
         self._bar.update(self._task, completed=self._done(), words=self.words())
-
-    def settled(self, label: str, error: str | None) -> None:
-        """Redraw it."""
-        super().settled(label, error)
-        self.update()
 
 
 def choose_overview() -> Overview:

@@ -18,7 +18,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -68,28 +68,18 @@ class Described(Protocol):
         """Return the description as a file."""
 
 
-@dataclass(slots=True)
 class RunFolder:
-    """Everything one run keeps on disk. Use it through :func:`open_run`, which holds the lock."""
+    """Everything one run keeps on disk. Use it through :func:`open_run`, which holds the lock.
 
-    path: Path
-    config: Described
-    notes: list[str] = field(default_factory=list)
+    ``rounds`` are the records, one line of JSON per round, without wall times: equal runs are equal files;
+    ``timings`` the seconds per round, ``checkpoint`` the newest complete state, ``notes`` sentences for the
+    user.
+    """
 
-    @property
-    def rounds(self) -> Path:
-        """The records, one line of JSON per round, without wall times: equal runs are equal files."""
-        return self.path / "rounds.jsonl"
-
-    @property
-    def timings(self) -> Path:
-        """Seconds per round, one line of JSON each."""
-        return self.path / "timings.jsonl"
-
-    @property
-    def checkpoint(self) -> Path:
-        """The newest complete state."""
-        return self.path / "checkpoint.npz"
+    def __init__(self, path: Path, config: Described, notes: list[str]) -> None:
+        self.path, self.config, self.notes = path, config, notes
+        self.rounds, self.timings = path / ROUNDS, path / TIMINGS
+        self.checkpoint = path / "checkpoint.npz"
 
     def reopen(self, forget: bool, damage: Damage | None = None) -> None:
         """Prepare for computing: remove an untrue summary, and with ``forget`` all results.
@@ -119,15 +109,10 @@ class RunFolder:
     ) -> Any | None:
         """Return the newest trustworthy state, files cut back to its round; None: start at round 1.
 
-        Parameters
-        ----------
-        trusted
-            The modules beside airfeel whose dataclasses the state may hold.
-        revived
-            Given what a checkpoint holds and its round, returns the state of this run, or None where that
-            cannot be it; raises :class:`Damaged` where something that belongs to it is damaged.
-        aggregates
-            Whether the run keeps those of all rounds, so that they must be whole.
+        The state may hold dataclasses of airfeel and of the modules in ``trusted``. ``revived``, given what a
+        checkpoint holds and its round, returns the state of this run, or None where that cannot be it, and
+        raises :class:`Damaged` where something that belongs to it is damaged. With ``aggregates``, those of
+        all rounds must be whole.
         """
         with store.explained(self.path):
             for path in (self.checkpoint, previous(self.checkpoint)):

@@ -81,7 +81,11 @@ def execute(
         try:
             round = _compute(folder, parts, progress or Progress(), stop)
         except MemoryError as error:
-            raise RunError(_out_of_memory(path, error)) from error
+            reason = str(error).splitlines()[0] if error.args else "nothing is left"
+            raise RunError(
+                f"{path}: not enough memory ({reason}); what was saved before is kept, "
+                "and the same command continues from there where there is more"
+            ) from error
         if round < config.rounds:
             return Outcome(path, round, None, computed=True)
         summary = summarise(config, read_records(path))
@@ -101,38 +105,33 @@ def _before(config: Config, run: FinishedRun) -> Outcome:
 
 def _compute(folder: RunFolder, parts: Parts, progress: Progress, stop: Callable[[], bool]) -> int:
     """Go on from the newest checkpoint until the run is complete or stopped; return the last round."""
+    options, rounds = parts.config.run, parts.config.rounds
     with closing(Generations(folder.path)) as memories:
         parts = parts if parts.allocate is None else replace(parts, allocate=memories)
-        return _continue(folder, parts, memories, progress, stop)
-
-
-def _continue(
-    folder: RunFolder, parts: Parts, memories: Generations, progress: Progress, stop: Callable[[], bool]
-) -> int:
-    state, options, rounds = start(parts), parts.config.run, parts.config.rounds
-    revived = partial(_revived, state, memories, rounds)
-    restored = folder.restore(_modules(parts), revived, options.record_aggregates)
-    state = state if restored is None else restored
-    round = state.round
-    memories.tidy(round if round < rounds else 0)
-    # Closed here, and not where Python drops it: an interrupt that comes then could only be printed.
-    with progress, closing(steps(parts, state, progress.within)) as computed:
-        progress.begin(rounds, round, [*folder.notes, *_remarks(parts)])
-        began = time.perf_counter()
-        for step in computed:
-            round = step.record.round
-            folder.append(step.record.to_json(), round, _since(began))
-            if options.record_aggregates:
-                folder.keep_aggregate(round, step.aggregate.truth)
-            progress.update(step.record)
-            stopping, last = stop(), round == rounds
-            if stopping or round % options.checkpoint_every == 0 or last:
-                folder.save(round, memories.apart(step.state, last))
-                memories.tidy(0 if last else round)
-            if stopping:
-                break
+        state = start(parts)
+        revived = partial(_revived, state, memories, rounds)
+        restored = folder.restore(_modules(parts), revived, options.record_aggregates)
+        state = state if restored is None else restored
+        done = state.round
+        memories.tidy(done if done < rounds else 0)
+        # Closed here, and not where Python drops it: an interrupt that comes then could only be printed.
+        with progress, closing(steps(parts, state, progress.within)) as computed:
+            progress.begin(rounds, done, [*folder.notes, *_remarks(parts)])
             began = time.perf_counter()
-    return int(round)
+            for step in computed:
+                done = step.record.round
+                folder.append(step.record.to_json(), done, round(time.perf_counter() - began, 6))
+                if options.record_aggregates:
+                    folder.keep_aggregate(done, step.aggregate.truth)
+                progress.update(step.record)
+                stopping, last = stop(), done == rounds
+                if stopping or done % options.checkpoint_every == 0 or last:
+                    folder.save(done, memories.apart(step.state, last))
+                    memories.tidy(0 if last else done)
+                if stopping:
+                    break
+                began = time.perf_counter()
+    return int(done)
 
 
 def _revived(fresh: RunState, memories: Generations, rounds: int, saved: Any, round: int) -> RunState | None:
@@ -161,30 +160,16 @@ def _remarks(parts: Parts) -> list[str]:
     ratio, size = parts.config.uplink.ratio, parts.task.size
     needs = "" if parts.needs is None else f"the run takes {parts.needs}"
     remarks = [*parts.about, *filter(None, ["; ".join(filter(None, [needs, parts.budget]))])]
-    if not parts.scheme.uses_radio or ratio * size >= 0.5:
-        return remarks
-    return [
-        *remarks,
-        f"uplink.ratio = {ratio:g} of N = {size} is less than one channel use: every round takes one",
-    ]
-
-
-def _out_of_memory(path: Path, error: MemoryError) -> str:
-    reason = str(error).splitlines()[0] if error.args else "nothing is left"
-    return (
-        f"{path}: not enough memory ({reason}); what was saved before is kept, "
-        "and the same command continues from there where there is more"
-    )
+    if parts.scheme.uses_radio and ratio * size < 0.5:
+        rule = "is less than one channel use: every round takes one"
+        remarks.append(f"uplink.ratio = {ratio:g} of N = {size} {rule}")
+    return remarks
 
 
 def _modules(parts: Parts) -> list[str]:
     """Return the packages that the parts come from: whose code is run may also keep its state."""
     kinds = {type(getattr(parts, field.name)).__module__ for field in fields(parts)}
     return sorted({kind.partition(".")[0] for kind in kinds} - {"builtins"})
-
-
-def _since(began: float) -> float:
-    return round(time.perf_counter() - began, 6)
 
 
 def summarise(config: Config, records: list[Record]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator
+from scipy.special import j0
 
 from airfeel import _checks
 from airfeel.radio.gains import (
@@ -14,7 +15,6 @@ from airfeel.radio.gains import (
     complex_normal,
     drifting,
     inverted,
-    jakes,
     misjudged,
     with_line_of_sight,
 )
@@ -104,8 +104,9 @@ class Cell(Offsets):
     def gains(self, num_devices: int, seed: int, round: int) -> Complex:
         """Return the true complex gains h_m of a round, without the path."""
         given = (num_devices,), seed, "fading", round
-        drawn = complex_normal(*given) if self.doppler is None else drifting(*given, jakes(self.doppler))
-        return with_line_of_sight(drawn, self.rician)
+        if self.doppler is None:
+            return with_line_of_sight(complex_normal(*given), self.rician)
+        return with_line_of_sight(drifting(*given, float(j0(2 * np.pi * self.doppler))), self.rician)
 
     def link(self, num_devices: int, symbols: int, seed: int, round: int) -> Link:
         """Draw the gains, what the devices know of them, and what is left after their inversion."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import j0
 
 from airfeel.radio.link import Array, Link, Mask, elements_of, per_symbol
 from airfeel.ranges import Count, NonNegative, require
@@ -37,15 +36,6 @@ def drifting(shape: tuple[int, ...], seed: int, purpose: str, round: int, memory
     for t in range(first + 1, round + 1):
         gain = memory * gain + math.sqrt(1 - memory**2) * complex_normal(shape, seed, purpose, t)
     return gain
-
-
-def jakes(doppler: float) -> float:
-    """Return the correlation J0(2 pi f_d T) of two rounds a time T apart, given f_d T.
-
-    >>> jakes(0.0), round(jakes(0.1), 3)
-    (1.0, 0.904)
-    """
-    return float(j0(2 * math.pi * doppler))
 
 
 def with_line_of_sight(scattered: Complex, rician: float, direct: Any = 1.0) -> Complex:

@@ -74,7 +74,7 @@ class Scheduled(Scheme[ScheduledState]):
         "auto", "what a device carries: auto, none, average, control, or error", key="memory"
     )
     newest: Fraction = option(0.5, "share of the new update in the mean of a device's latest ones")
-    fade: Annotated[float, Field(ge=0, le=1)] = option(0.95, "what is left of a control after a round")
+    fade: Fraction = option(0.3, "what is left of a control after N/s rounds, the mean wait")
     clip: Positive = option(3.0, "most that is believed, in what was expected")
 
     exact = linear = common_support = symbols_are_coordinates = True
@@ -119,7 +119,8 @@ class Scheduled(Scheme[ScheduledState]):
             plan |= {"ages": state.age[chosen] + 1}
         if self._controls:
             move = MOVES if self.keeps == "control" else float(np.round(1 - state.share, 6))
-            plan |= {"move": move, "round": round}
+            fade = self.fade ** (state.symbols / len(waiting))
+            plan |= {"move": move, "fade": fade, "round": round}
         return plan
 
     def encode(self, plan: Plan, memory: Memory, update: Array) -> Sent:
@@ -163,7 +164,7 @@ class Scheduled(Scheme[ScheduledState]):
 
     def _faded(self, plan: Plan, memory: Memory, kind: np.dtype) -> Array:
         """Return what is left of each control since it last moved, (rows, 1)."""
-        return np.asarray(self.fade ** (plan["round"] - memory["seen"][:, 1:]), kind)
+        return np.asarray(plan["fade"] ** (plan["round"] - memory["seen"][:, 1:]), kind)
 
     def decode(self, state: ScheduledState, plan: Plan, heard: Heard) -> tuple[Estimate, ScheduledState]:
         """Put what was heard where it belongs, and learn from its energy; what nobody sent waits on."""
@@ -178,7 +179,7 @@ class Scheduled(Scheme[ScheduledState]):
             if self.keeps != "error":
                 told, found, noise = found, found / share, noise / share**2
                 if self._controls:
-                    control = control * self.fade ** (plan["round"] - state.round)
+                    control = control * plan["fade"] ** (plan["round"] - state.round)
                     found = found + ages * control[chosen]
                     control[chosen] += plan["move"] * heard.computed * told / ages
                 most = self.clip * ages * np.sqrt(state.expected[chosen])

@@ -22,8 +22,8 @@ from airfeel.learning.tasks import DataShape, Samples, Task
 from airfeel.learning.training import LocalTraining, Participation, shares, split
 from airfeel.radio.link import Channel
 from airfeel.radio.units import RadioUnits
-from airfeel.registry import CHANNELS, SCHEMES, SEAMS, Part, Registry, has_fields
-from airfeel.simulation.memory import RunMemory, mapped, require_memory, shapes_of
+from airfeel.registry import CHANNELS, SCHEMES, SEAMS, Part, has_fields
+from airfeel.simulation.memory import RunMemory, require_memory, shapes_of
 from airfeel.units import count, decibel
 from airfeel.uplink.arrive import Radio
 from airfeel.uplink.memory import Allocate
@@ -73,11 +73,8 @@ def given(
 def named(config: Config, own: Own) -> Config:
     """Return the configuration in which ``own`` stands by name: qualified names with their options.
 
-    Raises
-    ------
-    ValueError
-        For a part that cannot be described so: one that is not at the top of a module, or whose options are
-        neither numbers nor texts. :func:`airfeel.train` takes any.
+    A part is refused that is not at the top of a module, or whose options are neither numbers nor texts;
+    :func:`airfeel.train` takes any.
     """
     flat = mistakes.flatten(config.model_dump(exclude_none=True))
     for seam, part in (("scheme", own.scheme), ("channel", own.channel), ("model", own.task)):
@@ -99,7 +96,11 @@ def _described(seam: str, part: Any) -> dict[str, Any]:
     if isinstance(part, partial) and not part.args:
         kind, given = part.func, part.keywords
     found = Part(registry.name_of(kind), kind)
-    if not _leads_to(registry, found):
+    try:  # the name of a method, or of something local, does not lead back to it
+        leads_back = bool(registry.get(found.name).target == kind)
+    except ValueError:
+        leads_back = False
+    if not leads_back:
         rule = "must be of a class at the top of a module for a run folder, or a function there"
         raise _checks.reject(registry.key, part, rule)
     bare = kind is type(part) and not has_fields(kind)
@@ -116,14 +117,6 @@ def _described(seam: str, part: Any) -> dict[str, Any]:
         if value is not None:
             keys[key] = value
     return keys
-
-
-def _leads_to(registry: Registry, part: Part) -> bool:
-    """Whether a name leads back to its part: that of a method or of something local does not."""
-    try:
-        return bool(registry.get(part.name).target == part.target)
-    except ValueError:
-        return False
 
 
 def _plain(value: Any) -> bool:
@@ -218,7 +211,7 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
         units=units if scheme.uses_radio else None,
         about=(source.describe(), overlap(held)),
         budget=describe_link(power, symbols, channel, units) if scheme.uses_radio else "",
-        allocate=_maps.temporary if mapped(config, task, scheme) else None,
+        allocate=_maps.temporary if needs.disk else None,
         needs=needs,
     )
 

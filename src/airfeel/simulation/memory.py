@@ -47,7 +47,8 @@ def estimate(
     computing = max(1, int(config.devices.participation * devices + 0.5))
     symbols = count(config.uplink.ratio, task.size) if scheme.uses_radio else 0
     values = float(np.prod(source.shape, dtype=float)) * _samples(config, source)
-    carried, in_files = devices * _carried(task, scheme), mapped(config, task, scheme, devices)
+    carried = devices * _carried(task, scheme)
+    in_files = carried > config.run.memory_map_above
     memory = (
         (0 if in_files else MEMORIES * carried)
         + BLOCKS * number * size * height(computing, task.size)
@@ -59,25 +60,13 @@ def estimate(
     return RunMemory(memory, FILES * carried if in_files else 0.0)
 
 
-def mapped(config: Config, task: Task, scheme: Scheme[Any], devices: int | None = None) -> bool:
-    """Whether what devices carry is so large that it is kept in files."""
-    devices = config.devices.count if devices is None else devices
-    return devices * _carried(task, scheme) > config.run.memory_map_above
-
-
 def shapes_of(task: Task) -> Shapes:
     """Return the model's tensors in the order of the flat vector; one of N where the task does not say."""
     return getattr(task, "shapes", None) or {"theta": (task.size,)}
 
 
 def require_memory(config: Config, task: Task, source: Dataset, scheme: Scheme[Any]) -> RunMemory:
-    """Return the estimate; refuse a run that needs more than this machine has, with what would fit.
-
-    Raises
-    ------
-    ValueError
-        With the estimate, the memory there is, and the number of devices that fit into it.
-    """
+    """Return the estimate; refuse a run that needs more than this machine has, with what would fit."""
     needs, there = estimate(config, task, source, scheme), available()
     if needs.memory <= there:
         return needs

@@ -1,11 +1,13 @@
 """What is written down about every round, and who hears of it while a training goes on."""
 
+from __future__ import annotations  # imports for type checkers alone: who reads records needs no receiver
+
 import json
 import logging
 import math
 from dataclasses import asdict, dataclass, fields
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +15,12 @@ from numpy.typing import NDArray
 from airfeel import _files
 from airfeel._checks import visible
 from airfeel._timing import Timer
-from airfeel.learning.tasks import Score
-from airfeel.radio.units import RadioUnits
 from airfeel.units import decibel, relative_error
-from airfeel.uplink.result import Aggregate
+
+if TYPE_CHECKING:
+    from airfeel.learning.tasks import Score
+    from airfeel.radio.units import RadioUnits
+    from airfeel.uplink.result import Aggregate
 
 Array = NDArray[np.floating[Any]]
 
@@ -91,7 +95,7 @@ class Record:
         return json.dumps(row, separators=(",", ":"), allow_nan=False)
 
     @classmethod
-    def from_json(cls, line: str) -> "Record":
+    def from_json(cls, line: str) -> Record:
         """Undo :meth:`to_json`; keys of later versions are left out."""
         known = {field.name for field in fields(cls)}
         return cls(**{key: value for key, value in _files.parse_json(line).items() if key in known})
@@ -110,7 +114,8 @@ def make_record(
 
     ``sums`` are x^ and x summed over all rounds up to this one; ``energy`` and ``symbols`` are totals too.
     """
-    nmse = _decibel(aggregate.nmse)
+    nmse = None if aggregate.nmse is None else decibel(aggregate.nmse)
+    summed = relative_error(*sums) if symbols else None
     found, overlap = _found_support(aggregate)
     info, radio = aggregate.info, aggregate.alpha is not None
     chain = None if info is None else info.chain
@@ -120,7 +125,7 @@ def make_record(
         loss=None if score is None else _finite(score.loss),
         nmse_db=nmse,
         above_zero_db=None if nmse is None else nmse > 0,
-        cumulative_nmse_db=_decibel(relative_error(*sums)) if symbols else None,
+        cumulative_nmse_db=None if summed is None else decibel(summed),
         support=int(np.count_nonzero(aggregate.truth)),
         support_found=found,
         support_overlap=overlap,
@@ -136,10 +141,6 @@ def make_record(
         air_seconds=None if units is None else units.air_seconds(symbols),
         joules=None if units is None else units.joules(energy),
     )
-
-
-def _decibel(ratio: float | None) -> float | None:
-    return None if ratio is None else decibel(ratio)
 
 
 def _found_support(aggregate: Aggregate) -> tuple[int | None, int | None]:

@@ -36,11 +36,6 @@ def blocks(devices: Devices, size: int) -> list[Devices]:
     return [devices[first : first + step] for first in range(0, len(devices), step)]
 
 
-def everywhere(row: Memory, devices: int) -> Memory:
-    """Return the rows of so many devices that all carry the same, without taking memory for them."""
-    return {name: np.broadcast_to(part, (devices, *np.shape(part))) for name, part in row.items()}
-
-
 def take(memory: Memory, devices: Devices) -> Memory:
     """Return the rows of some devices."""
     return {name: part[place(devices)] for name, part in memory.items()}

@@ -7,8 +7,7 @@ from airfeel import _checks
 from airfeel.radio.power import Ledger
 from airfeel.receivers.base import Info
 from airfeel.units import relative_error
-from airfeel.uplink.memory import everywhere
-from airfeel.uplink.scheme import Array, Mask, Memory, Scheme, Setting, Shapes, size_of
+from airfeel.uplink.scheme import Array, Mask, Memory, Scheme, Setting, Shapes, everywhere, size_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -91,12 +91,11 @@ class Uplink:
         arrival, who = self.arrival, self.senders
         energy = who.everywhere(arrival.energy)
         ledger = self.state.ledger.charge(energy, self.air.policy.power)
-        given = self.scheme, self.state.scheme, self.plan, arrival, self.computed
-        estimate, after = decode(*given)
-        truth = self._payload.value
+        given, stood_for = (self.scheme, self.state.scheme, self.plan), self._payload.value
+        estimate, after, truth = decode(*given, arrival, self.computed, measure=stood_for is None)
         aggregate = Aggregate(
             mean=estimate.mean,
-            truth=without_noise(*given, estimate) if truth is None else truth,
+            truth=truth if stood_for is None else stood_for,
             active=who.everywhere(anything(arrival.delivered > 0)),
             energy=energy,
             channel_uses=arrival.channel_uses,
@@ -135,21 +134,17 @@ class Uplink:
 
 
 def decode(
-    scheme: Scheme[Any], state: Any, plan: Plan, arrival: Arrival, computed: float
-) -> tuple[Estimate, Any]:
-    """Run the server half on what arrived, if only silence; return its estimate and its next state."""
+    scheme: Scheme[Any], state: Any, plan: Plan, arrival: Arrival, computed: float, *, measure: bool
+) -> tuple[Estimate, Any, Array]:
+    """Run the server half on what arrived, if only silence; return its estimate and its next state.
+
+    And, to ``measure`` the estimate by, what it finds in the same signals without noise (or else itself).
+    """
     found = scheme.decode(state, plan, arrival.heard(computed))
     estimate, after = _checks.returned(scheme, "decode", found, tuple)
-    return estimate, after
-
-
-def without_noise(
-    scheme: Scheme[Any], state: Any, plan: Plan, arrival: Arrival, computed: float, estimate: Estimate
-) -> Array:
-    """Return what the server half finds in the same signals without noise: the truth for its estimate."""
-    if arrival.clean is arrival.observation:
-        return estimate.mean
-    return scheme.decode(state, plan, arrival.heard(computed, noise=False))[0].mean
+    if not measure or arrival.clean is arrival.observation:
+        return estimate, after, estimate.mean
+    return estimate, after, scheme.decode(state, plan, arrival.heard(computed, noise=False))[0].mean
 
 
 def carry(

@@ -257,6 +257,11 @@ def announced(plan: Plan) -> int:
     return texts + sum(np.size(value) for value in plan.values() if not isinstance(value, str))
 
 
+def everywhere(row: Memory, devices: int) -> Memory:
+    """Return the rows of so many devices that all carry the same, without taking memory for them."""
+    return {name: np.broadcast_to(part, (devices, *np.shape(part))) for name, part in row.items()}
+
+
 def width(scheme: Scheme[Any], plan: Plan, memory: Memory, size: int) -> int:
     """Return s, the length of a signal under this plan, given the rows of any one device."""
     return int(scheme.encode(plan, memory, np.zeros((1, size), np.float32)).signal.shape[1])
