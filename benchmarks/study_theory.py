@@ -84,8 +84,8 @@ def course(figures):
     for name, values in data.items():
         print(f"{name:<45}", np.round(values[[0, 1, 2, 3, 5, 9, 19, 39]], 1))
     if figures is not None:
-        from airfeel.lab.report.charts import Figure
-        from airfeel.lab.report.curves import plain_curves
+        from airfeel.lab.charts import Figure
+        from airfeel.lab.curves import plain_curves
 
         rounds = range(1, ROUNDS + 1)
         figure = Figure("state-evolution", "state evolution and simulation", "", "NMSE (dB)")
@@ -113,8 +113,8 @@ def bound(rounds, figures):
         print(t, *(f"{value:.5g}" for value in values))
     print("both hold in every round:", bool(np.all(result.gap <= result.measured)))
     if figures is not None:
-        from airfeel.lab.report.charts import Figure
-        from airfeel.lab.report.curves import plain_curves
+        from airfeel.lab.charts import Figure
+        from airfeel.lab.curves import plain_curves
 
         figure = Figure("bounds", "Theorem 3 on a real run", "", "loss - smallest loss", log_y=True)
         courses = {

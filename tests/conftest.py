@@ -73,19 +73,19 @@ def shared_folder():
             path.chmod(0o755)
 
 
+@contextlib.contextmanager
+def _as_another_user():
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
 @pytest.fixture
 def ordinary_user():
     """A context in which permissions hold: they do not bind root, so act as another user for a moment."""
-
-    @contextlib.contextmanager
-    def act():
-        root = os.geteuid() == 0
-        if root:
-            os.seteuid(65534)
-        try:
-            yield
-        finally:
-            if root:
-                os.seteuid(0)
-
-    return act
+    return _as_another_user

@@ -35,8 +35,8 @@ FEW = 200  # rounds that a sweep may have and still be carried out
 
 def blocks(path):
     """Return (line, language, text) of every fenced block."""
-    found = re.finditer(r"^```([\w{}-]*)[^\n]*\n(.*?)^```$", path.read_text(), flags=re.S | re.M)
     text = path.read_text()
+    found = re.finditer(r"^```([\w{}-]*)[^\n]*\n(.*?)^```$", text, flags=re.S | re.M)
     return [(text.count("\n", 0, one.start()) + 1, one.group(1), one.group(2)) for one in found]
 
 
@@ -58,9 +58,10 @@ class Page:
         self.skipped, self.tried = [], []
 
     def run(self, line, language, text):
-        try_it = getattr(self, f"try_{language}", None)
+        """Try one block; a line that fails is told with its place."""
         if language in ("text", "bibtex", "") or language.startswith("{"):
             return
+        try_it = getattr(self, f"try_{language}", None)
         assert try_it, f"{self.name}:{line}: nobody knows how to try a block of {language!r}"
         try:
             try_it(line, text)
@@ -193,36 +194,24 @@ def shortened(words):
     if command == "run":
         far = any("cifar" in word for word in words)  # 170 MB
         return ["config", *words[1:]] if far else [*words, "--set", "rounds=2"]
-    if command == "reproduce":
-        return one_figure(words)
+    if command == "reproduce":  # all figures are planned, one is timed
+        first = first_option(words)
+        assert all(experiment.runs() for experiment in select(words[1:first]))
+        return ["reproduce", "fig5a", *dict.fromkeys([*words[first:], "--quick", "--dry-run"])]
     if command == "sweep":
-        return words if "--dry-run" in words or few_rounds(words) else [*words, "--dry-run"]
+        rounds = sum(one.rounds for one in read_experiment(Path(words[1])).runs())
+        soon = "--dry-run" in words or ("--engine" not in words and rounds <= FEW)
+        return words if soon else [*words, "--dry-run"]
     if command == "predict":  # two rounds reach no good error
         return [re.sub(r"^-\d+(\.\d+)?$", "-0.5", word) for word in words] + ["--samples", "2000"]
     if command == "demo":
         return ["demo", "--help"]
-    if command == "data" and words[1:] and words[1] not in ("mnist",):
-        return ["data"]
-    return words
-
-
-def one_figure(words):
-    """Plan all figures that a command names, and return the same command for one, as trials take long."""
-    first = first_option(words)
-    assert all(experiment.runs() for experiment in select(words[1:first]))
-    return ["reproduce", "fig5a", *dict.fromkeys([*words[first:], "--quick", "--dry-run"])]
+    return ["data"] if command == "data" and words[1:] != ["mnist"] else words
 
 
 def first_option(words):
     """Return where the names end and the options begin."""
     return next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
-
-
-def few_rounds(words):
-    """Whether a command is a sweep on this machine that is done soon."""
-    if words[0] != "sweep" or "--engine" in words:
-        return False
-    return sum(run.rounds for run in read_experiment(Path(words[1])).runs()) <= FEW
 
 
 def some_run(word):

@@ -5,14 +5,15 @@ import json
 import tomllib
 
 import numpy as np
+import pandas
 
 from airfeel.config.identity import recorded_digest
 from airfeel.config.mistakes import flatten
 from airfeel.lab import store
-from airfeel.lab.collect import collect
 from airfeel.lab.folder import Begun, Member, ResultsFolder, remember_experiment
 from airfeel.lab.rundir import open_run
 from airfeel.lab.store import FinishedRun
+from airfeel.lab.table import Results, Selection, make_table
 from airfeel.simulation.records import Record
 
 # Final accuracy and steepness: what a scheme loses, and how fast it learns.
@@ -108,19 +109,25 @@ def unseal(path):
 
 def draw_nothing(monkeypatch):
     """Let commands do everything but pictures, which take most of the time and read nothing."""
-    report = "airfeel.lab.report"
     for module in ("charts", "curves"):
-        monkeypatch.setattr(f"{report}.{module}.save_images", lambda spec, stem: [])
-        monkeypatch.setattr(f"{report}.{module}.save_column", lambda spec, stem: stem)
-    for function in ("page_spec", "paper_spec"):
-        monkeypatch.setattr(f"{report}.curves.{function}", lambda *given, **options: {})
-    monkeypatch.setattr(f"{report}.inspection_charts.draw_inspection", lambda *given: [])
+        monkeypatch.setattr(f"airfeel.lab.{module}.save_images", lambda spec, column, stem: [])
+    for function in ("_page_spec", "_paper_spec"):
+        monkeypatch.setattr(f"airfeel.lab.curves.CurveDrawing.{function}", lambda *given, **options: {})
+    monkeypatch.setattr("airfeel.lab.study_charts.draw_inspection", lambda *given: [])
 
 
 def collected(experiment, out):
     """Return what a folder has of an experiment, whether or not it was remembered there."""
     members = [Member(run.curve, run.variant, run.seed, run.label) for run in experiment.runs()]
-    return collect(Begun(experiment, members), ResultsFolder(out))
+    return Results(ResultsFolder(out)).of(Begun(experiment, members))
+
+
+def selection(experiment, lines):
+    """Return runs by seed for every curve and variant as the report sees them."""
+    members = [(*line, seed, f"{line}-{seed}") for line, runs in lines.items() for seed in runs]
+    runs = {name: lines[curve, variant][seed] for curve, variant, seed, name in members}
+    listed = pandas.DataFrame(members, columns=["curve", "variant", "seed", "run"])
+    return Selection(experiment, listed, make_table(runs), runs)
 
 
 def finished(rows, folder=None):

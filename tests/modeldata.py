@@ -78,17 +78,22 @@ class Trace:
         return 10 * np.log10(self.error / self.power)
 
 
+def estimates(receiver, heard):
+    """Return what a receiver finds, reception after reception."""
+    state, found = receiver.init(heard[0].operator.shape[1]), []
+    for reception in heard:
+        estimate, state = receiver.receive(state, reception)
+        found.append(estimate)
+    return found
+
+
 def run(receiver, heard, signals):
     """Feed receptions one by one; keep squared error, signal power and claimed variance of every round."""
-    state = receiver.init(signals.shape[1])
-    error, power, variance, infos = [], [], [], []
-    for reception, x in zip(heard, signals, strict=True):
-        estimate, state = receiver.receive(state, reception)
-        error.append(np.sum((estimate.mean - x) ** 2))
-        power.append(np.sum(x**2))
-        variance.append(estimate.variance.sum())
-        infos.append(estimate.info)
-    return Trace(np.array(error), np.array(power), np.array(variance), infos)
+    found = estimates(receiver, heard)
+    error = [np.sum((estimate.mean - x) ** 2) for estimate, x in zip(found, signals, strict=True)]
+    variance = [estimate.variance.sum() for estimate in found]
+    power = [np.sum(x**2) for x in signals]
+    return Trace(np.array(error), np.array(power), np.array(variance), [estimate.info for estimate in found])
 
 
 def stream_of(model, seed, rounds=60, **options):

@@ -32,7 +32,7 @@ def test_the_command_asks_for_what_the_project_declares(extra):
 @pytest.mark.parametrize(
     ("names", "arguments", "words"),
     [
-        (["altair"], ["report", "."], ["figures need altair and vl-convert-python: ", " -m pip install "]),
+        (["altair"], ["report", "."], ["figures need altair", " -m pip install "]),
         (["distributed"], ["reproduce", "fig2", "--engine", "tcp://localhost:1"], ["distributed"]),
         (["torch"], ["run", "--set", "model.kind=mlp", "--set", "rounds=1"], ["torch", " -m pip install "]),
     ],

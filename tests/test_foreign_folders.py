@@ -12,7 +12,7 @@ import fakes
 import small
 from airfeel.lab.folder import remember_experiment
 from airfeel.lab.plan import Experiment
-from airfeel.lab.results import list_results
+from airfeel.lab.results import read_results
 from airfeel.lab.studies.recorded import read_recorded
 from airfeel.radio.response import Response
 from airfeel.registry import DATASETS
@@ -151,7 +151,7 @@ def test_every_command_leaves_a_folder_s_names_alone(place, tmp_path, canary, op
     remember_experiment(Experiment(name="planted", title="planted", base=base, grid=grid), out, [])
     for words in COMMANDS[command](place, out):
         assert ended(*words).returncode == 0
-    assert len(list_results(out)) == 14 * len(NAMES) + (command in ("run", "sweep"))
+    assert len(read_results(out)) == 14 * len(NAMES) + (command in ("run", "sweep"))
     assert quiet(canary, opened)
 
 

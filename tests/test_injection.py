@@ -24,7 +24,7 @@ from browser import opened
 
 pytest.importorskip("altair")
 
-from airfeel.lab.report.report import write_report
+from airfeel.lab.report import write_report
 
 pytestmark = pytest.mark.long
 

@@ -18,7 +18,7 @@ import small
 from airfeel._timing import Timer
 from airfeel.config import load_config, parse_override
 from airfeel.lab import runner
-from airfeel.lab.report.report import write_report
+from airfeel.lab.report import write_report
 from airfeel.lab.runner import execute
 from airfeel.lab.store import RunError
 from airfeel.learning import partitions

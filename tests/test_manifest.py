@@ -16,11 +16,12 @@ from airfeel.config import load_config
 from airfeel.lab import rundir, store
 from airfeel.lab.folder import ResultsFolder
 from airfeel.lab.plan import KINDS
-from airfeel.lab.report.groups import read_runs
-from airfeel.lab.results import list_results, write_results
+from airfeel.lab.report import loose_runs
+from airfeel.lab.results import read_results, write_results
 from airfeel.lab.rundir import open_run
 from airfeel.lab.runner import execute
 from airfeel.lab.store import Damage, FinishedRun, examine
+from airfeel.lab.table import Results
 from airfeel.simulation.assembly import assemble
 from airfeel.simulation.loop import start
 
@@ -70,9 +71,9 @@ def test_an_edited_file_is_named_and_its_run_left_out_while_others_stay(out, cap
     write_results(ResultsFolder(out), notes.append)
     assert notes[1] == notes[0]  # said again, though the run was not read again
     with caplog.at_level(logging.WARNING, "airfeel"):
-        assert {row["run"] for row in list_results(out)} == {other.name}
+        assert set(read_results(out)["run"]) == {other.name}
     assert caplog.messages == [notes[0]]
-    runs, left_out = read_runs(ResultsFolder(out), elsewhere=[run.name])  # of an experiment or not
+    runs, left_out = loose_runs(Results(ResultsFolder(out)), [run.name])  # of an experiment or not
     assert [found.folder for found in runs] == [other] and left_out == [notes[0]]
 
 
@@ -106,10 +107,10 @@ def test_a_run_without_a_manifest_is_shown_and_not_verified(out, caplog):
     assert notes == [expected]
     write_results(ResultsFolder(out), notes.append)
     assert notes == [expected] * 2
-    runs, left_out = read_runs(ResultsFolder(out))
+    runs, left_out = loose_runs(Results(ResultsFolder(out)), [])
     assert len(runs) == 2 and left_out == [expected]
     assert [run.verified for run in runs] == [run.folder != run_of(out) for run in runs]
-    assert len(list_results(out)) == 2 * ROUNDS and caplog.messages == [expected]
+    assert len(read_results(out)) == 2 * ROUNDS and caplog.messages == [expected]
 
 
 @pytest.mark.parametrize("name", ["rounds.jsonl", "config.toml"])

@@ -18,7 +18,7 @@ import small
 from fuzzing import SEED, count_cases
 
 pytest.importorskip("altair")
-from airfeel.lab.report import curve_charts
+from airfeel.lab.curves import CurveDrawing
 
 pytestmark = pytest.mark.long
 
@@ -53,13 +53,11 @@ def place(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _without_pictures(monkeypatch):
     """Pictures take most of the time, and read nothing: none are drawn, and few are described."""
-    report = "airfeel.lab.report"
     for module in ("charts", "curves"):
-        monkeypatch.setattr(f"{report}.{module}.save_images", lambda spec, stem: [])
-        monkeypatch.setattr(f"{report}.{module}.save_column", lambda spec, stem: stem)
-    monkeypatch.setattr(f"{report}.page.javascript", lambda: "")
-    for name in ("page_spec", "paper_spec"):
-        monkeypatch.setattr(f"{report}.curves.{name}", seldom(getattr(curve_charts, name)))
+        monkeypatch.setattr(f"airfeel.lab.{module}.save_images", lambda spec, column, stem: [])
+    monkeypatch.setattr("airfeel.lab.report.javascript", lambda: "")
+    for name in ("_page_spec", "_paper_spec"):
+        monkeypatch.setattr(CurveDrawing, name, seldom(getattr(CurveDrawing, name)))
 
 
 def seldom(function):
@@ -234,8 +232,7 @@ def truth(place, tmp_path_factory):
     out = shutil.copytree(place / "out", tmp_path_factory.mktemp("truth") / "out")
     with pytest.MonkeyPatch.context() as patch:
         for module in ("charts", "curves"):
-            patch.setattr(f"airfeel.lab.report.{module}.save_images", lambda spec, stem: [])
-            patch.setattr(f"airfeel.lab.report.{module}.save_column", lambda spec, stem: stem)
+            patch.setattr(f"airfeel.lab.{module}.save_images", lambda spec, column, stem: [])
         report = call(["report", str(out)], ())
     runs = {
         run.name: {file.name: file.read_bytes() for file in run.glob("*.json*")} for run in out.glob("runs/*")

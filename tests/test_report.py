@@ -10,30 +10,28 @@ import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from scipy import stats
 
 import fakes
 from airfeel.cli import main
 from airfeel.config import load_config
+from airfeel.lab.charts import looks
+from airfeel.lab.curves import Curve
+from airfeel.lab.exhibits import Chapter, TextTable
+from airfeel.lab.exhibits.finals import last_table, mean_gap_table
+from airfeel.lab.exhibits.receptions import reception_table
 from airfeel.lab.folder import ResultsFolder, remember_experiment
 from airfeel.lab.plan import Experiment, shipped
-from airfeel.lab.report.groups import group_runs, read_runs
-from airfeel.lab.report.means import average, interval
+from airfeel.lab.report import _code, loose_runs, make_chapter, render, write_report
 from airfeel.lab.rundir import open_run
+from airfeel.lab.table import Results, interval
+from airfeel.lab.words import text_table
 from airfeel.simulation.records import Record
 from browser import opened
 
-altair = pytest.importorskip("altair")
-
-from airfeel.lab.report import page  # noqa: E402
-from airfeel.lab.report.curves import make_curve  # noqa: E402
-from airfeel.lab.report.exhibits import Exhibit, Table, show_experiment  # noqa: E402
-from airfeel.lab.report.finals import accuracy_table, gap_table, mean_gap_table  # noqa: E402
-from airfeel.lab.report.measures import nmse_db  # noqa: E402
-from airfeel.lab.report.receptions import overview_table, reception_table  # noqa: E402
-from airfeel.lab.report.report import summary_table, write_report  # noqa: E402
-from airfeel.lab.report.tables import text_table  # noqa: E402
+pytest.importorskip("altair")
 
 ROUNDS = 12
 STARTS = {".png": b"\x89PNG", ".pdf": b"%PDF"}
@@ -70,16 +68,16 @@ def results(tmp_path):
 def test_interval_is_students():
     values = [0.3, 0.5, 0.4, 0.45]
     expected = stats.t.interval(0.95, 3, loc=0.4125, scale=stats.sem(values))
-    mean = interval(7, values)
+    mean = interval(values)
     assert (mean.low, mean.high) == pytest.approx(expected, rel=1e-12)
-    assert interval(7, [0.3]).low == interval(7, [0.3]).high == 0.3
+    assert interval([0.3]).low == interval([0.3]).high == 0.3
 
 
 @pytest.mark.long
 def test_the_band_of_two_seeds_goes_from_one_to_the_other(tmp_path):
-    rows = [[{"round": 5, "accuracy": value}] for value in (0.2, 0.6)]
-    (point,) = make_curve("tsa_ga", "", rows, "accuracy").points
-    assert (point.value, point.low, point.high) == pytest.approx((0.4, 0.2, 0.6))
+    runs = {seed: fakes.finished([{"round": 5, "accuracy": value}]) for seed, value in enumerate((0.2, 0.6))}
+    ((_, _, point),) = fakes.selection(None, {("tsa_ga", ""): runs}).course("accuracy")
+    assert (point["mean"], point["low"], point["high"]) == pytest.approx((0.4, 0.2, 0.6))
     for seed in range(2):
         add_run(tmp_path, "tsa_ga", seed)
     assert "two seeds only" in write_report(tmp_path).page.read_text()
@@ -88,30 +86,55 @@ def test_the_band_of_two_seeds_goes_from_one_to_the_other(tmp_path):
     assert "Bands are 95 %" in page and "two seeds only" not in page
 
 
+def loose(out):
+    """Return the runs of a folder without experiments."""
+    results = Results(ResultsFolder(out))
+    return results.loose(loose_runs(results, [])[0])
+
+
 def test_seeds_are_averaged_round_by_round(results):
-    groups = group_runs(read_runs(ResultsFolder(results))[0])
-    assert [(g.label, len(g.runs)) for g in groups] == [("error_free", 3), ("tsa_ga", 3)]
-    rows = [run.rows for run in groups[0].runs]
-    means = average(rows, "accuracy")
-    assert [m.x for m in means] == [2, 4, 6, 8, 10, 12]
-    assert [m.value for m in means] == pytest.approx([accuracy(1, r) for r in (2, 4, 6, 8, 10, 12)])
-    assert average(rows, "nmse_db") == []
+    shown = loose(results)
+    assert [(curve, len(runs)) for (curve, _), runs in shown.lines.items()] == [
+        ("error_free", 3),
+        ("tsa_ga", 3),
+    ]
+    (_, _, means), _ = shown.course("accuracy")
+    assert list(means["round"]) == [2, 4, 6, 8, 10, 12]
+    assert means["mean"] == pytest.approx([accuracy(1, r) for r in (2, 4, 6, 8, 10, 12)])
+    assert [line for line, _, _ in shown.course("nmse_db")] == [("tsa_ga", "")]
 
 
-def test_labels_name_what_differs(tmp_path):
+def test_labels_name_what_differs_of_what_a_scheme_reads(tmp_path):
     for ratio in (0.05, 0.1):
         for seed in range(2):
             add_run(tmp_path, "tsa_ga", seed, **{"uplink.ratio": ratio})
-    add_run(tmp_path, "a_dsgd", 0)
-    labels = [group.label for group in group_runs(read_runs(ResultsFolder(tmp_path))[0])]
-    assert labels == ["tsa_ga, uplink.ratio = 0.05", "tsa_ga, uplink.ratio = 0.1", "a_dsgd"]
-
-
-def test_what_a_scheme_does_not_read_tells_no_runs_apart(tmp_path):
     for seed, ratio in enumerate((0.05, 0.1)):
         add_run(tmp_path, "error_free", seed, **{"uplink.ratio": ratio, "name": f"run{seed}"})
-    (group,) = group_runs(read_runs(ResultsFolder(tmp_path))[0])
-    assert (group.label, len(group.runs)) == ("error_free", 2)
+    add_run(tmp_path, "a_dsgd", 0)
+    labels = [(curve, len(runs)) for (curve, _), runs in loose(tmp_path).lines.items()]
+    ours = [("tsa_ga, uplink.ratio = 0.05", 2), ("tsa_ga, uplink.ratio = 0.1", 2)]
+    assert labels == [("error_free", 2), *ours, ("a_dsgd", 1)]
+
+
+def test_a_scheme_looks_alike_everywhere_and_no_two_curves_do():
+    every = {name: name for name in ("error_free", "tsa_ga", "scheduled", "a_dsgd", "mine:Own")}
+    found = looks(every)
+    assert found["tsa_ga"] == looks({"TSA-GA": "tsa_ga"})["TSA-GA"]
+    assert found["error_free"] == looks({"x": "a_dsgd", "error-free": "dense"})["error-free"]
+    twice = looks({"one": "tsa_ga", "two": "tsa_ga", "three": "mine:Own"})
+    assert twice["one"] == found["tsa_ga"]
+    many = looks({str(place): "mine:Own" for place in range(30)})
+    for of in (found, twice, many):
+        assert len({json.dumps(look) for look in of.values()}) == len(of)
+
+
+def test_long_curves_are_thinned_and_keep_their_ends_and_extremes():
+    x = np.arange(1.0, 100_001.0)
+    mean = np.sin(x / 5e3)
+    mean[77_777] = 9.0
+    thin = Curve("c", "", {"round": x, "mean": mean, "low": mean - 1, "high": mean + 1}).thinned().columns
+    assert len(thin["mean"]) <= 400 and thin["round"][[0, -1]].tolist() == [1, 100_000]
+    assert thin["high"].max() == 10.0 and thin["low"].min() == (mean - 1).min()
 
 
 def test_unfinished_and_damaged_runs_are_named_and_left_out(results):
@@ -120,7 +143,7 @@ def test_unfinished_and_damaged_runs_are_named_and_left_out(results):
     damaged.write_text(damaged.read_text().replace("0.5", "0.9", 1))
     report = write_report(results)
     assert len(report.left_out) == 2
-    assert {row[0]: row[1] for row in report.exhibits[0].headlines[0].rows[1:]} == {
+    assert {row[0]: row[1] for row in report.chapters[0].tables[0].rows[1:]} == {
         "error_free": "3",
         "tsa_ga": "2",
     }
@@ -142,7 +165,7 @@ def test_a_run_of_another_version_or_of_somebody_s_own_scheme_is_shown(results):
         fakes.rewrite(run, edit)
     report = write_report(results)
     assert report.left_out == []
-    rows = report.exhibits[0].headlines[0].rows[1:]
+    rows = report.chapters[0].tables[0].rows[1:]
     assert [row[:2] for row in rows] == [["error_free", "3"], ["no_such_package.schemes:Mine", "3"]]
     table = (results / "results.csv").read_text()
     assert table.count("\nrun,no_such_package.schemes:Mine,") == 3 * ROUNDS
@@ -152,7 +175,7 @@ def test_a_run_of_another_version_or_of_somebody_s_own_scheme_is_shown(results):
 def test_an_unreadable_configuration_is_named_and_left_out(results):
     config = next(results.glob("runs/tsa_ga-*/config.toml"))
     config.write_text("scheme = ")
-    runs, left_out = read_runs(ResultsFolder(results))
+    runs, left_out = loose_runs(Results(ResultsFolder(results)), [])
     assert len(runs) == 5
     rule = "is not what the run wrote, by its hash in manifest.json"
     assert left_out == [
@@ -194,12 +217,12 @@ def test_a_report_reads_every_file_of_a_run_once(campaign, monkeypatch):
 def test_an_experiment_without_its_list_of_runs_is_named_and_its_runs_stay(campaign):
     (campaign / "experiments" / "sweep.json").unlink()
     report = write_report(campaign)
-    assert [exhibit.name for exhibit in report.exhibits] == ["fig5a", "runs"]
+    assert [chapter.name for chapter in report.chapters] == ["fig5a", "runs"]
     assert report.left_out == [
         "experiment sweep is left out: the list of its runs is missing or damaged; "
         "the command that computed it writes it again"
     ]
-    shown = [row[0] for row in report.exhibits[1].headlines[0].rows[1:]]
+    shown = [row[0] for row in report.chapters[1].tables[0].rows[1:]]
     expected = ["error_free", "tsa_ga, uplink.ratio = 0.04", "tsa_ga, uplink.ratio = 0.1"]
     assert shown == [*expected, "a_dsgd, uplink.ratio = 0.04", "a_dsgd, uplink.ratio = 0.1"]
 
@@ -210,7 +233,7 @@ def test_a_folder_without_runs_is_one_sentence(tmp_path):
 
 
 def test_table_shows_the_last_round(results):
-    rows = summary_table(group_runs(read_runs(ResultsFolder(results))[0]))
+    rows = last_table(loose(results))
     half = stats.t.ppf(0.975, 2) * 0.01 / 3**0.5
     assert rows[0][5:9] == ["NMSE (dB)", "cumulative NMSE (dB)", "diverged", "at the limit"]
     none = ["-"] * 4
@@ -245,23 +268,16 @@ def test_the_page_needs_no_network(results):
 
 
 def test_text_cannot_break_out_of_the_page():
-    exhibit = Exhibit(
-        "x", "<b>title", "<i>", headlines=[Table("<u>", [["a"], ["<script>alert(1)</script>"]])]
+    chapter = Chapter(
+        "x", "<b>title", "<i>", tables=[TextTable("<u>", [["a"], ["<script>alert(1)</script>"]])]
     )
-    html = page.render(page.Content("<b>title", [exhibit], environment=[("<s>", "<s>")], notes=["</p><i>"]))
+    html = render("<b>title", [chapter], environment={"<s>": "<s>"}, notes=["</p><i>"])
     outside = re.sub(r"<script>(?!alert).*?</script>", "", html, flags=re.S)
     assert not re.search(r"<(b|i|u|s)>|<script>alert", outside)
 
 
-def test_inlined_json_has_no_sign_of_html_and_is_the_same_json():
-    text = "</SCRIPT></script ><!--<script>]]>&lt;'\""
-    inlined = page._data({text: [text, 0.5, None]})
-    assert not re.search("[<>&]", inlined)
-    assert json.loads(inlined) == {text: [text, 0.5, None]}
-
-
 def test_inlined_code_cannot_end_its_element():
-    code = page._code("'</script>' + '</SCRIPT >' + '<!--' + '<b>'\r\n1\r2")
+    code = _code("'</script>' + '</SCRIPT >' + '<!--' + '<b>'\r\n1\r2")
     assert code == "'\\x3c/script>' + '\\x3c/SCRIPT >' + '\\x3c!--' + '<b>'\n1\n2"
 
 
@@ -295,22 +311,28 @@ def campaign(tmp_path):
     return tmp_path
 
 
+def table_of(shown, title):
+    """Return the rows of one table of a chapter."""
+    return next(table.rows for table in make_chapter(shown).tables if table.title == title)
+
+
 def test_final_accuracy_is_that_of_the_last_tenth_seed_by_seed(tmp_path):
     experiment = sweep().shortened(rounds=30)
     fakes.write_experiment(experiment, tmp_path)
     collected = fakes.collected(experiment, tmp_path)
 
     def late(curve, seed):
-        return sum(row["accuracy"] for row in collected.line(curve, "s/N = 0.1").rows[seed][-3:]) / 3
+        return sum(row["accuracy"] for row in collected.lines[curve, "s/N = 0.1"][seed].rows[-3:]) / 3
 
-    table = accuracy_table(collected)
+    table = table_of(collected, "Final accuracy")
     assert table[0] == ["curve", "s/N = 0.1", "s/N = 0.04"]
     values = [100 * late("tsa-ga", seed) for seed in range(3)]
     mean, half = sum(values) / 3, stats.t.ppf(0.975, 2) * stats.sem(values)
     assert table[2][:2] == ["tsa-ga", f"{mean:.2f} ± {half:.2f}"]
     gaps = [100 * late("error-free", seed) - value for seed, value in enumerate(values)]
     half = stats.t.ppf(0.975, 2) * stats.sem(gaps)
-    assert gap_table(collected)[1][:2] == ["tsa-ga", f"{sum(gaps) / 3:.2f} ± {half:.2f}"]
+    gap_table = table_of(collected, "Gap to error-free")
+    assert gap_table[1][:2] == ["tsa-ga", f"{sum(gaps) / 3:.2f} ± {half:.2f}"]
     assert [row[0] for row in mean_gap_table(collected)[1:]] == ["tsa-ga", "a-dsgd"]
 
 
@@ -331,13 +353,12 @@ def test_errors_of_rounds_and_of_their_sum_and_rounds_that_did_not_settle(tmp_pa
     assert found["common-k"][1:] == ["-26.9 ± 0.0", "-", "-", "-"]  # a radio, but no receiver
     assert found["tsa-ga"][1:] == ["-26.6 ± 0.0", "0", "0", "90"]
     assert found["a-dsgd"][2:] == ["9", "9", "90"]
-    line = collected.line("tsa-ga", "s/N = 0.1")
-    assert found["tsa-ga"][0] == interval(0, [nmse_db(line, seed) for seed in range(3)]).words(".1f")
-    exhibit = show_experiment(collected)
-    (shown,) = [table for table in exhibit.tables if table.title == "Recovery"]
+    errors = collected.ends("nmse_db")["tsa-ga", "s/N = 0.1"].values()
+    assert found["tsa-ga"][0] == interval(errors).words(".1f")
+    (shown,) = [table for table in make_chapter(collected).tables if table.title == "Recovery"]
     assert shown.rows == [heading, *rows] and "errors that cancel from round to round" in shown.note
-    finals = [cell for row in accuracy_table(collected)[1:] for cell in row[1:]]
-    assert [row[2] for row in overview_table(collected)[1:]] == finals
+    finals = [cell for row in table_of(collected, "Final accuracy")[1:] for cell in row[1:]]
+    assert [row[2] for row in reception_table(collected, accuracy=True)[1:]] == finals
 
 
 def test_what_nobody_recovered_has_no_table(tmp_path):
@@ -345,13 +366,13 @@ def test_what_nobody_recovered_has_no_table(tmp_path):
     fakes.write_experiment(experiment, tmp_path)
     collected = fakes.collected(experiment, tmp_path)
     assert reception_table(collected) == []
-    assert overview_table(collected)[0] == ["curve", "variant", "accuracy (%)"]
+    assert reception_table(collected, accuracy=True)[0] == ["curve", "variant", "accuracy (%)"]
 
 
 def test_many_variants_become_rows(tmp_path):
     experiment = sweep(ratios=(0.05, 0.1, 0.2, 0.3, 0.4, 0.5))
     fakes.write_experiment(experiment, tmp_path)
-    table = accuracy_table(fakes.collected(experiment, tmp_path))
+    table = table_of(fakes.collected(experiment, tmp_path), "Final accuracy")
     assert table[0] == ["variant", "error-free", "tsa-ga", "a-dsgd"]
     assert len(table) == 7
 
@@ -369,7 +390,7 @@ def test_many_variants_become_rows(tmp_path):
 def test_the_number_of_curves_decides_how_they_are_told_apart(tmp_path, curves, ratios, split, dashed):
     experiment = sweep(curves, ratios)
     fakes.write_experiment(experiment, tmp_path)
-    drawing = show_experiment(fakes.collected(experiment, tmp_path)).drawings[0]
+    drawing = make_chapter(fakes.collected(experiment, tmp_path)).drawings[0]
     assert drawing.split is split
     assert dashed in drawing.payload()["dashes"]
     _, svg, _ = drawing.save(tmp_path / "figure")
@@ -382,13 +403,13 @@ def test_a_figure_can_ask_for_a_plot_of_every_variant(tmp_path):
     asked = tuple(figure.model_copy(update={"split": True}) for figure in plain.figures)
     fakes.write_experiment(plain, tmp_path)
     for experiment, split in ((plain, False), (plain.model_copy(update={"figures": asked}), True)):
-        drawings = show_experiment(fakes.collected(experiment, tmp_path)).drawings
+        drawings = make_chapter(fakes.collected(experiment, tmp_path)).drawings
         assert {drawing.split for drawing in drawings} == {split}
 
 
 def test_a_curve_keeps_its_colour_where_another_has_nothing_to_show(campaign):
     first, second = (
-        drawing.payload() for drawing in show_experiment(fakes.collected(sweep(), campaign)).drawings
+        drawing.payload() for drawing in make_chapter(fakes.collected(sweep(), campaign)).drawings
     )
     colours = dict(zip(first["names"], first["colours"], strict=True))
     assert "error-free" not in second["names"]
@@ -397,8 +418,8 @@ def test_a_curve_keeps_its_colour_where_another_has_nothing_to_show(campaign):
 
 def test_the_page_has_everything_about_the_experiments(campaign):
     report = write_report(campaign)
-    assert [exhibit.name for exhibit in report.exhibits] == ["fig5a", "sweep", "runs"]
-    assert report.exhibits[1].missing.startswith("1 of 18 runs")
+    assert [chapter.name for chapter in report.chapters] == ["fig5a", "sweep", "runs"]
+    assert report.chapters[1].missing.startswith("1 of 18 runs")
     html = re.sub(r"<script>.*?</script>", "", report.page.read_text(), flags=re.S)
     for text in ("Computed in 71 min by 2 workers", "0.5 × uplink.ratio", "Python", "NumPy", "results.csv"):
         assert (text in html) == (text != "0.5 × uplink.ratio")
@@ -428,7 +449,7 @@ def test_claims_are_judged_and_shown(tmp_path):
 def test_figures_of_the_same_name_get_files_of_their_own(tmp_path):
     for name in ("one", "two"):
         fakes.write_experiment(sweep().model_copy(update={"name": name}), tmp_path)
-    names = [d.figure.name for exhibit in write_report(tmp_path).exhibits for d in exhibit.drawings]
+    names = [d.figure.name for chapter in write_report(tmp_path).chapters for d in chapter.drawings]
     assert names == ["sweep", "error", "two-sweep", "two-error"]
 
 
@@ -436,7 +457,8 @@ def test_settings_are_readable(tmp_path):
     experiment = shipped("fig6").shortened(4, 1)
     fakes.write_experiment(experiment, tmp_path)
     tables = {
-        table.title: table.rows for table in show_experiment(fakes.collected(experiment, tmp_path)).settings
+        table.title: table.rows
+        for table in make_chapter(fakes.collected(experiment, tmp_path)).section("settings")
     }
     assert ["A-DSGD", "a_dsgd", "0.5 × uplink.ratio"] in tables["Curves"]
     assert ["s/N = 0.04", "0.04"] in tables["Variants"]
@@ -568,10 +590,10 @@ def numbers_can_be_saved(shown, campaign):
     assert len(rows) == 6 * ROUNDS
     last = next(row for row in rows[::-1] if row["curve"] == "tsa-ga" and row["variant"] == "s/N = 0.1")
     assert (last["round"], last["symbols"], last["seeds"]) == (str(ROUNDS), str(785 * ROUNDS), "3")
-    line = fakes.collected(sweep(), campaign).line("tsa-ga", "s/N = 0.1")
-    values = [row["accuracy"] for rows in line.rows.values() for row in rows if row["round"] == ROUNDS]
+    runs = fakes.collected(sweep(), campaign).lines["tsa-ga", "s/N = 0.1"]
+    values = [row["accuracy"] for run in runs.values() for row in run.rows if row["round"] == ROUNDS]
     assert float(last["mean"]) == pytest.approx(sum(values) / 3, rel=1e-4)
-    assert float(last["low"]) == pytest.approx(interval(0, values).low, abs=1e-3)
+    assert float(last["low"]) == pytest.approx(interval(values).low, abs=1e-3)
 
 
 @pytest.mark.browser

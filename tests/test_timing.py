@@ -15,8 +15,8 @@ import fakes
 import small
 from airfeel._timing import Timer
 from airfeel.config import load_config
+from airfeel.lab import report
 from airfeel.lab.progress import CampaignLines, Live
-from airfeel.lab.report import report
 from airfeel.simulation import records as progress
 from airfeel.simulation.assembly import Own, assemble
 from airfeel.simulation.loop import start, steps

@@ -16,28 +16,22 @@ import shutil
 import sys
 from pathlib import Path
 
-from airfeel.lab.collect import Collected, Line, collect
+import pandas
+
+from airfeel.lab.claims import INCOMPLETE, ClaimPart, Verdict, claims_table, corrected, judge, to_json
 from airfeel.lab.folder import ResultsFolder
 from airfeel.lab.plan import shipped
-from airfeel.lab.report.claims import (
-    INCOMPLETE,
-    ClaimPart,
-    Verdict,
-    claims_table,
-    corrected,
-    judge,
-    to_json,
-)
-from airfeel.lab.report.exhibits import show_experiment
+from airfeel.lab.report import make_chapter
 from airfeel.lab.store import FinishedRun
+from airfeel.lab.table import Results, Selection, make_table
 
 HERE = Path(__file__).resolve().parent
 
 
 def main(folder, *names):
     """Write everything anew, or only what belongs to some experiments."""
-    results = ResultsFolder(folder)
-    collected = {one.experiment.name: collect(one, results) for one in results.experiments()[0]}
+    results = Results(ResultsFolder(folder))
+    collected = {one.experiment.name: results.of(one) for one in results.folder.experiments()[0]}
     if not names:
         for kept in ("figures", "tables", "numbers"):
             fresh(HERE / kept)
@@ -48,8 +42,7 @@ def main(folder, *names):
 
 def keep_experiment(folder, name, found):
     """Write the tables, figures and numbers of one experiment."""
-    exhibit = show_experiment(found)
-    tables = [*exhibit.headlines, *exhibit.tables]
+    tables = make_chapter(found).section("first", "tables")
     parts = [f"*{table.title}*\n\n{markdown(table.rows)}" for table in tables]
     (HERE / "tables" / f"{name}.md").write_text("\n".join(parts) or "\n")
     (HERE / "numbers" / f"{name}.csv.xz").write_bytes(compressed(folder / "results.csv", name))
@@ -79,20 +72,19 @@ def from_numbers():
     """Return the kept experiments in which a scheme is a curve: those without variants."""
     names = [path.name.removesuffix(".csv.xz") for path in sorted((HERE / "numbers").iterdir())]
     plain = [one for one in map(shipped, names) if one.kind == "training" and one.curves and not one.swept()]
-    return {one.name: Collected(one, kept_lines(one), 0) for one in plain}
+    return {one.name: kept_runs(one) for one in plain}
 
 
-def kept_lines(experiment):
-    """Return the curves of an experiment from its numbers."""
+def kept_runs(experiment):
+    """Return the runs of an experiment from its numbers."""
     labels = {curve["scheme"]: curve["label"] for curve in experiment.curves}
-    runs = {}
+    rows = {}
     with lzma.open(HERE / "numbers" / f"{experiment.name}.csv.xz", "rt") as file:
         for row in csv.DictReader(file):
-            runs.setdefault(row["scheme"], {}).setdefault(int(row["seed"]), []).append(numbers(row))
-    return [
-        Line(labels[scheme], "", {seed: FinishedRun(HERE, {}, rows) for seed, rows in of.items()})
-        for scheme, of in runs.items()
-    ]
+            rows.setdefault((labels[row["scheme"]], "", int(row["seed"])), []).append(numbers(row))
+    runs = {str(place): FinishedRun(HERE, {}, of) for place, of in rows.items()}
+    members = pandas.DataFrame([(*p, str(p)) for p in rows], columns=["curve", "variant", "seed", "run"])
+    return Selection(experiment, members, make_table(runs), runs)
 
 
 def numbers(row):

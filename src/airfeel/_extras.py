@@ -3,7 +3,22 @@
 import re
 import shlex
 import sys
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires
+from typing import Any
+
+
+class LazyModule:
+    """A module of an extra, imported when it is first used: what names it can be listed without it."""
+
+    def __init__(self, name: str, extra: str, what: str) -> None:
+        self._name, self._extra, self._what = name, extra, what
+
+    def __getattr__(self, attribute: str) -> Any:
+        try:
+            return getattr(import_module(self._name), attribute)
+        except ImportError as error:
+            raise missing(self._extra, self._what) from error
 
 
 def missing(extra: str, what: str) -> ImportError:

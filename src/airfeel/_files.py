@@ -65,12 +65,14 @@ def refuse(path: str | os.PathLike[str], rule: str, kind: type[Unreadable] = Unr
 
 
 @contextmanager
-def opened(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
+def opened(path: str | os.PathLike[str], most: int = 2**63) -> Iterator[io.BufferedReader]:
     """Open a regular file for reading; links are followed, but devices, pipes and folders are refused."""
     try:
         # Without O_NONBLOCK, opening a pipe would wait for somebody to write to it.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(_regular(handle, path), "rb") as file:
+            if os.fstat(handle).st_size > most:
+                raise refuse(path, f"is larger than {most} bytes, which it cannot be")
             yield file
     except (Unreadable, FileNotFoundError):
         raise
@@ -83,13 +85,8 @@ def opened(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
 
 def read_bytes(path: str | os.PathLike[str], most: int | None = None) -> bytes:
     """Return the content of a file of at most ``most`` bytes; None: of what this machine can hold."""
-    most = memory() if most is None else most
-    with opened(path) as file:
-        # The size is asked first, so that a file with holes costs nothing; a file may also grow meanwhile.
-        content = read_some(file, most + 1) if os.fstat(file.fileno()).st_size <= most else None
-    if content is None or len(content) > most:
-        raise refuse(path, f"is larger than {most} bytes, which it cannot be")
-    return bytes(content)
+    with opened(path, memory() if most is None else most) as file:
+        return file.read()
 
 
 def read_some(stream: io.BufferedIOBase, most: int) -> bytearray:
@@ -107,14 +104,10 @@ def read_text(path: str | os.PathLike[str], most: int = SETTINGS) -> str:
 
 def read_lines(path: str | os.PathLike[str], longest: int = LINE) -> Iterator[bytes]:
     """Yield the lines of a file with their ends, none of them above ``longest`` bytes."""
-    left = memory()
-    with opened(path) as file:
+    with opened(path, memory()) as file:
         while line := file.readline(longest + 1):
             if len(line) > longest:
                 raise refuse(path, f"has a line of more than {longest} bytes, which no record has")
-            left -= len(line)
-            if left < 0:
-                raise refuse(path, "is larger than the memory of this machine, which no file of records is")
             yield line
 
 
@@ -152,10 +145,8 @@ def read_shipped(package: str, name: str) -> str:
 
 def digest(path: str | os.PathLike[str], most: int | None = None) -> str:
     """Return the SHA-256 of a file of at most ``most`` bytes; None: of what this machine can hold."""
-    most = memory() if most is None else most
-    if os.stat(path).st_size > most:
-        raise refuse(path, f"is larger than {most} bytes, which it cannot be")
-    return digest_start(path, most)
+    with opened(path, memory() if most is None else most) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digest_start(path: str | os.PathLike[str], length: int) -> str:
@@ -188,13 +179,10 @@ def read_arrays(
     most
         Bytes of all arrays together; None: those of the file, which is right where nothing is compressed.
     """
-    if not isinstance(source, bytes):
-        with opened(source) as file:
-            size = os.fstat(file.fileno()).st_size
-            if size > memory():
-                raise refuse(source, f"is larger than {memory()} bytes, which it cannot be")
-            return _read_archive(file, size, most, name or os.fspath(source))
-    return _read_archive(io.BytesIO(source), len(source), most, name or "archive")
+    if isinstance(source, bytes):
+        return _read_archive(io.BytesIO(source), len(source), most, name or "archive")
+    with opened(source, memory()) as file:
+        return _read_archive(file, os.fstat(file.fileno()).st_size, most, name or os.fspath(source))
 
 
 def _read_archive(file: io.BufferedIOBase, size: int, most: int | None, path: str) -> dict[str, NDArray[Any]]:
@@ -257,7 +245,8 @@ def memory() -> int:
 def write_atomically(path: Path, data: bytes, *more: bytes) -> None:
     """Replace ``path`` by ``data`` (and ``more``): after a crash the old or the new content is there, whole.
 
-    A link in the place of ``path`` is itself replaced, and nobody can guess the name that is written first.
+    A link in the place of ``path`` is itself replaced, a folder there is moved aside, and nobody can guess
+    the name that is written first.
     That file is locked until it has its final name, so that :func:`remove_abandoned` leaves it alone.
     """
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(_TOKEN_BYTES)}.tmp")
@@ -269,6 +258,8 @@ def write_atomically(path: Path, data: bytes, *more: bytes) -> None:
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
+            if path.is_dir() and not path.is_symlink():
+                discard(path)
             os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -20,17 +20,9 @@ def genie_least_squares(
     dimensions of the support. No receiver that has to find the support itself and knows nothing of earlier
     rounds or of the amplitudes' prior does better on average.
 
-    Parameters
-    ----------
-    observation, operator
-        y and A of y = A x + n.
-    support
-        Boolean mask of the N coefficients that may differ from zero, at most s of them.
-    tolerance
-        Relative accuracy of the iterative solution (LSQR).
+    ``support`` is a boolean mask of the N coefficients that may differ from zero, at most s of them;
+    ``tolerance`` the relative accuracy of the iterative solution (LSQR).
 
-    Examples
-    --------
     >>> import numpy as np, airfeel as af
     >>> x = np.zeros(100); x[[3, 50]] = 1.0, -2.0
     >>> operator = af.PartialDCT(size=100, rows=20, seed=0)
@@ -61,13 +53,8 @@ def lmmse(
     Knows the signal's power and nothing else: x ~ (0, ``signal_var`` I). For A A^T = I the estimate is
     v / (v + sigma^2) A^T y, see (22), and its error v - (s/N) v^2 / (v + sigma^2), see (23). As at most s of
     N dimensions are seen, its NMSE is at least 1 - s/N.
-
-    Parameters
-    ----------
-    observation, operator
-        y and A of y = A x + n, where A A^T = I (a padded PartialDCT through its ``extended`` form).
-    noise_var, signal_var
-        sigma^2, and the mean square v of a coefficient (lambda gamma in the model (16)).
+    A A^T = I must hold: a padded PartialDCT goes through its ``extended`` form. ``signal_var`` is the mean
+    square v of a coefficient (lambda gamma in the model (16)).
     """
     rows, size = operator.shape
     y = _checks.vector("observation", observation, rows).astype(np.float64)

@@ -9,26 +9,29 @@ import pytest
 from scipy import stats
 
 import fakes
-from airfeel.lab.collect import Collected, Line
-from airfeel.lab.plan import Experiment, shipped
-from airfeel.lab.report import claim_rules, measures
-from airfeel.lab.report.claim_rules import Claim, comparisons, in_words, shipped_claims
-from airfeel.lab.report.claims import (
+from airfeel.lab import claim_rules, table
+from airfeel.lab.claim_rules import Claim, comparisons, in_words, shipped_claims
+from airfeel.lab.claims import (
     INCOMPLETE,
     NOT_REPRODUCED,
     NOT_RUN,
     REPRODUCED,
     SINGLE_SEED,
     UNDECIDED,
+    chance_inside,
+    chance_outside,
     claims_table,
     corrected,
+    holm,
     judge,
     judge_claim,
+    rate_per_symbol,
+    score,
     to_json,
 )
-from airfeel.lab.report.claims_html import claims_section, score
-from airfeel.lab.report.evidence import chance_inside, chance_outside, holm
-from airfeel.lab.report.means import interval
+from airfeel.lab.plan import Experiment, shipped
+from airfeel.lab.report import render
+from airfeel.lab.table import interval
 
 ROUNDS = 30
 CLAIMS = {claim.number: claim for claim in shipped_claims()}
@@ -46,22 +49,24 @@ def course(level, per_round=785):
     ]
 
 
-def line_of(curve, rows):
-    """Return a line made of records by seed."""
-    return Line(curve, "", {seed: fakes.finished(of_seed) for seed, of_seed in rows.items()})
-
-
 def results(experiment, levels, folder=None, planned=0):
     """Return an experiment with a list of accuracies, one per seed, by curve and variant.
 
     It plans as many seeds as the longest list has, or more.
     """
-    lines = [
-        Line(curve, variant, {seed: fakes.finished(course(of), folder) for seed, of in enumerate(of_seeds)})
-        for (curve, variant), of_seeds in levels.items()
-    ]
+    lines = {
+        line: {seed: fakes.finished(course(of), folder) for seed, of in enumerate(of_seeds)}
+        for line, of_seeds in levels.items()
+    }
     seeds = range(max(planned, *map(len, levels.values())))
-    return {experiment: Collected(Experiment(name=experiment, title="made up", seeds=[*seeds]), lines, 0)}
+    made_up = Experiment(name=experiment, title="made up", seeds=[*seeds])
+    return {experiment: fakes.selection(made_up, lines)}
+
+
+def measured(name, *runs):
+    """Return a measure of runs with these records, one for each that has it."""
+    of = {seed: fakes.finished(rows) for seed, rows in enumerate(runs)}
+    return fakes.selection(None, {("A", ""): of}).ends(name)["A", ""]
 
 
 def one_claim(**rule):
@@ -190,7 +195,7 @@ def test_the_order_of_the_cost_is_an_upper_bound_for_large_n(tmp_path, seconds, 
 
 def timed(tmp_path, sizes, courses, name="e", curve="A"):
     """Return an experiment whose iterations take the seconds that ``courses``, one per seed, make of N."""
-    lines = []
+    lines = {}
     for variant, size in sizes.items():
         folders = {seed: tmp_path / f"{variant}-{seed}" for seed in range(len(courses))}
         for seed, folder in folders.items():
@@ -199,10 +204,8 @@ def timed(tmp_path, sizes, courses, name="e", curve="A"):
             rows = [{"round": t, "seconds": seconds * (400 if t == 1 else 4)} for t in (1, 2, 3)]
             (folder / "timings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         iterations = [{"round": t, "iterations": 4} for t in (1, 2, 3)]
-        lines.append(
-            Line(curve, variant, {seed: fakes.finished(iterations, path) for seed, path in folders.items()})
-        )
-    return {name: Collected(Experiment(name=name, title=name), lines, 0)}
+        lines[curve, variant] = {seed: fakes.finished(iterations, path) for seed, path in folders.items()}
+    return {name: fakes.selection(Experiment(name=name, title=name), lines)}
 
 
 def test_numbers_by_hand():
@@ -224,10 +227,9 @@ def test_seeds_are_paired_and_only_common_ones_count():
 
 def test_runs_of_different_length_are_not_compared():
     collected = results("e", {("A", ""): [90, 91, 92], ("B", ""): [80, 81, 82]})
-    shorter = dict(collected["e"].lines[0].rows)
-    shorter[1] = shorter[1][:5]
-    lines = [line_of("A", shorter), collected["e"].lines[1]]
-    collected = {"e": Collected(collected["e"].experiment, lines, 0)}
+    lines = dict(collected["e"].lines)
+    lines["A", ""][1] = fakes.finished(lines["A", ""][1].rows[:5])
+    collected = {"e": fakes.selection(collected["e"].experiment, lines)}
     longer = results("e", {("A", ""): [90, 92], ("B", ""): [80, 82]})
     assert judge_claim(one_claim(**ABOVE), collected).parts == judge_claim(one_claim(**ABOVE), longer).parts
 
@@ -276,7 +278,7 @@ def test_a_verdict_says_when_seeds_are_missing(levels, planned, expected):
 @pytest.mark.parametrize(("low", "high"), [(0.0, math.inf), (-math.inf, 2.5), (-0.5, 2.5)])
 def test_chances_are_those_of_students_test(low, high):
     values = [0.4, 1.1, 0.7, 1.9]
-    mean = interval(0, values)
+    mean = interval(values)
 
     def beyond(limit, side):
         return stats.ttest_1samp(values, limit, alternative=side).pvalue if math.isfinite(limit) else 0.0
@@ -287,7 +289,7 @@ def test_chances_are_those_of_students_test(low, high):
     limits = math.isfinite(low) + math.isfinite(high)
     if math.isfinite(high):
         p = stats.ttest_1samp(away, high, alternative="greater").pvalue
-        assert chance_outside(interval(0, away), low, high) == pytest.approx(limits * p)
+        assert chance_outside(interval(away), low, high) == pytest.approx(limits * p)
     # An interval that just touches a limit has the chance of the interval.
     assert chance_inside(mean, mean.low, math.inf) == pytest.approx(0.025)
     assert chance_outside(mean, mean.high, math.inf) == pytest.approx(0.025)
@@ -334,7 +336,7 @@ def test_the_page_says_how_many_verdicts_stand():
     levels = {("A-DSGD", "s/N = 0.5"): [80, 81], ("A-DSGD", "s/N = 0.04"): [40, 41]}
     levels |= {("TSA-GA", "s/N = 0.04"): [80, 85], ("TSA-GA", "s/N = 0.1"): [82, 83.1]}
     verdicts = judge(results("fig6", levels))
-    text = html.unescape(claims_section(verdicts))
+    text = " ".join(html.unescape(render("page", [], verdicts=verdicts)).split())
     stands = [verdict.stands for verdict in verdicts if verdict.stands is not None]
     said = f"With Holm's correction {sum(stands)} of the {len(stands)} decided verdicts stand."
     assert sum(stands) and said in text
@@ -377,37 +379,32 @@ def test_table_and_json():
 
 def test_measures_at_any_number_of_rounds():
     rows = [{"round": t, "accuracy": t / 100, "symbols": 10 * t, "nmse_db": -10.0} for t in range(1, 31)]
-    line = line_of("A", {0: rows, 1: rows[:1], 2: [row | {"accuracy": None} for row in rows]})
-    assert measures.final(line, 0) == pytest.approx(29) and measures.rate(line, 0) == pytest.approx(5.5)
-    assert measures.final(line, 1) == measures.rate(line, 1) == pytest.approx(1)
-    assert math.isnan(measures.final(line, 2)) and math.isnan(measures.rate(line, 2))
     rows[-1]["nmse_db"] = 0.0
-    assert measures.nmse_db(line, 0) == pytest.approx(10 * math.log10((14 * 0.1 + 1) / 15))
+    runs = rows, rows[:1], [row | {"accuracy": None} for row in rows]
+    assert measured("final", *runs) == pytest.approx({0: 29, 1: 1})  # the third has none
+    assert measured("rate", *runs) == pytest.approx({0: 5.5, 1: 1})
+    assert measured("nmse_db", rows)[0] == pytest.approx(10 * math.log10((14 * 0.1 + 1) / 15))
 
 
 def test_measures_of_the_theory():
-    rows = [{"nmse_db": -9.0, "predicted_nmse_db": p} for p in (-3.0, -6.0, -5.5, -10.0, -10.0, -10.0)]
-    line = line_of("A", {0: rows, 1: course(50)})
-    assert measures.unpredicted_db(line, 0) == pytest.approx(1)
+    predicted = (-3.0, -6.0, -5.5, -10.0, -10.0, -10.0)
+    rows = [{"round": t, "nmse_db": -9.0, "predicted_nmse_db": p} for t, p in enumerate(predicted, 1)]
+    assert measured("unpredicted_db", rows, course(50)) == pytest.approx({0: 1})
     rows[0]["nmse_db"] = -4.0
-    assert measures.improvement_db(line, 0) == pytest.approx(5)
-    rows = [{"gap": 1.0, "printed_bound": 10.0}, {"gap": 0.5, "printed_bound": 0.05}]
-    line = line_of("A", {0: rows[:1], 1: rows, 2: []})
-    assert measures.bound_over_gap(line, 0) == pytest.approx(1)
-    assert measures.bound_over_gap(line, 1) == pytest.approx(-1)
-    for measure in (measures.bound_over_gap, measures.unpredicted_db, measures.improvement_db):
-        assert math.isnan(measure(line, 2))
+    assert measured("improvement_db", rows)[0] == pytest.approx(5)
+    rows = [{"round": 1, "gap": 1.0, "printed_bound": 10.0}, {"round": 2, "gap": 0.5, "printed_bound": 0.05}]
+    assert measured("bound_over_gap", rows[:1], rows) == pytest.approx({0: 1, 1: -1})
 
 
 def test_rate_per_symbol_ends_with_the_smaller_budget():
     """One curve spends 10 symbols per round and rises by a point each, the other 50 and 10 points."""
-    slow = [{"round": t, "accuracy": t / 100, "symbols": 10 * t} for t in range(1, 21)]
-    fast = [{"round": t, "accuracy": t / 10, "symbols": 50 * t} for t in range(1, 21)]
-    lines = [line_of("A", {0: slow}), line_of("B", {0: fast})]
+    slow, fast = (
+        table.pandas.DataFrame([{"accuracy": t * up, "symbols": uses * t} for t in range(1, 21)])
+        for up, uses in ((0.01, 10), (0.1, 50))
+    )
     # From 50 to 200 symbols: 5 to 20 % against 10 to 40 %.
-    assert measures.rate_per_symbol(lines, 0) == pytest.approx([12.5, 25.0])
-    fast[:] = [row | {"accuracy": None} for row in fast]
-    assert all(map(math.isnan, measures.rate_per_symbol(lines, 0)))
+    assert rate_per_symbol([slow, fast]) == pytest.approx([12.5, 25.0])
+    assert all(map(math.isnan, rate_per_symbol([slow, fast[:0]])))
 
 
 @pytest.mark.parametrize(
@@ -416,7 +413,7 @@ def test_rate_per_symbol_ends_with_the_smaller_budget():
 )
 def test_observations(tmp_path, monkeypatch, observed, expected):
     found = SimpleNamespace(**dict(zip(("sparsity", "persistence", "correlation"), observed, strict=True)))
-    monkeypatch.setattr(measures, "observations", lambda folder: found)
+    monkeypatch.setattr(table, "observations", lambda folder: found)
     collected = results("fig2", {("error_free", ""): [0, 0]}, tmp_path)
     verdict = judge_claim(CLAIMS[18], collected)
     assert verdict.outcome == expected

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+import fakes
 import small
 from airfeel.cli import main
-from airfeel.lab.report.link_level import level, snr_db
-from airfeel.lab.report.reaching import Trained, check_target, reached, reaching_table, usual_target
+from airfeel.lab.exhibits.links import level, snr_db
+from airfeel.lab.exhibits.reaching import check_target, reaching_table, usual_target
 from airfeel.lab.store import FinishedRun
 from airfeel.radio.units import RadioUnits
 
@@ -23,29 +24,28 @@ def run(accuracies, seconds=None):
     return rows
 
 
-def test_the_first_evaluated_round_that_reaches_it():
-    rows = run([0.2, None, 0.6, 0.5, 0.9], seconds=0.5)
-    assert reached(rows, 0.55)["round"] == 3
-    assert reached(rows, 0.6)["air_seconds"] == 1.5
-    assert reached(rows, 0.95) is None
+def shown(**curves):
+    """Return curves with records by seed; a name may end with a variant."""
+    lines = {tuple(name.partition("_")[::2]): dict(enumerate(runs)) for name, runs in curves.items()}
+    found = {line: {seed: fakes.finished(rows) for seed, rows in of.items()} for line, of in lines.items()}
+    return fakes.selection(None, found)
 
 
 def test_one_row_per_curve_with_the_mean_of_the_seeds_that_reach_it():
-    radio = Trained("with", "A", [run([0.1, 0.7, 0.8], 0.5), run([0.1, 0.2, 0.3, 0.8], 0.5), run([0.1], 0.5)])
-    paper, idle = Trained("without", "", [run([0.9])]), Trained("never", "", [run([0.2])])
-    head, first, second, third = reaching_table([radio, paper, idle], 0.7)
+    """The first evaluated round counts."""
+    radio = [run([0.1, None, 0.7, 0.2, 0.8], 0.5), run([0.1, 0.2, 0.3, 0.8], 0.5), run([0.1], 0.5)]
+    curves = {"with_A": radio, "without": [run([0.9])], "never": [run([0.2])], "theory": [[{"round": 1}]]}
+    head, first, second, third = reaching_table(shown(**curves), 0.7)
     assert head == ["curve", "seeds that reach it", "rounds", "symbols", "seconds on air", "joules"]
     assert first[:2] == ["with, A", "2 of 3"]
-    assert first[2:] == ["2 and 4", "200 and 400", "1 and 2", "4 and 8"]
+    assert first[2:] == ["3 and 4", "300 and 400", "1.5 and 2", "6 and 8"]
     assert second == ["without", "1 of 1", "1", "100", "-", "-"]
     assert third == ["never", "0 of 1", "-", "-", "-", "-"]
-    assert reaching_table([Trained("theory", "", [[{"round": 1}]])], 0.5) == []
 
 
 def test_a_target_that_everybody_reaches():
-    assert usual_target([Trained("a", "", [run([0.3, 0.83]), run([0.9])])]) == 0.8
-    assert usual_target([Trained("a", "", [run([0.02])])]) is None
-    assert usual_target([]) is None
+    assert usual_target(shown(a=[run([0.3, 0.83]), run([0.9])])) == 0.8
+    assert usual_target(shown(a=[run([0.02])])) is None
 
 
 @pytest.mark.parametrize("target", [0, 80, -1, float("nan")])

@@ -1,6 +1,5 @@
 """Special figures: drawn from small experiments as chart and as files, with facts in words under them."""
 
-from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -9,9 +8,8 @@ import pytest
 import airfeel as af
 import fakes
 import small
-from airfeel.lab.collect import Collected
+from airfeel.lab.exhibits import EXHIBITS, TextTable, figure_kinds
 from airfeel.lab.plan import Experiment, FigureSpec, read_experiment
-from airfeel.lab.report.special_figures import FACTS, SPECIAL
 from airfeel.lab.rundir import open_run
 from airfeel.lab.studies.recorded import observations
 from airfeel.simulation.records import Record
@@ -66,6 +64,18 @@ run.record_aggregates = true
 """
 
 
+SPECIAL = [kind for kind in figure_kinds() if kind != "curves"]
+FACTS = [kind for kind in SPECIAL if kind != "evolution"]
+
+
+def exhibit(kind, shown, **options):
+    """Return what an exhibit makes: drawings, and tables that have a row."""
+    spec = FigureSpec(name=f"own-{kind}", title="What is shown", kind=kind, **options)
+    found = [one for one in EXHIBITS.get(kind).target(shown, spec) if one is not None]
+    tables = [one.rows for one in found if isinstance(one, TextTable) and len(one.rows) > 1]
+    return [one for one in found if not isinstance(one, TextTable)], tables
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """Collected results of one small experiment for every special figure."""
@@ -78,7 +88,7 @@ def results(tmp_path_factory):
     return found | {"evolution": found["recovery"]}
 
 
-def compute(name, text, out) -> Collected:
+def compute(name, text, out):
     file = out / f"{name}.toml"
     file.write_text(text)
     experiment = read_experiment(file)
@@ -87,41 +97,28 @@ def compute(name, text, out) -> Collected:
     return fakes.collected(experiment, out)
 
 
-def spec_of(kind, **options):
-    return FigureSpec(name=f"own-{kind}", title="What is shown", kind=kind, **options)
-
-
-def test_every_kind_of_figure_is_known():
-    kinds = set(FigureSpec.model_fields["kind"].annotation.__args__)
-    assert set(SPECIAL) == kinds - {"curves"} and set(FACTS) <= set(SPECIAL)
-
-
-@pytest.mark.parametrize("kind", list(SPECIAL))
-def test_figures_are_drawn_as_chart_and_files(kind, results, tmp_path):
-    drawing = SPECIAL[kind](spec_of(kind), results[kind])
+@pytest.mark.parametrize("kind", SPECIAL)
+def test_figures_are_drawn_as_chart_and_files_with_facts_in_text(kind, results, tmp_path):
+    (drawing,), tables = exhibit(kind, results[kind])
     assert drawing.figure.name == f"own-{kind}" and drawing.figure.title == "What is shown"
     assert drawing.payload()["spec"]["width"] == "container"
     for path in drawing.save(tmp_path / drawing.figure.name):
         assert path.stat().st_size > 3000
+    assert len(tables) == (kind in FACTS)
+    for heading, *rows in tables:
+        assert rows and all(len(row) == len(heading) for row in rows)
+        assert all(isinstance(cell, str) for row in [heading, *rows] for cell in row)
 
 
-@pytest.mark.parametrize("kind", list(SPECIAL))
+@pytest.mark.parametrize("kind", SPECIAL)
 def test_nothing_is_drawn_of_nothing(kind, results):
-    empty = replace(results[kind], lines=())
-    assert SPECIAL[kind](spec_of(kind), empty) is None
-    assert kind not in FACTS or FACTS[kind](empty) == []
-
-
-@pytest.mark.parametrize("kind", list(FACTS))
-def test_facts_are_a_table_of_text(kind, results):
-    heading, *rows = FACTS[kind](results[kind])
-    assert rows and all(len(row) == len(heading) for row in rows)
-    assert all(isinstance(cell, str) for row in [heading, *rows] for cell in row)
+    assert exhibit(kind, fakes.selection(results[kind].experiment, {})) == ([], [])
 
 
 def test_a_figure_can_show_one_variant(results):
-    everything = SPECIAL["evolution"](spec_of("evolution"), results["evolution"])
-    loud = SPECIAL["evolution"](spec_of("evolution", variant="loud"), results["evolution"])
+    ((everything,), _), ((loud,), _) = (
+        exhibit("evolution", results["evolution"], **options) for options in ({}, {"variant": "loud"})
+    )
     assert names(everything) == ["TSA-GA, loud", "TSA-GA, noisy", "Turbo-CS, loud", "Turbo-CS, noisy"]
     assert names(loud) == ["TSA-GA", "Turbo-CS"]
 
@@ -130,15 +127,16 @@ def names(drawing):
     return drawing.payload()["names"]
 
 
-def test_a_figure_of_no_variant_is_refused():
-    figure = {"name": "a", "title": "b", "variant": "loudest"}
-    with pytest.raises(ValueError, match="figures.variant = 'loudest': must be one of"):
+@pytest.mark.parametrize(("key", "value"), [("variant", "loudest"), ("kind", "pie")])
+def test_a_figure_of_no_variant_or_kind_is_refused(key, value):
+    figure = {"name": "a", "title": "b", key: value}
+    with pytest.raises(ValueError, match=f"figures.{key} = '{value}': must be one of"):
         Experiment.model_validate({"name": "a", "title": "b", "figures": [figure]})
 
 
 def test_bounds_that_hold_are_counted(results):
-    rows = FACTS["bound"](results["bound"])
-    assert rows[1][-1] == "6 of 6"
+    _, ((_, row),) = exhibit("bound", results["bound"])
+    assert row[-1] == "6 of 6"
 
 
 def test_observations_recover_the_chains(tmp_path):

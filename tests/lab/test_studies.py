@@ -6,10 +6,11 @@ import pytest
 import small
 from airfeel.lab.folder import ResultsFolder, remember_experiment
 from airfeel.lab.plan import KINDS, read_experiment, shipped
-from airfeel.lab.report.groups import read_runs
+from airfeel.lab.report import loose_runs
 from airfeel.lab.results import write_results
 from airfeel.lab.store import finished, read_rows
 from airfeel.lab.studies import recovery
+from airfeel.lab.table import Results
 
 SCHEMES = ["tsa_ga", "tsa_ga_no_support", "tsa_ga_no_amplitude", "turbo_cs", "a_dsgd", "a_dsgd_mmse"]
 SMALL = {"size": 600, "ratio": 0.4, "activity": 0.1, "snr_db": 20.0, "rounds": 2}
@@ -53,7 +54,7 @@ def test_equal_studies_are_equal_files_and_are_done_once(kind, trees, tmp_path):
 def test_a_study_of_no_known_experiment_is_named_and_left_out_of_a_report(kind, trees, tmp_path):
     _, path = do(kind, trees[kind], tmp_path)
     sentence = f"{path.name}: a study ({kind}) of no known experiment, left out"
-    assert read_runs(ResultsFolder(tmp_path)) == ([], [sentence])
+    assert loose_runs(Results(ResultsFolder(tmp_path)), []) == ([], [sentence])
 
 
 @pytest.mark.parametrize("kind", ["recovery", "bound"])

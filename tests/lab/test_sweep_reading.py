@@ -9,9 +9,7 @@ import fakes
 import small
 from airfeel.lab.folder import ResultsFolder
 from airfeel.lab.plan import Experiment
-from airfeel.lab.report.measures import final
-from airfeel.lab.results import read_results
-from airfeel.lab.runs_table import FIRST, list_runs, write_runs
+from airfeel.lab.results import FIRST, list_runs, read_results, write_runs
 
 ROUNDS = 20
 SCHEMES = ["tsa_ga", "common_k"]
@@ -24,10 +22,10 @@ def experiment(**more):
 
 def exhibit(of, folder):
     pytest.importorskip("altair")
-    from airfeel.lab.report.exhibits import show_experiment
+    from airfeel.lab.report import make_chapter
 
     fakes.write_experiment(of, folder)
-    return show_experiment(fakes.collected(of, folder))
+    return make_chapter(fakes.collected(of, folder))
 
 
 # --- figures -----------------------------------------------------------------------------------------------
@@ -43,8 +41,9 @@ def test_a_swept_number_becomes_the_x_axis(tmp_path):
     first, *others = exhibit(experiment(), tmp_path).drawings
     assert (first.figure.x_title, first.figure.metric) == ("uplink.ratio", "accuracy")
     assert {curve.name for curve in first.curves} == set(SCHEMES)
-    assert all([point.x for point in curve.points] == [0.05, 0.1, 0.2] for curve in first.curves)
-    assert all(point.low < point.value < point.high for curve in first.curves for point in curve.points)
+    for curve in first.curves:
+        low, mean, high = (curve.columns[key] for key in ("low", "mean", "high"))
+        assert curve.along("round") == [0.05, 0.1, 0.2] and (low < mean).all() and (mean < high).all()
     assert [(d.figure.x_title, d.figure.metric) for d in others] == [
         ("uplink.ratio", "cumulative_nmse_db"),
         ("communication round", "accuracy"),
@@ -66,8 +65,8 @@ def test_two_swept_numbers_become_a_map_for_each_curve(tmp_path):
         (s, p) for s in (0.05, 0.1, 0.2) for p in (50, 200, 500)
     }
     found = fakes.collected(experiment(grid=grid), tmp_path)
-    line = found.line("tsa_ga", "uplink.ratio = 0.1, uplink.power = 200.0")
-    wanted = sum(final(line, seed) for seed in (0, 1)) / 200
+    finals = found.ends("final")["tsa_ga", "uplink.ratio = 0.1, uplink.power = 200.0"]
+    wanted = sum(finals.values()) / 200
     assert next(row["mean"] for row in rows if (row["x"], row["y"]) == (0.1, 200)) == pytest.approx(wanted)
     for path in maps[0].save(tmp_path / "map"):
         assert path.stat().st_size > 1000
@@ -126,15 +125,17 @@ def test_runs_csv_has_a_row_for_each_run_with_all_keys(results):
     (open_,) = [row for row in rows if row["status"] == "unfinished"]
     assert (open_["rounds"], open_["final_accuracy"], open_["scheme"]) == (str(ROUNDS), "", "")
     found = fakes.collected(experiment(), results)
-    for line in found.lines:
-        for seed, run in line.runs.items():
+    for (curve, variant), runs in found.lines.items():
+        for seed, run in runs.items():
             (row,) = [row for row in rows if row["run"] == run.folder.name]
             assert (row["seed"], row["scheme"], row["uplink.ratio"]) == (
                 str(seed),
-                line.curve,
-                line.variant.split()[-1],
+                curve,
+                variant.split()[-1],
             )
-            assert float(row["final_accuracy"]) == pytest.approx(final(line, seed) / 100)
+            assert float(row["final_accuracy"]) == pytest.approx(
+                found.ends("final")[curve, variant][seed] / 100
+            )
             assert float(row["best_accuracy"]) == max(r["accuracy"] for r in run.rows)
             assert float(row["seconds"]) == pytest.approx(ROUNDS * 0.05)
 

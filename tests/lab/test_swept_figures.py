@@ -10,10 +10,9 @@ from browser import opened
 
 pytest.importorskip("altair")
 
-from airfeel.lab.report.exhibits import show_experiment
-from airfeel.lab.report.means import interval
-from airfeel.lab.report.report import write_report
-from airfeel.lab.report.swept_figures import PlotPosition, arrange
+from airfeel.lab.exhibits.swept import PlotPosition, arrange
+from airfeel.lab.report import make_chapter, write_report
+from airfeel.lab.table import interval
 
 RATES, ROUNDS = (0.01, 0.1, 0.3), 20
 
@@ -40,7 +39,7 @@ def drawn(out, missing=0, **figure):
     of = experiment(**figure)
     fakes.write_experiment(of, out, missing)
     collected = fakes.collected(of, out)
-    (drawing,) = show_experiment(collected).drawings
+    (drawing,) = make_chapter(collected).drawings
     return drawing, collected
 
 
@@ -55,9 +54,9 @@ def test_final_accuracy_by_value_in_a_plot_for_every_other_setting(tmp_path):
     for (curve, kind), course in found.items():
         assert course["round"] == list(RATES) and course["seeds"] == 3 and "symbols" not in course
         for rate, mean, half in zip(RATES, course["mean"], course["half"], strict=True):
-            line = collected.line(curve, f"η = {rate}, {kind}")
-            last = [sum(row["accuracy"] for row in rows[-2:]) / 2 for rows in line.rows.values()]
-            expected = interval(0, last)
+            runs = collected.lines[curve, f"η = {rate}, {kind}"].values()
+            last = [sum(row["accuracy"] for row in run.rows[-2:]) / 2 for run in runs]
+            expected = interval(last)
             assert mean == pytest.approx(expected.value, rel=1e-4)
             assert half == pytest.approx(expected.high - expected.value, rel=1e-2)
 
@@ -84,15 +83,14 @@ def test_other_metrics(tmp_path, metric, end):
     drawing, collected = drawn(tmp_path, metric=metric)
     curves = {(curve.name, curve.variant): curve for curve in drawing.curves}
     assert (("error_free", "IID") in curves) == (metric == "loss")  # what sends nothing has no error
-    line = collected.line("tsa_ga", "η = 0.3, IID")
-    values = [end(rows) for rows in line.rows.values()]
-    assert curves["tsa_ga", "IID"].points[-1].value == pytest.approx(sum(values) / 3)
+    values = [end(run.rows) for run in collected.lines["tsa_ga", "η = 0.3, IID"].values()]
+    assert curves["tsa_ga", "IID"].columns["mean"][-1] == pytest.approx(sum(values) / 3)
 
 
 def test_what_is_missing_leaves_a_gap(tmp_path):
     """The runs of the last two variants of the last curve are not there."""
     drawing, _ = drawn(tmp_path, missing=6)
-    lengths = {(curve.name, curve.variant): [point.x for point in curve.points] for curve in drawing.curves}
+    lengths = {(curve.name, curve.variant): curve.along("round") for curve in drawing.curves}
     assert lengths["common_k", "IID"] == [0.1, 0.3] and lengths["tsa_ga", "IID"] == list(RATES)
 
 
@@ -124,13 +122,13 @@ def test_a_grid_can_be_drawn_over_one_of_its_keys(tmp_path):
     figure = {"name": "power", "title": "Power", "x": "uplink.power"}
     of = Experiment(name="grid", title="Grid", rounds=4, seeds=[0], grid=grid, figures=[figure])
     fakes.write_experiment(of, tmp_path)
-    (drawing,) = show_experiment(fakes.collected(of, tmp_path)).drawings
+    (drawing,) = make_chapter(fakes.collected(of, tmp_path)).drawings
     assert drawing.variants == [  # P = s SNR, and s is twice as large in the second
         "uplink.ratio = 0.1 (SNR -12.0 to -2.0 dB)",
         "uplink.ratio = 0.2 (SNR -15.0 to -5.0 dB)",
     ]
     assert {curve.name for curve in drawing.curves} == {"tsa_ga", "common_k"}
-    assert all([point.x for point in curve.points] == [50.0, 500.0] for curve in drawing.curves)
+    assert all(curve.along("round") == [50.0, 500.0] for curve in drawing.curves)
 
 
 def test_a_power_has_its_snr_below_it(tmp_path):
@@ -138,7 +136,7 @@ def test_a_power_has_its_snr_below_it(tmp_path):
     grid = {"scheme": ["tsa_ga", "common_k", "error_free"], "uplink": {"power": [50.0, 500.0, 1000.0]}}
     of = Experiment(name="grid", title="Grid", rounds=4, seeds=[0], grid=grid)
     fakes.write_experiment(of, tmp_path)
-    swept, _, course, *_ = show_experiment(fakes.collected(of, tmp_path)).drawings
+    swept, _, course, *_ = make_chapter(fakes.collected(of, tmp_path)).drawings
     below = ["SNR -12.0 dB", "SNR -2.0 dB", "SNR 1.1 dB"]
     assert swept.figure.below == below and swept.variants == [""]
     _, svg, _ = swept.save(tmp_path / "swept")
@@ -154,7 +152,7 @@ def test_a_map_over_power_has_its_snr_in_the_fields(tmp_path):
     figure = {"name": "map", "title": "Map", "x": "uplink.ratio", "y": "uplink.power"}
     of = Experiment(name="grid", title="Grid", rounds=4, seeds=[0], grid=grid, figures=[figure])
     fakes.write_experiment(of, tmp_path)
-    (drawing,) = show_experiment(fakes.collected(of, tmp_path)).drawings
+    (drawing,) = make_chapter(fakes.collected(of, tmp_path)).drawings
     _, svg, _ = drawing.save(tmp_path / "map")
     texts = [text for text in ElementTree.parse(svg).getroot().itertext() if text.strip()]
     for level in ("-12.0", "-2.0", "-15.0", "-5.0"):

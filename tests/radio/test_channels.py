@@ -74,27 +74,12 @@ def test_the_same_round_is_the_same_air_and_others_differ(name, options):
         assert one.cost.tobytes() != other.cost.tobytes() or one.gain.tobytes() != other.gain.tobytes()
 
 
-@pytest.mark.parametrize("scheme", ["tsa_ga", "common_k", "low_rank", "d_dsgd"])
-@pytest.mark.parametrize("name", NAMES)
-def test_every_scheme_takes_it_and_nobody_exceeds_its_energy(name, scheme):
-    part = SCHEMES.get(scheme).build({})
-    air = Radio(build(name, **OPTIONS[1]), EqualPower(500.0))
-    state = begin(part, {"theta": (20, 10)}, Setting(DEVICES, 90, power=500.0, noise_var=0.01))
-    rounds = np.random.default_rng(1).standard_normal((4, DEVICES, 200)) ** 3
-    arrived, weights = np.zeros(200), np.full(DEVICES, 1 / DEVICES)
-    for t, g in enumerate(rounds, start=1):
-        result, state = carry(part, air, state, g, weights, seed=3, round=t)
-        assert np.isfinite(result.mean).all() and (state.ledger.spent <= 500.0 * t * (1 + 1e-9)).all()
-        arrived += result.truth
-    np.testing.assert_allclose(
-        arrived + weights @ state.memory["error"], weights @ rounds.sum(axis=0), atol=1e-9
-    )
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_options_have_help_and_the_name_a_summary(name):
-    part = CHANNELS.get(name)
-    assert part.summary and all(option.help for option in part.options)
+@pytest.mark.parametrize("registry", [CHANNELS, SCHEMES], ids=["channels", "schemes"])
+def test_options_have_help_and_every_name_a_summary(registry):
+    for name in registry.names():
+        part = registry.get(name)
+        assert part.summary and part.revision >= 1
+        assert all(option.help for option in part.options)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -38,12 +38,13 @@ def test_genie_error_is_the_noise_inside_the_support():
 def test_genie_without_support_and_bad_input():
     operator = af.PartialDCT(10, 4, seed=0)
     assert (genie_least_squares(np.ones(4), operator, np.zeros(10, bool)) == 0).all()
-    with pytest.raises(ValueError, match="support = 5: must hold at most rows = 4"):
-        genie_least_squares(np.ones(4), operator, np.arange(10) < 5)
-    with pytest.raises(ValueError, match="must be a boolean mask of length 10"):
-        genie_least_squares(np.ones(4), operator, np.arange(10))
-    with pytest.raises(ValueError, match="observation has shape"):
-        genie_least_squares(np.ones(5), operator, np.zeros(10, bool))
+    for rows, support, rule in (
+        (4, np.arange(10) < 5, "support = 5: must hold at most rows = 4"),
+        (4, np.arange(10), "must be a boolean mask of length 10"),
+        (5, np.zeros(10, bool), "observation has shape"),
+    ):
+        with pytest.raises(ValueError, match=rule):
+            genie_least_squares(np.ones(rows), operator, support)
 
 
 def test_lmmse_is_dense():
@@ -74,9 +75,8 @@ def test_the_receiver_lies_between_the_yardsticks():
     heard, signals, support, _ = stream_of(model, seed=1, rounds=3)
     memoryless = run(af.TurboCS(model.activity, variance=1.0), heard, signals)
     for t, reception in enumerate(heard):
-        linear, _ = lmmse(
-            reception.observation, reception.operator, model.noise_var, model.activity * model.variance
-        )
+        power = model.activity * model.variance
+        linear, _ = lmmse(reception.observation, reception.operator, model.noise_var, power)
         genie = genie_least_squares(reception.observation, reception.operator, support[t])
         level = [np.sum((estimate - signals[t]) ** 2) for estimate in (genie, linear)]
         assert level[0] < memoryless.error[t] < 0.1 * level[1]

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import aslinearoperator
 import airfeel as af
 from airfeel.storage import pack as pack_state
 from airfeel.streams import stream
-from modeldata import Model, stream_of
+from modeldata import Model, estimates, stream_of
 
 SIZE, ROWS = 120, 60
 STATUSES = {"converged", "iteration limit", "diverged", "silent"}
@@ -50,10 +50,8 @@ def measure(operator, x):
 
 def go(receiver, receptions):
     """Receive all; every estimate must be finite, every status known, every parameter in range."""
-    state = receiver.init(receptions[0].operator.shape[1])
-    found = []
-    for reception in receptions:
-        estimate, state = receiver.receive(state, reception)
+    found = estimates(receiver, receptions)
+    for estimate in found:
         assert np.isfinite(estimate.mean).all() and np.isfinite(estimate.variance).all()
         assert (estimate.variance >= 0).all()
         info = estimate.info
@@ -61,7 +59,6 @@ def go(receiver, receptions):
         if info.chain is not None:
             assert 0 < info.chain.activity < 1 and 0 < info.chain.p01 <= 1 and 0 < info.chain.beta <= 1
             assert 0 < info.chain.variance < np.inf
-        found.append(estimate)
     return found
 
 

@@ -9,7 +9,7 @@ from scipy.sparse.linalg import aslinearoperator
 import airfeel as af
 from airfeel.storage import pack as pack_state
 from airfeel.streams import stream
-from modeldata import Model, stream_of
+from modeldata import Model, estimates, stream_of
 
 MODEL = Model(size=240, ratio=0.5, activity=0.15, p01=0.05, beta=0.05, snr_db=15.0)
 HEARD = stream_of(MODEL, seed=0, rounds=8)[0]
@@ -28,12 +28,8 @@ def gaussian_heard():
     operator = af.GaussianMatrix(MODEL.size, MODEL.rows, seed=0)
     rng = stream(1, "gaussian")
     signals = stream_of(MODEL, seed=0, rounds=8)[1]
-    return [
-        af.Reception(
-            (operator @ x).astype(np.float64) + 0.05 * rng.standard_normal(MODEL.rows), operator, 0.0025
-        )
-        for x in signals
-    ]
+    noise = (0.05 * rng.standard_normal(MODEL.rows) for _ in signals)
+    return [af.Reception(operator @ x + n, operator, 0.0025) for x, n in zip(signals, noise, strict=True)]
 
 
 GAUSSIAN_HEARD = gaussian_heard()
@@ -44,11 +40,7 @@ def heard_by(name):
 
 
 def means(receiver, heard):
-    state, found = receiver.init(heard[0].operator.shape[1]), []
-    for reception in heard:
-        estimate, state = receiver.receive(state, reception)
-        found.append(estimate.mean)
-    return np.array(found)
+    return np.array([estimate.mean for estimate in estimates(receiver, heard)])
 
 
 def scaled(reception, c):

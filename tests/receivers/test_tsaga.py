@@ -1,6 +1,7 @@
 """TSA-GA over several rounds against Algorithm 1 written out by hand, and its states and options."""
 
 import dataclasses
+from itertools import product
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from scipy.special import expit, logit
 import airfeel as af
 from airfeel.beliefs import spike_slab
 from airfeel.beliefs.temporal import MESSAGES
-from modeldata import Model, run, stream_of
+from modeldata import Model, estimates, run, stream_of
 from oracles import dense_partial_dct, turbo_loop
 
 SMALL = Model(size=300, ratio=0.5, activity=0.15, p01=0.1, beta=0.1, snr_db=25.0)
@@ -56,39 +57,28 @@ def test_every_round_is_algorithm_1(message):
     if message == "expansion":  # the paper's own receiver is just that
         options = {"p01": SMALL.p01, "beta": SMALL.beta, "variance": SMALL.variance, "learn": False}
         assert receiver == af.TSAGA.paper(SMALL.activity, **options | exactly)
-    state, found = receiver.init(SMALL.size), []
-    for reception in heard:
-        estimate, state = receiver.receive(state, reception)
-        assert estimate.info.status == "converged"
-        found.append(estimate.mean)
+    found = estimates(receiver, heard)
+    assert {estimate.info.status for estimate in found} == {"converged"}
     # The expansion is compared with its first order in eps = 1e-7.
     tolerance = 1e-5 if message == "expansion" else 1e-8
-    assert np.allclose(found, algorithm_1(SMALL, heard, message), atol=tolerance)
+    assert np.allclose([e.mean for e in found], algorithm_1(SMALL, heard, message), atol=tolerance)
 
 
 def test_without_both_chains_every_round_is_turbo_cs():
     heard, _, _, _ = stream_of(SMALL, seed=1, rounds=4)
     receiver = SMALL.known(learn=False, support_chain=False, amplitude_chain=False)
     single = af.TurboCS(SMALL.activity, variance=SMALL.variance)
-    state = receiver.init(SMALL.size)
-    for reception in heard:
-        estimate, state = receiver.receive(state, reception)
-        alone, _ = single.receive(single.init(SMALL.size), reception)
-        assert np.allclose(estimate.mean, alone.mean, rtol=1e-9, atol=1e-12)
+    for found, alone in zip(estimates(receiver, heard), estimates(single, heard), strict=True):
+        assert np.allclose(found.mean, alone.mean, rtol=1e-9, atol=1e-12)
 
 
 def test_each_chain_helps():
     model = Model(size=4000, ratio=0.2)
     heard, signals, _, _ = stream_of(model, seed=2, rounds=25)
-    level = {
-        (support, amplitude): run(
-            model.known(learn=False, support_chain=support, amplitude_chain=amplitude), heard, signals
-        )
-        .nmse_db[10:]
-        .mean()
-        for support in (True, False)
-        for amplitude in (True, False)
-    }
+    level = {}
+    for support, amplitude in product((True, False), repeat=2):
+        receiver = model.known(learn=False, support_chain=support, amplitude_chain=amplitude)
+        level[support, amplitude] = run(receiver, heard, signals).nmse_db[10:].mean()
     assert level[True, True] < min(level[True, False], level[False, True]) - 1
     assert max(level[True, False], level[False, True]) < level[False, False] - 1
 
@@ -162,10 +152,7 @@ def test_large_problems_are_worked_on_in_tiles(monkeypatch, message):
     found = []
     for tile in (1 << 14, 100):
         monkeypatch.setattr(spike_slab, "TILE", tile)
-        state = receiver.init(model.size)
-        for reception in heard:
-            estimate, state = receiver.receive(state, reception)
-        found.append(estimate.mean)
+        found.append(estimates(receiver, heard)[-1].mean)
     assert np.allclose(found[0], found[1], rtol=1e-6, atol=1e-9)
 
 

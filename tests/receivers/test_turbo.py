@@ -11,6 +11,7 @@ from airfeel.receivers.scale import Scaled
 from airfeel.receivers.tsaga import iterate
 from airfeel.receivers.turbo import STATUS, settle
 from airfeel.streams import stream
+from modeldata import estimates
 from oracles import dense, dense_partial_dct, exact_mmse, lmmse, orthonormal_rows, turbo_loop
 
 SIZE, ROWS = 24, 9
@@ -58,10 +59,8 @@ def test_equal_noise_told_one_by_one_is_equal_noise(rows):
     operator = af.PartialDCT(30, rows, seed=rows)
     y = rng.standard_normal(rows)
     receiver = af.TSAGA(activity=0.2, learn=False)
-    state = other = receiver.init(30)
-    for _ in range(3):
-        one, state = receiver.receive(state, af.Reception(y, operator, 0.04))
-        each, other = receiver.receive(other, af.Reception(y, operator, np.full(rows, 0.04)))
+    heard = [[af.Reception(y, operator, told)] * 3 for told in (0.04, np.full(rows, 0.04))]
+    for one, each in zip(*(estimates(receiver, each) for each in heard), strict=True):
         assert np.allclose(one.mean, each.mean, rtol=1e-6, atol=1e-9)
         assert one.info.tau == pytest.approx(each.info.tau, rel=1e-6)
 
@@ -125,9 +124,7 @@ def test_how_many_blocks_are_decoded_together_does_not_matter(monkeypatch, unequ
     found = []
     for together in (1, 1000, 1 << 16):
         monkeypatch.setattr(problems, "TOGETHER", together)
-        state = receiver.init(model_size)
-        for _ in range(3):
-            estimate, state = receiver.receive(state, af.Reception(y, operator, noise_var))
+        estimate = estimates(receiver, [af.Reception(y, operator, noise_var)] * 3)[-1]
         found.append(estimate.mean)
         assert estimate.info.status == "converged"
     assert np.allclose(found[1], found[0], atol=1e-7) and np.allclose(found[2], found[0], atol=1e-7)

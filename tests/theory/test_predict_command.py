@@ -139,7 +139,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, words, capsys):
 
 @pytest.mark.long
 def test_map_is_drawn_and_does_not_depend_on_the_processes(tmp_path):
-    charts = pytest.importorskip("airfeel.lab.report.theory_charts")
+    charts = pytest.importorskip("airfeel.lab.study_charts")
     plan = LinkPlan(af.ChainParams(0.1, 0.02, 0.05), Method(), rounds=4, samples=1600)
     heard = []
     field = contour(plan, LinkBudget(), cells=3, told=lambda done, of: heard.append((done, of)))
@@ -152,7 +152,7 @@ def test_map_is_drawn_and_does_not_depend_on_the_processes(tmp_path):
 
 
 def test_a_map_over_hertz_and_dbm_knows_that_only_power_over_bandwidth_counts(tmp_path):
-    charts = pytest.importorskip("airfeel.lab.report.theory_charts")
+    charts = pytest.importorskip("airfeel.lab.study_charts")
     plan = LinkPlan(af.ChainParams(0.1, 0.02, 0.05), Method(), rounds=4, samples=1600)
     units, heard = RadioUnits(5e6, 10.0, 120.0), []
     link = LinkBudget(power=units.power(785))

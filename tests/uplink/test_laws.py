@@ -328,10 +328,3 @@ def test_estimates_have_the_right_length_and_are_finite_whatever_is_heard(name):
         estimate, state = scheme.decode(state, plan, Heard(observation, 0.1))
         assert estimate.mean.shape == (SIZE,)
         assert np.isfinite(estimate.mean).all()
-
-
-@pytest.mark.parametrize("name", SCHEMES.names())
-def test_options_have_help_and_the_name_a_summary(name):
-    part = SCHEMES.get(name)
-    assert part.summary and part.revision >= 1
-    assert all(option.help for option in part.options)

@@ -21,7 +21,6 @@ from airfeel.receivers.turbo_cs import TurboCS
 from airfeel.schemes.common_k import CommonK, coordinates
 from airfeel.schemes.compressed import Compressed, shared_seed
 from airfeel.schemes.error_free import ErrorFree
-from airfeel.schemes.scheduled import Scheduled
 from airfeel.schemes.sign_vote import SignVote
 from airfeel.uplink.arrive import Radio
 from airfeel.uplink.result import begin
@@ -346,12 +345,6 @@ def test_a_vote_is_measured_against_the_vote_without_noise():
     (quiet,), _ = run(SignVote(), SILENT_AIR, [g])
     np.testing.assert_allclose(result.truth, quiet.mean, rtol=1e-6)
     assert quiet.nmse < 1e-14 and set(np.abs(np.unique(result.truth))) <= {0.0, 0.1}
-
-
-def test_what_waits_grows_older_in_rounds_in_which_nobody_is_heard():
-    scheme = Scheduled()
-    _, state = run(scheme, NOISY_AIR, gradients(rounds=2), np.zeros((2, DEVICES), bool))
-    assert (state.scheme.age == 2).all() and (state.scheme.energy == -1).all()
 
 
 def encode_of_0_2(self, plan, accumulated):

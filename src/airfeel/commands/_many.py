@@ -76,8 +76,7 @@ def compute(
     from airfeel.lab.engines import check_engine
     from airfeel.lab.folder import ResultsFolder, remember_experiment
     from airfeel.lab.progress import choose_overview
-    from airfeel.lab.results import write_results
-    from airfeel.lab.runs_table import write_runs
+    from airfeel.lab.results import write_results, write_runs
     from airfeel.learning.datasets import fetch_dataset
 
     planned, runs = _planned(experiments, out)
@@ -130,15 +129,19 @@ def _datasets(runs: "Sequence[Work]", out: Path) -> list[str]:
 
 def _tell(results: "ResultsFolder", begun: "Sequence[Begun]") -> None:
     """Say what came out, one line per curve and variant."""
-    from airfeel.lab.collect import collect
-    from airfeel.lab.report.receptions import overview_table
-    from airfeel.lab.report.tables import text_table
+    from airfeel.lab.exhibits.receptions import reception_table
+    from airfeel.lab.table import Results
+    from airfeel.lab.words import text_table
 
     if not _log.isEnabledFor(logging.INFO):  # nobody listens, and all runs would be read for it
         return
-    for one in begun:
-        if rows := overview_table(collect(one, results)):
-            _log.info(f"\n{visible(one.experiment.title)}\n{text_table(rows)}\n")
+    table = Results(results)
+    try:
+        for one in begun:
+            if rows := reception_table(table.of(one), accuracy=True):
+                _log.info(f"\n{visible(one.experiment.title)}\n{text_table(rows)}\n")
+    except ImportError as error:
+        _log.info(f"what came out is in results.csv; {error}")
 
 
 def check_counts(**counts: int | None) -> None:

@@ -46,20 +46,19 @@ def demo(
     out
         Folder for runs, tables and the page.
     """
-    from airfeel.lab.collect import collect
     from airfeel.lab.plan import shipped
-    from airfeel.lab.report.headline import headline, short_table
-    from airfeel.lab.report.report import write_report
-    from airfeel.lab.report.tables import text_table
+    from airfeel.lab.report import write_report
+    from airfeel.lab.table import Results
+    from airfeel.lab.words import headline, opening, short_table, text_table
     from airfeel.learning.datasets import load_dataset
 
     check_counts(rounds=rounds, seeds=seeds, workers=workers)
     experiment = shipped("demo").shortened(rounds, seeds)
     load_dataset("mnist")  # once, before several processes ask for it
     results, begun = compute([experiment], out, workers=workers)
-    found = collect(begun[0], results)
+    found = Results(results).of(begun[0])
     written = write_report(out, told=_log.info)
-    show(f"\n{headline(found)}\n\n{text_table(short_table(found))}\n")
+    show(f"\n{opening(found)}\n{headline(found)}\n\n{text_table(short_table(found))}\n")
     show(f"Page with figures: {written.page}\n\nTo try next:")
     width = max(map(len, _NEXT))
     show(*(f"  {_program()} {words:<{width}}  # {why}" for words, why in _NEXT.items()))

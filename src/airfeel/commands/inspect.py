@@ -72,7 +72,7 @@ def inspect(
     with suppress(BrokenPipeError):  # a reader that leaves early may still want the figures
         show(text if json else f"{table(facts)}\n\n{facts['verdict']}")
     try:
-        from airfeel.lab.report.inspection_charts import draw_inspection
+        from airfeel.lab.study_charts import draw_inspection
     except ImportError as error:
         _log.warning(f"no figures: {error}")
         return

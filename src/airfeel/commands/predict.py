@@ -189,8 +189,8 @@ def _draw(
     forecast: "ByTheory | ByReplay", link: "LinkBudget", units: "RadioUnits | None", stem: Path
 ) -> None:
     """Compute and write the map."""
-    from airfeel.lab.report.theory_charts import draw_map
     from airfeel.lab.studies.forecasts import contour
+    from airfeel.lab.study_charts import draw_map
 
     timers: dict[int, Timer] = {}
 

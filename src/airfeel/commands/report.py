@@ -34,8 +34,7 @@ def report(
         Only the tables: results.csv with a line for each round, runs.csv with a line for each run.
     """
     from airfeel.lab.folder import ResultsFolder
-    from airfeel.lab.results import write_results
-    from airfeel.lab.runs_table import write_runs
+    from airfeel.lab.results import write_results, write_runs
 
     if csv:
         results = ResultsFolder(folder)
@@ -43,17 +42,16 @@ def report(
             raise ValueError(f"{folder}: has no run under {folder / 'runs'}")
         show(write_results(results), write_runs(results))
         return
-    from airfeel.lab.report.claims import claims_table
-    from airfeel.lab.report.claims_html import score
-    from airfeel.lab.report.report import write_report
-    from airfeel.lab.report.tables import text_table
+    from airfeel.lab.claims import claims_table, score
+    from airfeel.lab.report import write_report
+    from airfeel.lab.words import text_table
 
     written = write_report(folder, target_accuracy=target_accuracy, told=_log.info)
     for note in written.left_out:
         _log.warning(note)
-    for exhibit in written.exhibits:
-        show(visible(exhibit.title), *([exhibit.missing] if exhibit.missing else []))
-        for table in (*exhibit.headlines, *exhibit.tables):
+    for chapter in written.chapters:
+        show(visible(chapter.title), *([chapter.missing] if chapter.missing else []))
+        for table in chapter.section("first", "tables"):
             show(f"\n{table.title}\n{text_table(table.rows)}")
         show()
     if written.verdicts:

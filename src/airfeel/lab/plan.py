@@ -20,6 +20,7 @@ from airfeel import _files
 from airfeel.config import Config, build_config, identity, mistakes
 from airfeel.config.sections import Section
 from airfeel.lab import studies
+from airfeel.lab.exhibits import figure_kinds
 from airfeel.lab.figures import GROUPS, SHIPPED, shipped_file
 from airfeel.lab.runner import Work, execute
 from airfeel.ranges import Count
@@ -79,8 +80,8 @@ class FigureSpec(Section):
     name: Name
     """of the files made from it"""
     title: Text
-    kind: Literal["curves", "magnitudes", "evolution", "recovery", "cost", "bound"] = "curves"
-    """curves of a metric, or one of the special figures"""
+    kind: Text = "curves"
+    """curves of a metric, or another exhibit that can be asked for"""
     variant: str = ""
     """show this variant only (special figures)"""
     metric: Metric = "accuracy"
@@ -166,6 +167,9 @@ class Experiment(Section):
                 rule = f"must be a list of some of the experiment's seeds, {list(self.seeds)}"
                 raise mistakes.Contradiction("curves.seeds", seeds, rule)
         for figure in self.figures:
+            if figure.kind not in figure_kinds():
+                rule = f"must be one of {figure_kinds()}"
+                raise mistakes.Contradiction("figures.kind", figure.kind, rule)
             self._check_axes(figure)
         return self
 

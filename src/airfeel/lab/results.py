@@ -1,28 +1,35 @@
-"""Tables over all finished runs of a folder: ``results.csv``, and the same for scripts.
+"""Tables over all runs of a folder: ``results.csv`` and ``runs.csv``, and the same for scripts.
 
-Renewing ``results.csv`` costs what has changed, not what is there: ``.results.json`` notes which bytes of the
-table came from which state of which run, so that a run whose files are the same is not read again.
+The files are written without pandas. Renewing ``results.csv`` costs what has changed, not what is there:
+``.results.json`` notes which bytes of the table came from which state of which run, so that a run whose files
+are the same is not read again.
 """
 
+import csv
 import hashlib
+import io
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import airfeel
 from airfeel import _checks, _files
+from airfeel._extras import missing
 from airfeel.lab import store
-from airfeel.lab.csv_table import csv_table
 from airfeel.lab.folder import Begun, ResultsFolder
-from airfeel.lab.runs_table import columns, list_runs
-from airfeel.lab.store import FinishedRun, left_out, not_verified
+from airfeel.lab.store import ROUNDS, left_out, not_verified
 
-_SINCE_0_2 = ("cumulative_nmse_db", "status", "downlink", "air_seconds", "joules")
-_FROM_ROW = ("round", "accuracy", "loss", "nmse_db", "symbols", "energy", *_SINCE_0_2)
+_FROM_ROW = (
+    *("round", "accuracy", "loss", "nmse_db", "symbols", "energy"),
+    *("cumulative_nmse_db", "status", "downlink", "air_seconds", "joules"),
+)
 COLUMNS = ("experiment", "scheme", "seed", *_FROM_ROW, "curve")
+FIRST = ("run", "status", "rounds", "final_accuracy", "best_accuracy", "seconds")  # columns of runs.csv
+_FORMULA = ("=", "+", "-", "@")  # what a spreadsheet takes a cell for that begins so
 
 _log = logging.getLogger("airfeel")
 
@@ -61,19 +68,11 @@ def read_results(folder: str | Path, per: str = "round") -> Any:
     try:
         import pandas
     except ImportError as error:
-        raise ImportError(
-            "read_results needs pandas: pip install pandas; without it, "
-            "airfeel.lab.results.list_results returns the same as a list of dictionaries"
-        ) from error
-    if per == "run":
-        runs = list_runs(ResultsFolder(Path(folder)))
-        return pandas.DataFrame(runs, columns=columns(runs))
-    return pandas.DataFrame(list_results(folder))
-
-
-def list_results(folder: str | Path) -> list[dict[str, Any]]:
-    """Return what :func:`read_results` does as a list with one dictionary per round."""
+        raise missing("report", "a table is a pandas DataFrame: read_results needs") from error
     results = ResultsFolder(Path(folder))
+    if per == "run":
+        rows = list_runs(results)
+        return pandas.DataFrame(rows, columns=_columns(rows))
     runs = [run for label in results.labels() if (run := results.run(label)) is not None]
     damaged = [left_out(label, damage) for label in results.labels() if (damage := results.damage(label))]
     if not runs:
@@ -81,7 +80,48 @@ def list_results(folder: str | Path) -> list[dict[str, Any]]:
         raise ValueError("\n".join([nothing, *damaged]))
     for note in damaged + not_verified([run.folder.name for run in runs if not run.verified]):
         _log.warning(note)
-    return [{"run": run.folder.name, **run.settings, **row} for run in runs for row in run.rows]
+    return pandas.DataFrame(
+        [{"run": run.folder.name, **run.settings, **row} for run in runs for row in run.rows]
+    )
+
+
+def list_runs(results: ResultsFolder) -> list[dict[str, Any]]:
+    """Return every run of a folder, finished or not, with all keys of its configuration by dotted name.
+
+    ``status`` is finished, unfinished or damaged; only a finished run has settings and results. The final
+    accuracy is the mean over the last tenth of the rounds, as in the report.
+    """
+    found = []
+    for label in results.labels():
+        run = results.run(label)
+        if run is None:
+            status = "damaged" if results.damage(label) else "unfinished"
+            rounds = _count(results.path / "runs" / label / ROUNDS)
+            found.append({"run": label, "status": status, "rounds": rounds})
+            continue
+        accuracies = [row["accuracy"] for row in run.rows if row.get("accuracy") is not None]
+        last = accuracies[len(accuracies) - math.ceil(len(accuracies) / 10) :]
+        settings = {key: value for key, value in run.settings.items() if not key.startswith("identity.")}
+        facts = {
+            "run": label,
+            "status": "finished",
+            "rounds": len(run.rows),
+            "final_accuracy": math.fsum(last) / len(last) if last else None,
+            "best_accuracy": max(accuracies, default=None),
+            "seconds": round(math.fsum(run.seconds.values()), 3) if run.seconds else None,
+        }
+        found.append(settings | facts)
+    return found
+
+
+def write_runs(results: ResultsFolder) -> Path:
+    """Write ``runs.csv`` into a results folder."""
+    rows, path = list_runs(results), results.path / "runs.csv"
+    heading = _columns(rows)
+    table = csv_table([heading, *([row.get(key) for key in heading] for row in rows)])
+    with store.explained(results.path):
+        _files.write_atomically(path, table)
+    return path
 
 
 def write_results(results: ResultsFolder, told: Callable[[str], None] = _log.warning) -> Path:
@@ -101,12 +141,9 @@ def write_results(results: ResultsFolder, told: Callable[[str], None] = _log.war
         before = _read_blocks(path, index, heading)
         blocks: dict[Source, Block] = {}
         for experiment, curve, label in _places(begun, results.labels()):
-            stamp = results.stamp(label)
-            if stamp is None:
-                continue
-            source = Source(experiment, curve, label, stamp)
-            known = before.get(source)
-            blocks[source] = _block(results, source, keys) if known is None else known
+            if (stamp := results.stamp(label)) is not None:
+                source = Source(experiment, curve, label, stamp)
+                blocks[source] = before.get(source) or _block(results, source, keys)
         table = heading + b"".join(block.content for block in blocks.values())
         for name in (path.name, index.name):
             store.remove_leftovers(out, f"{name}*")
@@ -114,10 +151,48 @@ def write_results(results: ResultsFolder, told: Callable[[str], None] = _log.war
             with suppress(_files.Unwritable):  # of a linked folder, nothing is ours
                 _files.remove_abandoned(_files.below(out, *steps))
         _files.write_atomically(path, table)
-        _files.write_atomically(index, _index(blocks, table))
-    for note in _notes(blocks):
+        rows = [[*source, len(block.content), *block[1:]] for source, block in blocks.items()]
+        facts = {"airfeel": airfeel.__version__, "sha256": _sha256(table), "blocks": rows}
+        _files.write_atomically(index, json.dumps(facts, separators=(",", ":")).encode())
+    runs = {source.label: block for source, block in blocks.items()}
+    damaged = [left_out(label, block.damage) for label, block in runs.items() if block.damage]
+    for note in damaged + not_verified([label for label, block in runs.items() if not block.verified]):
         told(note)
     return path
+
+
+def csv_table(rows: Iterable[Sequence[Any]]) -> bytes:
+    """Return rows as CSV; what does not exist is an empty cell."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(map(_cell, row) for row in rows)
+    return text.getvalue().encode()
+
+
+def _cell(value: Any) -> Any:
+    """Return a cell that no spreadsheet computes: an apostrophe marks what begins as a formula does."""
+    if not isinstance(value, str):
+        return value
+    text = _checks.visible(value)
+    if not text.startswith(_FORMULA):
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}"
+    return text
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the columns of ``runs.csv``: results first, then keys."""
+    return [*FIRST, *sorted({key for row in rows for key in row} - set(FIRST))]
+
+
+def _count(path: Path) -> int:
+    """Count the records of a run that is not finished."""
+    try:
+        return sum(line.endswith(b"\n") for line in _files.read_lines(path))
+    except OSError:
+        return 0
 
 
 def _places(begun: Sequence[Begun], labels: Sequence[str]) -> Iterator[tuple[str | None, str | None, str]]:
@@ -138,42 +213,24 @@ def _places(begun: Sequence[Begun], labels: Sequence[str]) -> Iterator[tuple[str
         yield None, None, label
 
 
-def _notes(blocks: Mapping[Source, Block]) -> list[str]:
-    """Return what is to be said about runs, each once."""
-    runs = {source.label: block for source, block in blocks.items()}
-    damaged = [left_out(label, block.damage) for label, block in runs.items() if block.damage]
-    return damaged + not_verified([label for label, block in runs.items() if not block.verified])
-
-
 def _block(results: ResultsFolder, source: Source, keys: Sequence[str]) -> Block:
-    """Return the lines of one run, none of one that is damaged."""
+    """Return the lines of one run, one per round; none of one that is damaged."""
     run = results.run(source.label)
     if run is None:
         return Block(b"", damage=str(results.damage(source.label) or ""))
-    return Block(_lines(run, source, keys), run.verified)
-
-
-def _lines(run: FinishedRun, source: Source, keys: Sequence[str]) -> bytes:
-    """Return one line per round."""
     settings = run.settings
     head = [source.experiment or settings.get("name") or "run", settings.get("scheme"), settings.get("seed")]
     tail = [source.curve, *(settings.get(key) for key in keys)]
-    return csv_table([*head, *(row.get(column) for column in _FROM_ROW), *tail] for row in run.rows)
-
-
-def _index(blocks: Mapping[Source, Block], table: bytes) -> bytes:
-    """Return which bytes of the table came from where."""
-    rows = [[*source, len(block.content), *block[1:]] for source, block in blocks.items()]
-    facts = {"airfeel": airfeel.__version__, "sha256": hashlib.sha256(table).hexdigest(), "blocks": rows}
-    return json.dumps(facts, separators=(",", ":")).encode()
+    rows = ([*head, *(row.get(column) for column in _FROM_ROW), *tail] for row in run.rows)
+    return Block(csv_table(rows), run.verified)
 
 
 def _read_blocks(path: Path, index: Path, heading: bytes) -> dict[Source, Block]:
     """Return the lines of the present table by source; none where table, index and heading do not fit."""
     try:
         table, facts = _files.read_bytes(path), _files.parse_json(_files.read_text(index, _files.LIST))
-        known = (facts["airfeel"], facts["sha256"])
-        if known != (airfeel.__version__, hashlib.sha256(table).hexdigest()) or not table.startswith(heading):
+        known = facts["airfeel"], facts["sha256"]
+        if known != (airfeel.__version__, _sha256(table)) or not table.startswith(heading):
             return {}
         found, place = {}, len(heading)
         for experiment, curve, label, stamp, length, verified, damage in facts["blocks"]:
@@ -183,3 +240,7 @@ def _read_blocks(path: Path, index: Path, heading: bytes) -> dict[Source, Block]
         return found if place == len(table) else {}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -40,8 +40,7 @@ class TorchTask:
     Parameters
     ----------
     build
-        Called without arguments to make the module. What it draws from torch's generator is decided by the
-        seed given to :meth:`init`.
+        Makes the module. What it draws from torch's generator is decided by the seed given to :meth:`init`.
     loss
         Called with (outputs, labels), must return the mean over the samples; cross-entropy when not given.
         Labels that are whole numbers arrive as int64, targets of a regression in the module's precision.
@@ -56,8 +55,7 @@ class TorchTask:
     device
         Where to compute: ``"cpu"``, ``"cuda"``, ``"mps"``, ...
     chunk
-        Samples per forward and backward pass: activations of that many samples are in memory at a time, for
-        each thread.
+        Samples per forward and backward pass, whose activations are in memory at a time, for each thread.
 
     Modules that draw random numbers or gather statistics while training (dropout, batch normalisation) are
     refused: a gradient must be a function of parameters and samples alone. Parameters with ``requires_grad``
@@ -121,8 +119,8 @@ class TorchTask:
         """Run module, loss and score on two samples: what they cannot take is told before the first round."""
         module = self._mine().module
         loss = called_purely(module, partial(self._first_loss, module, inputs, labels))
-        if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.requires_grad:
-            shape = getattr(loss, "shape", None)
+        shape = getattr(loss, "shape", None)
+        if shape is None or loss.numel() != 1 or not loss.requires_grad:
             found = f"a {type(loss).__name__}" if shape is None else f"of shape {tuple(shape)}"
             rule = "must be a tensor with one number, the mean over the samples, that has a gradient"
             raise ValueError(f"loss(outputs, labels) is {found}: {rule}")

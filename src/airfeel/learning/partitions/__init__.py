@@ -55,10 +55,7 @@ def class_counts(labels: NDArray[Any], partition: Partition) -> NDArray[np.intp]
 
 
 def class_table(labels: NDArray[Any], partition: Partition) -> str:
-    """Return :func:`class_counts` as text with one line for each device.
-
-    Where samples have not one class each (targets of a regression) only the sizes K_m are shown; of many
-    classes, how many a device holds.
+    """Return :func:`class_counts` as text; of many classes how many a device holds, of targets only K_m.
 
     >>> labels = np.array([0, 1, 1, 2])
     >>> print(class_table(labels, (np.array([0, 1]), np.array([1, 2, 3]))))

@@ -13,8 +13,6 @@ from airfeel.ranges import Positive, require
 from airfeel.registry import PARTITIONS, option
 from airfeel.streams import stream
 
-_EVEN = 1e30  # a concentration from which on all shares are alike to the last digit
-
 
 @PARTITIONS.register("dirichlet", place=20)
 @dataclass(frozen=True, slots=True)
@@ -42,6 +40,6 @@ class Dirichlet:
         for device, size in enumerate(sizes):
             _checks.integer(f"sizes[{device}]", size, at_least=1, at_most=len(labels))
             draw = stream(seed, "partition", device=device)
-            share = draw.dirichlet(np.full(len(present), min(self.alpha, _EVEN)))
+            share = draw.dirichlet(np.full(len(present), self.alpha))
             parts.append(drawn(draw, labels, present, capped_counts(share, size, available), device))
         return tuple(parts)

@@ -1,18 +1,25 @@
 """Judge what the paper says by what was measured: every sentence is a rule over results, in ``claims.toml``.
 
 Student's 95 % interval over the seeds, however many there are, decides on every comparison of a rule: wholly
-inside the claimed range, wholly outside, or neither. What it means that many claims are judged at once is in
-:mod:`airfeel.lab.report.evidence`.
+inside the claimed range, wholly outside, or neither.
+
+A claim is *reproduced* if all of its comparisons hold: a claim that does not hold has one that does not, and
+the chance that this one's 95 % interval lies wholly on the claimed side is at most 2.5 % (an
+intersection-union test, which needs no correction). A claim is *not reproduced* if any comparison fails, so
+that there the chances of all comparisons add up. Over many claims, Holm's method says which verdicts stand.
 """
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from airfeel.lab.collect import Collected, Line
-from airfeel.lab.report.claim_rules import (
+import numpy as np
+from scipy.special import stdtr
+
+from airfeel.lab.claim_rules import (
     Claim,
     Comparison,
     CurveName,
@@ -21,9 +28,7 @@ from airfeel.lab.report.claim_rules import (
     in_words,
     shipped_claims,
 )
-from airfeel.lab.report.evidence import chance_inside, chance_outside, holm
-from airfeel.lab.report.means import Mean, interval
-from airfeel.lab.report.measures import MEASURES
+from airfeel.lab.table import Frame, Mean, Selection, interval, student
 
 REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
 UNDECIDED = "undecided at this number of seeds"
@@ -34,6 +39,9 @@ ORDER = (NOT_REPRODUCED, INCOMPLETE, NOT_RUN, UNDECIDED, SINGLE_SEED, REPRODUCED
 """Of several parts, the first outcome in this order is that of the whole."""
 
 STANDS = {True: "stands", False: "may be chance", None: ""}
+SHORT = {REPRODUCED: REPRODUCED, NOT_REPRODUCED: NOT_REPRODUCED, INCOMPLETE: "not run in full"}
+LEVEL = 0.05  # chance that any verdict among those that stand is wrong
+GRID = 400  # points at which curves over symbols are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +81,7 @@ class Verdict:
     stands: bool | None = None
 
 
-def judge(collected: Mapping[str, Collected]) -> list[Verdict]:
+def judge(collected: Mapping[str, Selection]) -> list[Verdict]:
     """Judge the claims, in order of number; those of which nothing was run are left out."""
     verdicts = [judge_claim(claim, collected) for claim in shipped_claims()]
     begun = [verdict for verdict in verdicts if any(part.outcome != NOT_RUN for part in verdict.parts)]
@@ -90,7 +98,7 @@ def corrected(verdicts: Sequence[Verdict]) -> list[Verdict]:
     ]
 
 
-def judge_claim(claim: Claim, collected: Mapping[str, Collected]) -> Verdict:
+def judge_claim(claim: Claim, collected: Mapping[str, Selection]) -> Verdict:
     """Judge one claim, a second time with A-DSGD, MMSE where it names A-DSGD."""
     parts = [_judge(comparison, collected) for rule in claim.rules for comparison in comparisons(rule)]
     strong = [against_strong_rival(rule) for rule in claim.rules]
@@ -124,12 +132,12 @@ def to_json(verdicts: Sequence[Verdict]) -> str:
     return json.dumps([_plain(asdict(verdict)) for verdict in verdicts], indent=2, ensure_ascii=False) + "\n"
 
 
-def _judge(comparison: Comparison, collected: Mapping[str, Collected]) -> ClaimPart:
+def _judge(comparison: Comparison, collected: Mapping[str, Selection]) -> ClaimPart:
     """Compare over the seeds that all lines have."""
     values = _values(comparison, collected)
     if not values:
         return ClaimPart(comparison.what, math.nan, math.nan, math.nan, NOT_RUN)
-    mean = interval(0, values)
+    mean = interval(values)
     outcome = _outcome(mean, comparison)
     if outcome in (UNDECIDED, SINGLE_SEED) and _seeds_missing(comparison, collected):
         outcome = INCOMPLETE
@@ -169,31 +177,67 @@ def _whole_chance(parts: Sequence[ClaimPart]) -> float:
     return min(1.0, 2 * len(parts) * min(chances)) if outcome == NOT_REPRODUCED else 1.0  # any had to fail
 
 
-def _seeds_missing(comparison: Comparison, collected: Mapping[str, Collected]) -> bool:
+def _seeds_missing(comparison: Comparison, collected: Mapping[str, Selection]) -> bool:
     """Whether a line of a comparison lacks seeds that its experiment plans."""
-    for _, place in comparison.terms:
-        line = _find(place, collected)
-        if line is None or set(collected[place.experiment].experiment.seeds) - set(line.runs):
+    for _, (name, *line) in comparison.terms:
+        shown = collected.get(name)
+        found = shown.lines.get((line[0], line[1]), {}) if shown else {}
+        if shown is None or shown.experiment is None or set(shown.experiment.seeds) - set(found):
             return True
     return False
 
 
-def _values(comparison: Comparison, collected: Mapping[str, Collected]) -> list[float]:
+def _values(comparison: Comparison, collected: Mapping[str, Selection]) -> list[float]:
     """Return one number per seed that all lines of a comparison have finished, with as many rounds."""
-    lines = [_find(place, collected) for _, place in comparison.terms]
-    known = [line for line in lines if line is not None]
-    if len(known) < len(lines):
+    places = [place for _, place in comparison.terms]
+    if any(p.experiment not in collected or p[1:] not in collected[p.experiment].lines for p in places):
         return []
-    take, weights = MEASURES[comparison.measure].take, [weight for weight, _ in comparison.terms]
-    common = sorted(set.intersection(*(set(line.runs) for line in known)))
-    seeds = [seed for seed in common if len({len(line.runs[seed].rows) for line in known}) == 1]
-    sums = [math.fsum(w * m for w, m in zip(weights, take(known, seed), strict=True)) for seed in seeds]
+    runs = [collected[place.experiment].lines[place.curve, place.variant] for place in places]
+    common = sorted(set.intersection(*map(set, runs)))
+    seeds = [seed for seed in common if len({len(of[seed].rows) for of in runs}) == 1]
+    if comparison.measure == "rate_per_symbol":
+        by_seed = [
+            rate_per_symbol([_course(collected[p.experiment], p, seed) for p in places]) for seed in seeds
+        ]
+    else:
+        ends = [collected[p.experiment].ends(comparison.measure)[p.curve, p.variant] for p in places]
+        by_seed = [[of.get(seed, math.nan) for of in ends] for seed in seeds]
+    weights = [weight for weight, _ in comparison.terms]
+    sums = [math.fsum(w * m for w, m in zip(weights, measured, strict=True)) for measured in by_seed]
     return [value for value in sums if math.isfinite(value)]
 
 
-def _find(place: CurveName, collected: Mapping[str, Collected]) -> Line | None:
-    experiment = collected.get(place.experiment)
-    return None if experiment is None else experiment.line(place.curve, place.variant)
+def _course(shown: Selection, place: CurveName, seed: Any) -> Frame:
+    """Return the rounds of one run that have an accuracy."""
+    rows = shown.by_line
+    mine = (rows["curve"] == place.curve) & (rows["variant"] == place.variant) & (rows["seed"] == seed)
+    return rows[mine & rows["accuracy"].notna()]
+
+
+def rate_per_symbol(courses: Sequence[Frame]) -> list[float]:
+    """Return the mean accuracies over the channel uses that all curves have: up to the smallest total.
+
+    They begin where the last of the curves has its first accuracy.
+    """
+    curves = [(of["symbols"].to_numpy(dtype=float), of["accuracy"].to_numpy(dtype=float)) for of in courses]
+    if not all(symbols.size for symbols, _ in curves):
+        return [math.nan] * len(curves)
+    start, stop = max(symbols[0] for symbols, _ in curves), min(symbols[-1] for symbols, _ in curves)
+    if stop < start:
+        return [math.nan] * len(curves)
+    grid = np.linspace(start, stop, GRID)
+    return [100 * float(np.interp(grid, symbols, accuracy).mean()) for symbols, accuracy in curves]
+
+
+def score(verdicts: Sequence[Verdict]) -> str:
+    """Return in words how many claims came out how."""
+    outcomes = Counter(SHORT.get(v.outcome, "undecided") for v in verdicts)
+    counts = ", ".join(
+        f"{outcomes[kind]} {kind}" for kind in (*SHORT.values(), "undecided") if outcomes[kind]
+    )
+    decided = [v.stands for v in verdicts if v.stands is not None]
+    stand = f" With Holm's correction {sum(decided)} of the {len(decided)} decided verdicts stand."
+    return f"Of {len(verdicts)} claims: {counts}.{stand if decided else ''}"
 
 
 def _plain(item: Any) -> Any:
@@ -203,3 +247,40 @@ def _plain(item: Any) -> Any:
     if isinstance(item, list | tuple):
         return [_plain(value) for value in item]
     return None if isinstance(item, float) and not math.isfinite(item) else item
+
+
+def chance_inside(mean: Mean, low: float, high: float) -> float:
+    """Return how easily a number outside a range, or at its limits, gives a mean so far inside it."""
+    return max(_beyond(mean, low, 1), _beyond(mean, high, -1))
+
+
+def chance_outside(mean: Mean, low: float, high: float) -> float:
+    """Return how easily a number inside a range gives a mean so far outside it."""
+    limits = math.isfinite(low) + math.isfinite(high)
+    sides = [_beyond(mean, limit, sign) for limit, sign in ((low, -1), (high, 1)) if math.isfinite(limit)]
+    return min(1.0, limits * min(sides))
+
+
+def holm(chances: Sequence[float], level: float = LEVEL) -> list[bool]:
+    """Return which of several findings stand, such that any of these is false with a chance below ``level``.
+
+    >>> holm([0.04, 0.01, 0.02]), holm([0.04, 0.012, 0.03])
+    ([True, True, True], [False, True, False])
+    """
+    stands = [False] * len(chances)
+    for done, place in enumerate(sorted(range(len(chances)), key=chances.__getitem__)):
+        if chances[place] > level / (len(chances) - done):
+            break
+        stands[place] = True
+    return stands
+
+
+def _beyond(mean: Mean, limit: float, sign: int) -> float:
+    """Return the one-sided p-value of Student's test that the number is above (1) or below (-1) a limit."""
+    if not math.isfinite(limit):
+        return 0.0
+    distance = sign * (mean.value - limit)
+    error = (mean.high - mean.value) / student(mean.seeds)
+    if error == 0:  # all seeds alike
+        return 0.0 if distance > 0 else 1.0
+    return float(stdtr(mean.seeds - 1, -distance / error))

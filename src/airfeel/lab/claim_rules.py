@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field
 
 from airfeel._files import read_shipped
 from airfeel.config.sections import Section
-from airfeel.lab.report.measures import MEASURES
+from airfeel.lab.table import MEASURES
 
 STRONGER = {
     "A-DSGD": "A-DSGD, MMSE",
@@ -93,7 +93,7 @@ class Comparison:
 
 def shipped_claims() -> list[Claim]:
     """Return the claims of the paper, in order of number."""
-    text = read_shipped("airfeel.lab.report", "claims.toml")
+    text = read_shipped("airfeel.lab", "claims.toml")
     claims = [Claim.model_validate(entry) for entry in tomllib.loads(text)["claims"]]
     return sorted(claims, key=lambda claim: claim.number)
 

@@ -1,17 +1,66 @@
-"""Maps of the predicted error over many links. Needs the extra ``report``."""
+"""Figures of an inspection and of a forecast: courses, and a map of errors. Needs the extra ``report``."""
 
 from itertools import pairwise
 from typing import Any
 
-import altair
 import numpy as np
 from scipy.interpolate import RegularGridInterpolator
 
-from airfeel.lab.report.charts import Drawing, Figure
+from airfeel.lab.charts import Drawing, Figure, altair
+from airfeel.lab.curves import CurveDrawing, plain_curves
+from airfeel.lab.exhibits.magnitudes import magnitude_map
 from airfeel.lab.studies.forecasts import Axis, Map
+from airfeel.lab.studies.inspection import Recovery, model_correlation, model_persistence
+from airfeel.lab.studies.recorded import AggregateStatistics, Recorded
+from airfeel.units import decibel
 
 FINE = 60  # cells per side into which a map is interpolated for drawing
 SHADES = 12  # at most, of 1, 2.5, 5, 10 or 20 dB each
+
+
+def draw_inspection(
+    recorded: Recorded, found: AggregateStatistics, recovery: Recovery
+) -> list[Drawing | CurveDrawing]:
+    """Return sparsity, persistence, correlation, magnitude map and recovery."""
+    lags = len(found.persistence)
+    counted, learned = "chain counted from round to round", "chain the receiver learned"
+    rounds = np.arange(len(recorded.aggregates)) + recorded.first_round
+    return [
+        plain_curves(
+            Figure("sparsity", "support over time", "", "share of coefficients"),
+            {
+                "nonzero": (rounds, found.activity),
+                "nonzero that become zero": (rounds[1:], found.leaving),
+                "zero that become nonzero": (rounds[1:], found.entering),
+            },
+        ),
+        plain_curves(
+            Figure("persistence", "support persistence", "", "P(still nonzero)", x_title="rounds later"),
+            {
+                "measured": (range(lags), found.persistence),
+                counted: (range(lags), model_persistence(found.chain, lags)),
+                learned: (range(lags), model_persistence(recovery.learned, lags)),
+            },
+        ),
+        plain_curves(
+            Figure("correlation", "amplitude autocorrelation", "", "correlation", x_title="rounds later"),
+            {
+                "measured": (range(lags), found.correlation),
+                counted: (range(lags), model_correlation(found.chain, lags)),
+                learned: (range(lags), model_correlation(recovery.learned, lags)),
+            },
+        ),
+        magnitude_map(recorded.aggregates, recorded.first_round),
+        plain_curves(
+            Figure("recovery", "recovery of the recorded aggregates", "", "NMSE (dB)"),
+            {
+                "with memory": (rounds, decibel(recovery.measured.memory)),
+                "without memory": (rounds, decibel(recovery.measured.alone)),
+                "with memory, predicted": (rounds, decibel(recovery.predicted.memory)),
+                "without memory, predicted": (rounds, decibel(recovery.predicted.alone)),
+            },
+        ),
+    ]
 
 
 def draw_map(field: Map) -> Drawing:

@@ -1,12 +1,13 @@
 """What a run's P amounts to on its link: the SNR of a device per symbol, in dB."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from airfeel.lab.collect import Collected, Line
+from airfeel.lab.exhibits import EXHIBITS, TextTable
 from airfeel.lab.store import FinishedRun
+from airfeel.lab.table import Line, Selection
 from airfeel.radio.cell import Cell
 from airfeel.radio.units import RadioUnits
 from airfeel.units import decibel
@@ -47,27 +48,29 @@ def level(runs: Iterable[FinishedRun]) -> str:
     )
 
 
-def told(lines: Iterable[Line]) -> str:
+def told(lines: Iterable[Line], shown: Selection) -> str:
     """Return the SNR of some curves in words, empty where none of them tells: SNR -5.0 to -2.0 dB."""
-    found = [snr_db(next(iter(line.runs.values()))) for line in lines]
+    found = [snr_db(next(iter(shown.lines[line].values()))) for line in lines]
     words = list(dict.fromkeys(f"{value:.1f}" for value in sorted(v for v in found if v is not None)))
     return f"SNR {' to '.join(dict.fromkeys([words[0], words[-1]]))} dB" if words else ""
 
 
-def with_level(name: str, lines: Iterable[Line]) -> str:
+def with_level(name: str, lines: Iterable[Line], shown: Selection) -> str:
     """Return the name of a plot or a variant with the SNR of its curves."""
-    words = told(lines)
+    words = told(lines, shown)
     return f"{name} ({words})" if name and words else name or words
 
 
-def links_table(collected: Collected) -> list[list[str]]:
-    """Return P and SNR of every curve and variant; nothing where no run tells."""
-    rows = []
-    for line in collected.lines:
-        runs = list(line.runs.values())
-        if found := level(runs):
-            rows.append([line.curve, line.variant, str(runs[0].settings.get(POWER, "")), found])
-    return [["curve", "variant", POWER, TITLE], *rows] if rows else []
+@EXHIBITS.register("links", place=60)
+def links(shown: Selection) -> Iterator[TextTable]:
+    """P and SNR of every curve and variant, where runs tell."""
+    if shown.experiment is not None:
+        rows = [
+            [curve, variant, str(next(iter(runs.values())).settings.get(POWER, "")), found]
+            for (curve, variant), runs in shown.lines.items()
+            if (found := level(runs.values()))
+        ]
+        yield TextTable("Links", [["curve", "variant", POWER, TITLE], *rows], NOTE, "settings")
 
 
 def _section(settings: Any, prefix: str) -> dict[str, Any]:

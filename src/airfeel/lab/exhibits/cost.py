@@ -1,0 +1,75 @@
+"""Seconds: of an iteration over N beside the growth of N log N, and what runs took to compute."""
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import numpy as np
+
+from airfeel._timing import duration
+from airfeel.lab.charts import Figure
+from airfeel.lab.curves import Curve, draw_curves
+from airfeel.lab.exhibits import EXHIBITS, TextTable
+from airfeel.lab.plan import FigureSpec
+from airfeel.lab.store import FinishedRun
+from airfeel.lab.table import Line, Selection, timed
+
+COSTS = ["runs", "rounds", "computing time", "seconds per round"]
+
+
+@EXHIBITS.register("cost", place=4)
+def cost(shown: Selection, spec: FigureSpec) -> Iterator[Any]:
+    """Median seconds per iteration over N; in numbers also per round."""
+    single = _iterations(shown)
+    sizes = {line: int(next(iter(runs.values())).settings["size"]) for line, runs in shown.lines.items()}
+    by_curve: dict[str, dict[int, float]] = {}
+    rows = []
+    for line, size in sizes.items():
+        of = shown.by_line[(shown.by_line["curve"] == line[0]) & (shown.by_line["variant"] == line[1])]
+        share = 1e9 * single[line] / _growth(size)
+        rows.append([f"{size:,}", f"{of['seconds'].median():.3g}", f"{single[line]:.3g}", f"{share:.2f}"])
+        if spec.variant in ("", line[1]):
+            by_curve.setdefault(line[0], {})[size] = single[line]
+    curves = []
+    for curve, measured in by_curve.items():
+        n = np.array(sorted(measured), dtype=float)
+        seconds = np.array([measured[int(size)] for size in n])
+        growth = (
+            seconds[-1] / _growth(n[-1]) * _growth(n)
+        )  # what does not grow with N matters least at the end
+        for what, values in (("measured", seconds), ("growth of N log N", growth)):
+            curves.append(Curve(curve, what, {"round": n, "mean": values, "low": values, "high": values}))
+    words: Any = {"x_title": "number of coefficients N", "caption": spec.caption}
+    figure = Figure(spec.name, spec.title, "", "seconds per iteration", log_x=True, log_y=True, **words)
+    yield draw_curves(figure, curves, shown.schemes)
+    heading = ["N", "seconds per round", "seconds per iteration", "ns per iteration / (N log2 N)"]
+    yield TextTable("In numbers", [heading, *rows])
+
+
+@EXHIBITS.register("computing time", place=70)
+def computing_time(shown: Selection) -> Iterator[TextTable]:
+    """What every curve of an experiment took to compute."""
+    if shown.experiment is not None:
+        rows = []
+        for curve in dict.fromkeys(curve for curve, _ in shown.lines):
+            labels = shown.members["run"][shown.members["curve"] == curve].unique()
+            rows.append([curve, *cost_cells([shown.runs[label] for label in labels])])
+        yield TextTable("Computing time", [["curve", *COSTS], *rows], section="costs")
+
+
+def cost_cells(runs: Collection[FinishedRun]) -> list[str]:
+    """Return how many runs and rounds there are and what they took; a run without timings counts none."""
+    seconds = [found for run in runs for found in run.seconds.values()]
+    each = f"{sum(seconds) / len(seconds):.3f}" if seconds else "-"
+    return [str(len(runs)), f"{len(seconds):,}", duration(sum(seconds)), each]
+
+
+def _iterations(shown: Selection) -> dict[Line, float]:
+    """Return the median seconds per iteration of every line; the first round also plans the transform."""
+    rows = timed(shown.by_line)
+    groups = rows.groupby(["curve", "variant", "run"])
+    late = rows[(groups.cumcount() > 0) | (groups["round"].transform("size") == 1)]
+    return dict((late["seconds"] / late["iterations"]).groupby([late["curve"], late["variant"]]).median())
+
+
+def _growth(size: Any) -> Any:
+    return size * np.log2(size)

@@ -1,0 +1,62 @@
+"""Courses that come in several forms: simulated beside predicted, a loss gap below its bounds."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from airfeel.lab.charts import Figure
+from airfeel.lab.curves import Curve, CurveDrawing, courses, draw_curves
+from airfeel.lab.exhibits import EXHIBITS, TextTable
+from airfeel.lab.plan import FigureSpec
+from airfeel.lab.table import Selection, interval
+
+COURSES = {"nmse_db": "simulated", "predicted_nmse_db": "state evolution"}
+BOUNDS = {
+    "gap": "measured gap",
+    "measured_bound": "bound from measured errors (83)",
+    "printed_bound": "printed bound (61)",
+}
+
+
+@EXHIBITS.register("evolution", place=2)
+def evolution(shown: Selection, spec: FigureSpec) -> Iterator[Any]:
+    """Simulated and predicted NMSE over rounds."""
+    yield _forms(Figure(spec.name, spec.title, "", "NMSE (dB)", caption=spec.caption), shown, spec, COURSES)
+
+
+@EXHIBITS.register("bound", place=5)
+def bound(shown: Selection, spec: FigureSpec) -> Iterator[Any]:
+    """The loss gap below the bounds of Theorem 3; in numbers after the last round, and where they hold."""
+    figure = Figure(spec.name, spec.title, "", "loss - smallest loss", caption=spec.caption, log_y=True)
+    yield _forms(figure, shown, spec, BOUNDS)
+    rows = []
+    for line, runs in shown.lines.items():
+        every = [row for run in runs.values() for row in run.rows]
+        last = [run.rows[-1] for run in runs.values()]
+        sound = sum(row["gap"] <= min(row["measured_bound"], row["printed_bound"]) for row in every)
+        values = [f"{interval([row[key] for row in last]).value:.3g}" for key in BOUNDS]
+        label = ", ".join(filter(None, line))
+        rows.append([label, str(last[0]["round"]), *values, f"{sound} of {len(every)}"])
+    heading = ["scheme", "round", *BOUNDS.values(), "rounds in which both hold"]
+    yield TextTable("In numbers", [heading, *rows])
+
+
+def _forms(
+    figure: Figure, shown: Selection, spec: FigureSpec, keys: Mapping[str, str]
+) -> CurveDrawing | None:
+    """Draw the means over seeds of some columns, told apart as variants are."""
+    lines = [line for line in shown.lines if spec.variant in ("", line[1])]
+    alone = len({variant for _, variant in lines}) == 1
+    names = {line: line[0] if alone else ", ".join(filter(None, line)) for line in lines}
+    found = {key: {(curve.name, curve.variant): curve for curve in courses(shown, key)} for key in keys}
+    drawn = [
+        Curve(
+            names[line],
+            what,
+            {k: v for k, v in found[key][line].columns.items() if k != "symbols"},
+            found[key][line].seeds,
+        )
+        for line in lines
+        for key, what in keys.items()
+        if line in found[key]
+    ]
+    return draw_curves(figure, drawn, {names[line]: shown.schemes[line[0]] for line in lines})

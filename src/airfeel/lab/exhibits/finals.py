@@ -1,0 +1,101 @@
+"""What runs come to in the end: accuracies, gaps to training without radio, and what is left out."""
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from airfeel.lab.exhibits import EXHIBITS, TextTable
+from airfeel.lab.exhibits.receptions import CUMULATIVE, ending_cells
+from airfeel.lab.table import UNITS, BySeed, Line, Selection, interval
+
+MOST_COLUMNS = 5
+GAP = "Distance in points to training without radio, seed by seed; less is better."
+LAST = {
+    "accuracy": "accuracy",
+    "loss": "loss",
+    "nmse_db": "NMSE (dB)",
+    "cumulative_nmse_db": "cumulative NMSE (dB)",
+}
+
+
+@EXHIBITS.register("finals", place=30)
+def finals(shown: Selection) -> Iterator[TextTable]:
+    """Final accuracies and gaps of an experiment, and the combinations that it leaves out."""
+    if shown.experiment is None:
+        yield TextTable("Last round", last_table(shown), CUMULATIVE, "first")
+        return
+    yield TextTable("Mean gap to error-free", mean_gap_table(shown), GAP, "first")
+    note = "Percent, mean over the last tenth of the rounds, ± 95 %."
+    yield TextTable("Final accuracy", _grid(shown.ends("final"), "accuracy (%)"), note)
+    yield TextTable("Gap to error-free", _grid(shown.gaps(), "gap (points)"), GAP)
+    rows = [[one.curve, "; ".join(one.variants) or "all", one.why] for one in shown.experiment.left_out]
+    yield TextTable("Left out", [["curve", "variants", "why"], *rows])
+
+
+def mean_gap_table(shown: Selection) -> list[list[str]]:
+    """Return per curve the mean gap over the variants all curves share; empty where there are not several."""
+    found = shown.gaps()
+    curves = list(dict.fromkeys(curve for curve, _ in found))
+    variants = [v for v in dict.fromkeys(v for _, v in found) if all((c, v) in found for c in curves)]
+    if len(variants) < 2:
+        return []
+    rows = [["curve", f"mean gap over {len(variants)} variants (points)", "smallest", "largest"]]
+    for curve in curves:
+        by_variant = [found[curve, variant] for variant in variants]
+        seeds = [seed for seed in by_variant[0] if all(seed in gap for gap in by_variant)]
+        if seeds:
+            means = [_mean(gap.values()) for gap in by_variant]
+            over_seeds = [_mean([gap[seed] for gap in by_variant]) for seed in seeds]
+            rows.append([curve, cell(over_seeds), f"{min(means):.2f}", f"{max(means):.2f}"])
+    return rows
+
+
+def last_table(shown: Selection) -> list[list[str]]:
+    """Return the last round of every group of single runs.
+
+    Rounds that diverged or ended at the iteration limit are counted over all rounds and seeds.
+    """
+    units = [key for key in UNITS if key in shown.rounds and shown.rounds[key].notna().any()]
+    heading = ["scheme", "seeds", "rounds", *LAST.values(), "diverged", "at the limit", "symbols"]
+    rows = [[*heading, *(UNITS[key] for key in units)]]
+    for line, runs in shown.lines.items():
+        end = next(iter(runs.values())).rows[-1]
+        forms = {key: ".1f" if key.endswith("_db") else ".4f" for key in LAST} | dict.fromkeys(units, ".3g")
+        words = {key: _end([run.rows for run in runs.values()], key, form) for key, form in forms.items()}
+        uses = "-" if end.get("symbols") is None else f"{end['symbols']:,}"
+        cells = [line[0], str(len(runs)), str(end["round"]), *(words[key] for key in LAST)]
+        rows.append([*cells, *ending_cells(shown, line)[:2], uses, *(words[key] for key in units)])
+    return rows
+
+
+def cell(values: Collection[float]) -> str:
+    """Return the mean and half the width of its 95 % interval, which a single value does not have."""
+    return interval(values).words("z.2f")
+
+
+def _grid(values: Mapping[Line, BySeed], unit: str) -> list[list[str]]:
+    """Return one row per curve; many variants become rows and the curves columns."""
+    if not any(values.values()):
+        return []
+    curves, variants = (list(dict.fromkeys(line[place] for line in values)) for place in (0, 1))
+    rows = [["curve", *(variant or unit for variant in variants)]]
+    for curve in curves:
+        found = [values.get((curve, variant)) for variant in variants]
+        rows.append([curve, *(cell(value.values()) if value else "-" for value in found)])
+    if len(variants) > MOST_COLUMNS:
+        rows[0][0] = "variant"
+        return [list(column) for column in zip(*rows, strict=True)]
+    return rows
+
+
+def _end(runs: list[Any], key: str, form: str) -> str:
+    """Return the mean in the last round in which every run has a value."""
+    for rows in reversed(list(zip(*runs, strict=False))):
+        values = [row.get(key) for row in rows]
+        if all(value is not None for value in values):
+            return interval(values).words(form)
+    return "-"
+
+
+def _mean(values: Collection[float]) -> float:
+    return math.fsum(values) / len(values)

@@ -1,0 +1,397 @@
+"""The one table of results, a row per round of every finished run, and what is read from it by group.
+
+Needs the extra ``report``: a table is a pandas DataFrame. A :class:`Selection` is the part of it that belongs
+together: the runs of an experiment, or those that belong to none. Accuracies are in percent where a measure
+says so, so that their differences are points.
+"""
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from airfeel._extras import LazyModule
+from airfeel.lab.charts import WITHOUT_RADIO
+from airfeel.lab.folder import Begun, ResultsFolder
+from airfeel.lab.plan import Experiment
+from airfeel.lab.store import FinishedRun, RunError
+from airfeel.lab.studies.recorded import Observations, observations
+from airfeel.registry import SCHEMES
+from airfeel.units import decibel, from_decibel
+
+pandas: Any = LazyModule("pandas", "report", "tables of results need")
+
+Array = NDArray[np.floating[Any]]
+Frame = Any  # a pandas DataFrame or Series
+Line = tuple[str, str]  # curve and variant
+BySeed = dict[Any, float]
+
+LINE = ["curve", "variant"]
+COLUMNS = (  # of every table, whatever its runs have recorded
+    *("round", "accuracy", "loss", "nmse_db", "cumulative_nmse_db", "predicted_nmse_db"),
+    *("symbols", "downlink", "iterations", "gap", "printed_bound"),
+)
+UNITS = {"air_seconds": "time on air (s)", "joules": "energy sent by a device (J)"}
+_TINY = 1e-15  # a loss gap that is none
+
+
+class Mean(NamedTuple):
+    """The mean of some values with Student's 95 % confidence interval (none of a single value)."""
+
+    value: float
+    low: float
+    high: float
+    seeds: int
+
+    def words(self, form: str) -> str:
+        """Return the mean and half the width of its interval, which a single value does not have.
+
+        Of two values both are told: the interval of two is 12.7 times as wide as what lies between them.
+
+        >>> interval([1.0, 2.0, 3.0]).words(".2f"), interval([0.5]).words(".1f")
+        ('2.00 ± 2.48', '0.5')
+        >>> interval([2.0, 1.0]).words(".1f")
+        '1.0 and 2.0'
+        """
+        half = self.high - self.value
+        if self.seeds == 2:
+            half /= student(2)
+            return f"{self.value - half:{form}} and {self.value + half:{form}}"
+        return f"{self.value:{form}}" + (f" ± {half:{form}}" if self.seeds > 1 else "")
+
+
+def interval(values: Collection[float]) -> Mean:
+    """Return the mean of ``values`` with Student's 95 % confidence interval.
+
+    >>> mean = interval([1.0, 2.0, 3.0])
+    >>> round(mean.value, 3), round(mean.low, 3), round(mean.high, 3)
+    (2.0, -0.484, 4.484)
+    """
+    count = len(values)
+    mean = math.fsum(values) / count
+    half = 0.0
+    if count > 1:
+        spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (count - 1))
+        half = student(count) * spread / math.sqrt(count)
+    return Mean(mean, mean - half, mean + half, count)
+
+
+@lru_cache
+def student(count: int) -> float:
+    """Return how many standard errors of so many values the interval goes to either side."""
+    return float(stdtrit(count - 1, 0.975))
+
+
+class Results:
+    """The finished runs of a folder and their table, every file read once."""
+
+    def __init__(self, folder: ResultsFolder) -> None:
+        self.folder = folder
+        found = {label: folder.run(label) for label in folder.labels()}
+        self.runs = {label: run for label, run in found.items() if run is not None}
+
+    @cached_property
+    def table(self) -> Frame:
+        """One row per round of every run: its run, its seconds and all that was recorded."""
+        return make_table(self.runs)
+
+    def of(self, begun: Begun) -> "Selection":
+        """Return the finished runs of an experiment."""
+        members = [member for member in begun.members if member.label in self.runs]
+        return self._selection(begun.experiment, members, len(begun.members) - len(members))
+
+    def loose(self, labels: Collection[str]) -> "Selection":
+        """Return runs that belong to no experiment: those that differ only in their seed are one curve."""
+        order = {name: place for place, name in enumerate(SCHEMES.names())}
+        settings = {label: self.runs[label].settings for label in labels}
+        members = [
+            (name, "", str(settings[label].get("seed")), label)
+            for label, name in group_names(settings).items()
+        ]
+        members.sort(key=lambda m: (order.get(settings[m[3]]["scheme"], len(order)), m[0]))
+        return self._selection(None, members)
+
+    def _selection(
+        self, experiment: Experiment | None, members: Sequence[tuple[str, str, Any, str]], missing: int = 0
+    ) -> "Selection":
+        listed = pandas.DataFrame(members, columns=[*LINE, "seed", "run"])
+        rounds = self.table[self.table["run"].isin(listed["run"])]
+        return Selection(experiment, listed, rounds, self.runs, missing)
+
+
+def make_table(runs: Mapping[str, FinishedRun]) -> Frame:
+    """Return the records of some runs as one table."""
+    rows = [row for run in runs.values() for row in run.rows]
+    found = (key for run in runs.values() for key in run.rows[0] if key not in ("run", "seconds"))
+    keys = dict.fromkeys([*COLUMNS, *found])
+    columns: dict[str, Any] = {
+        "run": np.repeat(np.array(list(runs), dtype=object), [len(run.rows) for run in runs.values()]),
+        "seconds": np.array(
+            [run.seconds.get(row["round"], math.nan) for run in runs.values() for row in run.rows]
+        ),
+    }
+    for key in keys:
+        values = [row.get(key) for row in rows]
+        columns[key] = values if key == "status" else np.array(values, dtype=float)
+    return pandas.DataFrame(columns)
+
+
+def compared(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that two runs must share to be averaged: those that determined the result."""
+    return {key: settings.get(key) for key in settings["identity.keys"] if key != "seed"}
+
+
+def group_names(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return by run what its group is called: its scheme, and those keys in which runs of it differ."""
+    every = {label: compared(of) for label, of in settings.items()}
+    names = {}
+    for scheme in dict.fromkeys(of["scheme"] for of in every.values()):
+        same = {label: of for label, of in every.items() if of["scheme"] == scheme}
+        keys = sorted({key for of in same.values() for key in of})
+        differ = [key for key in keys if len({repr(of.get(key)) for of in same.values()}) > 1]
+        for label, of in same.items():
+            names[label] = ", ".join([str(scheme), *(f"{key} = {of.get(key)}" for key in differ)])
+    return names
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Runs that are shown together.
+
+    Parameters
+    ----------
+    experiment
+        None: of runs that belong to none.
+    members
+        One row for each: curve, variant, seed, and the name of the run, which several may share.
+    rounds
+        The rows of these runs in the table.
+    runs
+        By name; there may be others.
+    missing
+        How many planned runs are not there.
+    target
+        An accuracy to reach, where somebody asked.
+    """
+
+    experiment: Experiment | None
+    members: Frame
+    rounds: Frame
+    runs: Mapping[str, FinishedRun]
+    missing: int = 0
+    target: float | None = None
+    _ends: dict[str, dict[Line, BySeed]] = field(default_factory=dict)
+
+    @cached_property
+    def lines(self) -> dict[Line, dict[Any, FinishedRun]]:
+        """The runs by seed of every curve and variant of which any is there, in their order."""
+        found: dict[Line, dict[Any, FinishedRun]] = {}
+        for curve, variant, seed, run in self.members.itertuples(index=False):
+            found.setdefault((curve, variant), {})[seed] = self.runs[run]
+        return found
+
+    @property
+    def curves(self) -> list[str]:
+        """The curves, those first that the experiment is about."""
+        names = dict.fromkeys(curve for curve, _ in self.lines)
+        return list(dict.fromkeys([*self.subjects, *names]))
+
+    @property
+    def variants(self) -> list[str]:
+        """What curves are shown under."""
+        return list(dict.fromkeys(variant for _, variant in self.lines))
+
+    @property
+    def subjects(self) -> list[str]:
+        """The curves that the experiment is about, as far as something of them is there."""
+        shown = {curve for curve, _ in self.lines}
+        return [name for name in (self.experiment.subjects if self.experiment else ()) if name in shown]
+
+    @property
+    def is_training(self) -> bool:
+        """Whether models were trained; studies of the theory train nothing."""
+        return self.experiment is None or self.experiment.kind == "training"
+
+    @property
+    def schemes(self) -> dict[str, str]:
+        """The scheme of every curve."""
+        return {
+            curve: str(next(iter(of.values())).settings.get("scheme"))
+            for (curve, _), of in self.lines.items()
+        }
+
+    @cached_property
+    def by_line(self) -> Frame:
+        """The rounds once for every curve and variant that they belong to, with these and the seed."""
+        return self.members.merge(self.rounds, on="run", how="inner")
+
+    def ends(self, measure: str) -> dict[Line, BySeed]:
+        """Return a measure by line and seed, where it is a number."""
+        if measure not in self._ends:
+            found = MEASURES[measure].take(self)
+            members = self.members.assign(value=self.members["run"].map(found)).dropna(subset=["value"])
+            self._ends[measure] = {line: {} for line in self.lines} | {
+                line: dict(zip(rows["seed"], rows["value"], strict=True))
+                for line, rows in members.groupby(LINE, sort=False)
+                if len(rows)
+            }
+        return self._ends[measure]
+
+    def gaps(self) -> dict[Line, BySeed]:
+        """Return by how many points every seed stays behind training without radio, where both exist."""
+        finals = self.ends("final")
+        ideal = {variant: of for (curve, variant), of in finals.items() if curve in WITHOUT_RADIO}
+        found = {}
+        for (curve, variant), of in finals.items():
+            best = ideal.get(variant, {})
+            gap = {seed: best[seed] - value for seed, value in of.items() if seed in best}
+            if gap and curve not in WITHOUT_RADIO:
+                found[curve, variant] = gap
+        return found
+
+    def course(self, metric: str) -> Iterator[tuple[Line, int, dict[str, Array]]]:
+        """Yield for every line its number of seeds and, over rounds, mean, limits, symbols and units.
+
+        Only rounds count in which every seed has a value. The limits of two seeds are their two values:
+        Student's interval would be 12.7 times as wide and hide everything else.
+        """
+        if metric not in self.by_line:
+            return
+        rows = self.by_line[self.by_line[metric].notna()]
+        units = [key for key in UNITS if key in rows]
+        for line, of in rows.groupby(LINE, sort=False):
+            seeds = len(self.lines[line])
+            rounds = of.groupby("round", sort=True)
+            found = rounds[metric].agg(["mean", "std", "count"])
+            whole = (found["count"] == seeds).to_numpy()
+            if not whole.any():
+                continue
+            mean = found["mean"].to_numpy()
+            wide = (1.0 if seeds == 2 else student(seeds)) / math.sqrt(seeds) if seeds > 1 else 0.0
+            half = np.nan_to_num(found["std"].to_numpy()) * wide
+            low, high = mean - half, mean + half
+            if metric == "accuracy":  # Student's interval does not know that accuracy is a share
+                low, high = np.maximum(low, 0.0), np.minimum(high, 1.0)
+            columns = {"round": found.index.to_numpy(), "mean": mean, "low": low, "high": high}
+            columns["symbols"] = np.nan_to_num(rounds["symbols"].first().to_numpy())
+            known = {key: rounds[key].mean() for key in units if of[key].notna().all()}
+            columns |= {key: values.to_numpy() for key, values in known.items()}
+            yield line, seeds, {key: values[whole] for key, values in columns.items()}
+
+
+def late(rounds: Frame, key: str, parts: int, first: bool = False) -> Frame:
+    """Return a column of one of so many parts of every run's rounds that have a value: the last, or first."""
+    known = rounds[rounds[key].notna()]
+    groups = known.groupby("run", sort=False)[key]
+    return known[groups.cumcount(ascending=first) < np.ceil(groups.transform("size") / parts)].groupby("run")[
+        key
+    ]
+
+
+def steady(rounds: Frame, key: str) -> Frame:
+    """Return by run the mean NMSE of the second half of the rounds, taken of ratios and not of their dB."""
+    return late(rounds, key, 2).agg(lambda values: decibel(float(np.mean(from_decibel(values.to_numpy())))))
+
+
+def _bound_over_gap(shown: Selection) -> Frame:
+    rows = shown.rounds.dropna(subset=["gap", "printed_bound"])
+    ratio = np.log10(rows["printed_bound"] / np.maximum(rows["gap"], _TINY))
+    return ratio.groupby(rows["run"]).min()
+
+
+def _log_seconds(shown: Selection) -> Frame:
+    rows = timed(shown.rounds)
+    return np.log10((rows["seconds"] / rows["iterations"])[rows["seconds"] > 0].groupby(rows["run"]).median())
+
+
+def timed(rounds: Frame) -> Frame:
+    """Return the rounds that have both seconds and a receiver's iterations."""
+    return rounds[rounds["seconds"].notna() & (rounds["iterations"] > 0)]
+
+
+@lru_cache(maxsize=64)
+def observed(run: FinishedRun) -> Observations:
+    """Return the observations on a run's recorded aggregates, which take long to read."""
+    return observations(run)
+
+
+def _observed(name: str) -> Callable[[Selection], Frame]:
+    """Return the measure that takes a number from the observations on a run's recorded aggregates."""
+
+    def of(run: FinishedRun) -> float:
+        try:
+            return float(getattr(observed(run), name))
+        except RunError:  # too few rounds, or no aggregates
+            return math.nan
+
+    return lambda shown: pandas.Series(
+        {label: of(shown.runs[label]) for label in shown.members["run"].unique()}
+    )
+
+
+class Measure(NamedTuple):
+    """A number of every run that says how it went: its name, how it is made, its unit, and the group-by.
+
+    ``take`` returns a Series by run, or None for a measure of several curves together.
+    """
+
+    name: str
+    how: str
+    unit: str
+    take: Callable[[Selection], Frame]
+
+
+_TENTH, _HALF = "mean of the last tenth of the rounds", "mean of the second half of the rounds"
+MEASURES: dict[str, Measure] = {
+    "final": Measure(
+        "final accuracy", _TENTH, "points", lambda s: 100 * late(s.rounds, "accuracy", 10).mean()
+    ),
+    "rate": Measure(
+        "rate",
+        "mean accuracy of the first third of the rounds",
+        "points",
+        lambda s: 100 * late(s.rounds, "accuracy", 3, first=True).mean(),
+    ),
+    "rate_per_symbol": Measure(
+        "rate per symbol", "mean accuracy over the channel uses that both have", "points", lambda s: None
+    ),
+    "nmse_db": Measure("NMSE", _HALF, "dB", lambda s: steady(s.rounds, "nmse_db")),
+    "unpredicted_db": Measure(
+        "NMSE above state evolution",
+        _HALF,
+        "dB",
+        lambda s: steady(s.rounds, "nmse_db") - steady(s.rounds, "predicted_nmse_db"),
+    ),
+    "improvement_db": Measure(
+        "improvement of the NMSE",
+        "first round over second half",
+        "dB",
+        lambda s: late(s.rounds, "nmse_db", 1).first() - steady(s.rounds, "nmse_db"),
+    ),
+    "bound_over_gap": Measure(
+        "bound over loss gap", "smallest ratio of any round", "decades", _bound_over_gap
+    ),
+    "log_seconds": Measure("time", "log10 of the median seconds of an iteration", "decades", _log_seconds),
+    "sparsity": Measure("sparsity", "share of coefficients that are zero", "", _observed("sparsity")),
+    "persistence": Measure(
+        "persistence", "share of the support that is left one round later", "", _observed("persistence")
+    ),
+    "correlation": Measure("correlation", "of amplitudes one round apart", "", _observed("correlation")),
+    # What figures and tables show beside those; no claim is about them.
+    "late_loss": Measure("final loss", _TENTH, "", lambda s: late(s.rounds, "loss", 10).mean()),
+    "cumulative_nmse_db": Measure(
+        "cumulative NMSE",
+        "after the last round",
+        "dB",
+        lambda s: late(s.rounds, "cumulative_nmse_db", 1).last(),
+    ),
+    "predicted_nmse_db": Measure(
+        "predicted NMSE", _HALF, "dB", lambda s: steady(s.rounds, "predicted_nmse_db")
+    ),
+    "downlink": Measure("downlink", "mean of all rounds", "", lambda s: late(s.rounds, "downlink", 1).mean()),
+}
