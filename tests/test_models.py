@@ -10,7 +10,7 @@ import pytest
 
 import airfeel as af
 import small
-from airfeel.learning.models import ImageShape, fitted
+from airfeel.learning.models import ImageShape
 from airfeel.registry import MODELS
 
 torch = pytest.importorskip("torch")
@@ -179,17 +179,6 @@ def test_a_task_tells_its_tensors_to_the_scheme():
         task = MODELS.get(name).build({})(SimpleNamespace(shape=(12, 12), classes=3))
         assert sum(int(np.prod(shape)) for shape in task.shapes.values()) == task.size
         assert len(task.shapes) > 1
-
-
-def test_options_of_an_own_module_are_those_of_its_class():
-    config = af.load_config(None, {"model.kind": f"{NAME}Reader", "model.width": 5})
-    data = SimpleNamespace(shape=(8,), classes=2)
-    task = fitted(config.part("model"), data, "Reader")
-    assert task.shapes["words.weight"] == (10, 5)
-    plain = af.load_config(None, {"model.kind": f"{NAME}Attention", "model.width": 4}).part("model")
-    assert fitted(plain, data, "Attention").shapes["place"] == (8, 4)
-    with pytest.raises(ValueError, match="model.width = 'wide': must be a whole number"):
-        af.load_config(None, {"model.kind": f"{NAME}Attention", "model.width": "wide"})
 
 
 @pytest.mark.parametrize(

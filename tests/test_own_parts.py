@@ -635,7 +635,6 @@ def test_a_model_by_its_name_has_its_preset():
         ({"task": "mpl"}, "keyword: model.kind = 'mpl': must be one of"),
         ({"channel": "fadin"}, "keyword: channel.kind = 'fadin': must be one of"),
         ({"dataset": "mnits"}, "dataset = 'mnits': must be one of"),
-        ({"scheme": 3}, "scheme = 3: must have init, memory, plan, encode, settle, decode, stateless"),
         ({"channel": 3}, "channel.kind = 3: must have link, but has no link"),
     ],
 )

@@ -117,6 +117,22 @@ def test_a_run_does_not_go_on_in_a_file_of_somebody_else_s(results, out, tmp_pat
     assert victim.read_bytes() == b"precious\n"
 
 
+@pytest.mark.parametrize("name", [".results.lock", ".results.json", "results.csv", "runs/RUN/.lock"])
+@pytest.mark.parametrize("kind", ["folder", "link", "rubbish"])
+def test_what_stands_in_the_place_of_a_table_or_a_lock_blocks_nobody(results, out, tmp_path, name, kind):
+    table = (out / "results.csv").read_bytes()
+    path = place_of(out, name)
+    path.unlink(missing_ok=True)
+    if kind == "link":
+        plant(path, tmp_path / "victim")
+    else:
+        path.mkdir() if kind == "folder" else path.write_bytes(b"\xff{[")
+    ended = train(results, out, "--force")
+    assert ended.returncode == 0, ended.stderr
+    assert (out / "results.csv").read_bytes() == table
+    assert kind != "link" or (tmp_path / "victim").read_bytes() == b"precious\n"
+
+
 OURS = [
     "round-000001.npz", "round-000099.npz", "notes.tmp", "results.csv.0123456789abcdef.tmp", "results.csv",
     "index.html", "tiny.toml", "tiny.json", "accuracy.svg", "inspection.json", "rounds.jsonl",

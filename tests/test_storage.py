@@ -187,6 +187,12 @@ def test_what_is_no_dataclass_is_no_state(tmp_path, state):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_is_no_place_for_a_state(tmp_path):
+    with pytest.raises(IsADirectoryError):
+        af.save_state(tmp_path, ChainParams(**CHAIN))
+    assert tmp_path.is_dir()
+
+
 # --- files that are not what was written -------------------------------------------------------------------
 
 

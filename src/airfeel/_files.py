@@ -245,7 +245,8 @@ def memory() -> int:
 def write_atomically(path: Path, data: bytes, *more: bytes) -> None:
     """Replace ``path`` by ``data`` (and ``more``): after a crash the old or the new content is there, whole.
 
-    A link in the place of ``path`` is itself replaced, and nobody can guess the name that is written first.
+    A link in the place of ``path`` is itself replaced, a folder there is moved aside, and nobody can guess
+    the name that is written first.
     That file is locked until it has its final name, so that :func:`remove_abandoned` leaves it alone.
     """
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(_TOKEN_BYTES)}.tmp")
@@ -257,6 +258,8 @@ def write_atomically(path: Path, data: bytes, *more: bytes) -> None:
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
+            if path.is_dir() and not path.is_symlink():
+                discard(path)
             os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -7,6 +7,7 @@ cannot be longer than the file.
 """
 
 import dataclasses
+import errno
 import io
 import json
 import os
@@ -42,6 +43,8 @@ def save_state(path: str | os.PathLike[str], state: Any) -> None:
     """
     if not _is_record(type(state)):
         raise ValueError(f"state = {state!r}: must be a frozen dataclass, such as a receiver's state")
+    if Path(path).is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     _files.write_atomically(Path(path), to_bytes(state))
 
 

@@ -70,12 +70,8 @@ def test_mini_batches_change_by_round_and_device_and_repeat_by_seed():
     assert not np.array_equal(first[0], first[1])
     assert not np.array_equal(first, gradients(TASK, same, training, round=2))
     np.testing.assert_array_equal(first, gradients(TASK, same, training))
-
-
-def test_a_batch_as_large_as_the_data_is_the_full_batch():
-    data = devices(TASK)
-    full = gradients(TASK, data, LocalSGD(2))
-    np.testing.assert_array_equal(full, gradients(TASK, data, LocalSGD(2, batch_size=50)))
+    full = gradients(TASK, same, LocalSGD(2))  # as is a batch as large as the data
+    np.testing.assert_array_equal(full, gradients(TASK, same, LocalSGD(2, batch_size=50)))
 
 
 class Counting:
@@ -99,14 +95,11 @@ def test_a_mini_batch_holds_no_sample_twice_and_every_step_draws_another():
 
 def test_a_device_not_selected_computes_nothing():
     data = devices(TASK)
+    np.testing.assert_allclose(shares(data), np.array([30, 50, 20, 41]) / 141)
     data[2] = None  # would fail if touched
     got = gradients(TASK, data, LocalSGD(), wanted=[0, 1, 3])
     assert got.shape == (3, TASK.size) and got.any(axis=1).all()
     assert gradients(TASK, data, LocalSGD(), wanted=[]).shape == (0, TASK.size)
-
-
-def test_shares_follow_the_sizes():
-    np.testing.assert_allclose(shares(devices(TASK)), np.array([30, 50, 20, 41]) / 141)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -60,7 +60,9 @@ def test_single_precision_agrees_with_double():
 
 def test_gradient_changes_neither_parameters_nor_samples():
     task = SoftmaxRegression(12, 4, dtype="float64")
-    samples, theta = task.prepare(*digits()), np.ones(task.size)
+    images, labels = digits()
+    samples, theta = task.prepare(images, labels), np.ones(task.size)
+    np.testing.assert_array_equal(task.prepare(images / 255, labels).inputs, samples.inputs)
     before = samples.inputs.copy()
     first = task.gradient(theta, samples)
     np.testing.assert_array_equal(first, task.gradient(theta, samples))
@@ -93,14 +95,6 @@ def test_among_equal_outputs_the_lower_class_wins():
     biases = np.zeros(task.size)
     biases[-3:-1] = 1.0  # classes 1 and 2 are equal, and above the others
     assert task.evaluate(biases, samples).accuracy == pytest.approx(1 / 5)
-
-
-def test_float_images_are_taken_as_they_are():
-    task = SoftmaxRegression(12, 4, dtype="float64")
-    images, labels = digits()
-    np.testing.assert_array_equal(
-        task.prepare(images / 255, labels).inputs, task.prepare(images, labels).inputs
-    )
 
 
 def test_take_selects_samples():

@@ -47,11 +47,6 @@ def test_the_linear_model_equals_softmax_regression():
     assert score.accuracy == expected.accuracy
 
 
-def test_float_images_are_taken_as_they_are():
-    task, (data, labels) = TorchTask(Linear, view=(-1,)), images()
-    assert torch.equal(task.prepare(data / 255, labels).inputs, task.prepare(data, labels).inputs)
-
-
 class Tied(nn.Module):
     """A tensor that is used twice is one tensor: its gradient is the sum of both uses."""
 
@@ -90,15 +85,6 @@ def test_the_cnn_fits_other_images(size, classes):
     task = TorchTask(lambda: small_cnn(classes, (size, size)), view=(1, size, size))
     samples = task.prepare(*images(12, size=size, classes=classes))
     assert task.gradient(task.init(0), samples).shape == (task.size,)
-
-
-def test_chunks_only_bound_the_memory():
-    data = images(50)
-    whole, parts = TorchTask(Linear, view=(-1,), chunk=50), TorchTask(Linear, view=(-1,), chunk=13)
-    theta = np.random.default_rng(1).standard_normal(7850)
-    np.testing.assert_allclose(
-        whole.gradient(theta, whole.prepare(*data)), parts.gradient(theta, parts.prepare(*data)), atol=1e-14
-    )
 
 
 def test_bytes_do_not_depend_on_the_number_of_threads():
