@@ -127,7 +127,7 @@ class Results:
 def make_table(runs: Mapping[str, FinishedRun]) -> Frame:
     """Return the records of some runs as one table."""
     rows = [row for run in runs.values() for row in run.rows]
-    found = (key for run in runs.values() for key in run.rows[0] if key not in ("run", "seconds"))
+    found = (key for run in runs.values() for key in run.rows[0] if key not in ("run", "seconds", "status"))
     keys = dict.fromkeys([*COLUMNS, *found])
     columns: dict[str, Any] = {
         "run": np.repeat(np.array(list(runs), dtype=object), [len(run.rows) for run in runs.values()]),
@@ -135,10 +135,7 @@ def make_table(runs: Mapping[str, FinishedRun]) -> Frame:
             [run.seconds.get(row["round"], math.nan) for run in runs.values() for row in run.rows]
         ),
     }
-    for key in keys:
-        values = [row.get(key) for row in rows]
-        columns[key] = values if key == "status" else np.array(values, dtype=float)
-    return pandas.DataFrame(columns)
+    return pandas.DataFrame(columns | {key: np.array([row.get(key) for row in rows], float) for key in keys})
 
 
 def compared(settings: Mapping[str, Any]) -> dict[str, Any]:
