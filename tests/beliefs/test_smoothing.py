@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from airfeel.beliefs.chains import Amplitude, ChainParams, Message
-from airfeel.beliefs.smoothing import smooth_amplitude, smooth_support
+from airfeel.beliefs.chains import Amplitude, ChainParams, Message, smooth_amplitude, smooth_support
 from oracles import amplitude_joint, support_path_probabilities
 
 ROUNDS = [1, 2, 3, 4]

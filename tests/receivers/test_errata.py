@@ -8,8 +8,15 @@ from scipy.optimize import minimize_scalar
 
 import airfeel as af
 from airfeel.beliefs import temporal
-from airfeel.beliefs.chains import Amplitude, ChainParams, Message, predict_support, stationary
-from airfeel.beliefs.smoothing import smooth_amplitude, smooth_support
+from airfeel.beliefs.chains import (
+    Amplitude,
+    ChainParams,
+    Message,
+    predict_support,
+    smooth_amplitude,
+    smooth_support,
+    stationary,
+)
 from airfeel.beliefs.spike_slab import divide, posterior
 from airfeel.receivers import em
 from airfeel.receivers.em import Evidence, PastRound

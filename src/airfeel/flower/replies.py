@@ -133,5 +133,4 @@ def _exact(content: RecordDict, layout: Layout) -> dict[str, NDArray[Any]]:
 
 
 def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:200] if lines else ""
+    return text.strip().rpartition("\n")[2].strip()[:200]

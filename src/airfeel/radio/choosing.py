@@ -1,20 +1,16 @@
 """Power control where gains differ by orders of magnitude: weak devices are left out, or send what they can.
 
 With one alpha for all and full inversion the weakest device sets everybody's noise. Both policies here give
-up a part of the weighted mean where that saves more noise than it costs. What a device does not deliver stays
-in its error memory.
+up a part of the weighted mean where that saves more noise than it costs.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel.radio.power import WEAKEST, EqualPower, Grant, Ledger, Offer
+from airfeel.radio.power import WEAKEST, Array, EqualPower, Grant, Ledger, Offer
 from airfeel.registry import POLICIES
-
-Array = NDArray[np.floating[Any]]
 
 SHORTER = 0.1  # share of the devices whose signals are taken for those of one round
 

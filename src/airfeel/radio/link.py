@@ -64,10 +64,8 @@ def arriving(gain: Gain, signals: Array) -> Array:
     if not np.iscomplexobj(gain):
         return weighted_sum(gain.real, signals)
     # (I + jQ) gain = (I Re - Q Im) + j (Q Re + I Im). The partner of a last symbol without one is zero.
-    partner = np.zeros_like(signals)
-    even = signals[:, 0::2]
-    partner[:, 0 : 2 * (signals.shape[1] // 2) : 2] = -signals[:, 1::2]
-    partner[:, 1::2] = even[:, : signals.shape[1] // 2]
+    partner, even = np.zeros_like(signals), 2 * (signals.shape[1] // 2)
+    partner[:, 0:even:2], partner[:, 1::2] = -signals[:, 1::2], signals[:, 0:even:2]
     return weighted_sum(gain.real, signals) + weighted_sum(gain.imag, partner)
 
 

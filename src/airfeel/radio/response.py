@@ -70,11 +70,9 @@ class Response(Offsets):
     @property
     def reference_loss_db(self) -> float:
         """The path loss from which P arrives."""
-        if self.reference_db is not None:
-            return self.reference_db
-        if callable(self.source) or self.equalise:
-            return 0.0
-        return -float(np.mean(decibel(self.path_gains())))
+        if self.reference_db is None and not callable(self.source) and not self.equalise:
+            return -float(np.mean(decibel(self.path_gains())))
+        return self.reference_db or 0.0
 
     def path_gains(self, num_devices: int | None = None, seed: int = 0) -> Array:
         """Return the mean power gain of every recorded device, over rounds and elements."""

@@ -103,8 +103,7 @@ class Radio:
     def grant(self, offer: Offer, ledger: Ledger, symbols: int = 1) -> Grant | None:
         """Ask power control for alpha, and where it chooses for the share at which each device sends."""
         if self.chooses:
-            chosen: Grant | None = self.policy.choose(offer, ledger)  # type: ignore[attr-defined]
-            return chosen
+            return self.policy.choose(offer, ledger)  # type: ignore[attr-defined,no-any-return]
         alpha = self.policy.alpha(offer.demand, ledger)
         if alpha is not None and self.limit is not None:
             alpha = min(alpha, self.limit * symbols / float(offer.demand.max()))
@@ -178,9 +177,8 @@ class Superposed:
 
     With one alpha for all, an active device sends sqrt(alpha) M w_m signal_m / h^_m; the server divides what
     it hears by M sqrt(alpha) W, which leaves noise of variance sigma_e^2 / (M sqrt(alpha) W)^2. W is the
-    weight of all devices that computed an update: what a silent one keeps arrives later, and dividing by the
-    weight of those heard would then count it 1/W times. The observation has the precision of the signals as
-    far as that can hold it, and a receiver follows it.
+    weight of all that computed an update: what a silent device keeps arrives later, and counts once. The
+    observation has the precision of the signals as far as that can hold it, and a receiver follows it.
 
     A device that leaves a symbol out keeps it where symbols are ``coordinates``. Where they are mixtures of
     all coefficients, that symbol lacks the device, and takes those who sent it for all who sent any: it is
