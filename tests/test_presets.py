@@ -38,29 +38,19 @@ def load(**settings):
 
 
 def test_a_preset_fills_what_is_not_given_and_nothing_else():
-    config = load(model__kind=f"{NAME}Tuned")
-    assert (config.devices.learning_rate, config.devices.local_epochs, config.devices.batch_size) == (
-        0.25,
-        2,
-        20,
-    )
-    assert config.server.learning_rate == 0.25
+    def values(config):
+        own = config.devices
+        return own.learning_rate, config.server.learning_rate, own.local_epochs, own.batch_size
+
+    assert values(load(model__kind=f"{NAME}Tuned")) == (0.25, 0.25, 2, 20)
     given = load(model__kind=f"{NAME}Tuned", devices__learning_rate=0.5, devices__batch_size=7)
-    assert (given.devices.learning_rate, given.server.learning_rate, given.devices.batch_size) == (
-        0.5,
-        0.5,
-        7,
-    )
-    assert given.devices.local_epochs == 2
+    assert values(given) == (0.5, 0.5, 2, 7)
 
 
 def test_a_preset_gives_no_key_that_the_training_does_not_read():
     config = load(model__kind=f"{NAME}Tuned", devices__training=f"{NAME}Plain")
-    assert (config.devices.learning_rate, config.devices.batch_size, config.options("training")) == (
-        0.25,
-        None,
-        {},
-    )
+    found = config.devices.learning_rate, config.devices.batch_size, config.options("training")
+    assert found == (0.25, None, {})
 
 
 def test_steps_that_are_given_take_the_place_of_epochs_in_a_preset():

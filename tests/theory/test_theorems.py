@@ -41,22 +41,18 @@ def test_lemma_2_in_the_first_round(activity):
     assert np.all(np.diff(g) > -1e-9 * activity)
 
 
-def check_exact(ratio, chain, noise_var, rounds, samples, seed):
-    course = exact_evolution(chain, ratio, noise_var, rounds, samples=samples, seed=seed)
+@pytest.mark.parametrize(
+    ("ratio", "chain", "noise_var", "rounds", "samples"),
+    [
+        *((*setting, 4, 8000) for setting in GRID[::6]),
+        *(pytest.param(*setting, 6, 16_000, marks=pytest.mark.slow) for setting in GRID),
+    ],
+)
+def test_theorems_with_exact_posteriors(ratio, chain, noise_var, rounds, samples):
+    course = exact_evolution(chain, ratio, noise_var, rounds, samples=samples, seed=1 if rounds == 4 else 2)
     assert course.rises(axis=1) <= 3  # Theorem 1
     assert course.rises(axis=0) <= 3  # Theorem 2
     assert np.all(course.tau[0, -1] >= noise_var / ratio)
-
-
-@pytest.mark.parametrize(("ratio", "chain", "noise_var"), GRID[::6])
-def test_theorems_with_exact_posteriors(ratio, chain, noise_var):
-    check_exact(ratio, chain, noise_var, rounds=4, samples=8000, seed=1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("ratio", "chain", "noise_var"), GRID)
-def test_theorems_with_exact_posteriors_on_the_whole_grid(ratio, chain, noise_var):
-    check_exact(ratio, chain, noise_var, rounds=6, samples=16_000, seed=2)
 
 
 @pytest.mark.parametrize("tau", [1e-3, 0.1, 2.0])
