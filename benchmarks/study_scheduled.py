@@ -207,7 +207,6 @@ CONDITIONS = {
     "half of the devices": {"devices.participation": 0.5},
     "dropout 0.2": {"devices.dropout": 0.2},
     "unequal $K_m$": {"devices.spread": 1.0},
-    "momentum 0.9": {"server.momentum": 0.9},
     "batches of 30": {"devices.batch_size": 30},
     "P = 50": {"uplink.power": 50.0},
     "P = 5": {"uplink.power": 5.0},
@@ -231,10 +230,6 @@ CAUSES = {
     "half of the devices, P = 5000": {"devices.participation": 0.5, "uplink.power": 5000.0},
     "half of the devices, s/N = 0.08": {"devices.participation": 0.5, "uplink.ratio": 0.08},
     "dropout 0.2": CONDITIONS["dropout 0.2"],
-    "momentum 0.9": CONDITIONS["momentum 0.9"],
-    "momentum 0.9, P = 50,000": {"server.momentum": 0.9, "uplink.power": 50_000.0},
-    "momentum 0.9, η = 0.03": {"server.momentum": 0.9, "devices.learning_rate": 0.03},
-    "momentum 0.9, η = 0.01": {"server.momentum": 0.9, "devices.learning_rate": 0.01},
     "momentum 0.9 at the devices, η = 0.03": {"devices.momentum": 0.9, "devices.learning_rate": 0.03},
 }
 

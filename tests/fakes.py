@@ -13,7 +13,7 @@ from airfeel.lab import store
 from airfeel.lab.folder import Begun, Member, ResultsFolder, remember_experiment
 from airfeel.lab.rundir import open_run
 from airfeel.lab.store import FinishedRun
-from airfeel.lab.table import Results, Selection, make_table
+from airfeel.lab.table import Results, RunSelection, make_table
 from airfeel.simulation.records import Record
 
 # Final accuracy and steepness: what a scheme loses, and how fast it learns.
@@ -127,7 +127,7 @@ def selection(experiment, lines):
     members = [(*line, seed, f"{line}-{seed}") for line, runs in lines.items() for seed in runs]
     runs = {name: lines[curve, variant][seed] for curve, variant, seed, name in members}
     listed = pandas.DataFrame(members, columns=["curve", "variant", "seed", "run"])
-    return Selection(experiment, listed, make_table(runs), runs)
+    return RunSelection(experiment, listed, make_table(runs), runs)
 
 
 def finished(rows, folder=None):

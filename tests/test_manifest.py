@@ -74,7 +74,7 @@ def test_an_edited_file_is_named_and_its_run_left_out_while_others_stay(out, cap
         assert set(read_results(out)["run"]) == {other.name}
     assert caplog.messages == [notes[0]]
     runs, left_out = loose_runs(Results(ResultsFolder(out)), [run.name])  # of an experiment or not
-    assert [found.folder for found in runs] == [other] and left_out == [notes[0]]
+    assert runs == [other.name] and left_out == [notes[0]]
 
 
 def test_a_configuration_and_its_hash_together_are_not_that_of_the_folder(out):
@@ -109,7 +109,6 @@ def test_a_run_without_a_manifest_is_shown_and_not_verified(out, caplog):
     assert notes == [expected] * 2
     runs, left_out = loose_runs(Results(ResultsFolder(out)), [])
     assert len(runs) == 2 and left_out == [expected]
-    assert [run.verified for run in runs] == [run.folder != run_of(out) for run in runs]
     assert len(read_results(out)) == 2 * ROUNDS and caplog.messages == [expected]
 
 

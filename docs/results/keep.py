@@ -23,7 +23,7 @@ from airfeel.lab.folder import ResultsFolder
 from airfeel.lab.plan import shipped
 from airfeel.lab.report import make_chapter
 from airfeel.lab.store import FinishedRun
-from airfeel.lab.table import Results, Selection, make_table
+from airfeel.lab.table import Results, RunSelection, make_table
 
 HERE = Path(__file__).resolve().parent
 
@@ -84,7 +84,7 @@ def kept_runs(experiment):
             rows.setdefault((labels[row["scheme"]], "", int(row["seed"])), []).append(numbers(row))
     runs = {str(place): FinishedRun(HERE, {}, of) for place, of in rows.items()}
     members = pandas.DataFrame([(*p, str(p)) for p in rows], columns=["curve", "variant", "seed", "run"])
-    return Selection(experiment, members, make_table(runs), runs)
+    return RunSelection(experiment, members, make_table(runs), runs)
 
 
 def numbers(row):

@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import small
+from airfeel.config import load_config
 from airfeel.radio.choosing import LeastError
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.radio.link import Link
@@ -12,6 +14,7 @@ from airfeel.radio.power import EqualPower
 from airfeel.registry import SCHEMES
 from airfeel.schemes import basis, scheduled
 from airfeel.schemes.scheduled import Scheduled, ScheduledState, expected_energy
+from airfeel.simulation.assembly import Own, assemble
 from airfeel.uplink.arrive import Radio
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import carry
@@ -419,3 +422,11 @@ def test_the_key_of_a_configuration_is_memory():
     part = SCHEMES.get("scheduled")
     assert part.build({"memory": "none"}) == Scheduled(keeps="none")
     assert "memory" in {option.name for option in part.options}
+
+
+@pytest.mark.parametrize(("momentum", "ratio"), [(0.9, 0.1), (0.9, 1.0), (0.0, 0.1)])
+def test_a_run_says_that_momentum_at_the_server_is_likely_to_fail(momentum, ratio):
+    settings = {"scheme": "scheduled", "server.momentum": momentum, "uplink.ratio": ratio}
+    parts = assemble(load_config(None, small.SETTINGS | settings), Own(dataset=small.arrays()))
+    said = "server.momentum is likely to fail: scheduled sends" in " ".join(parts.about)
+    assert said == (momentum > 0 and ratio < 1)

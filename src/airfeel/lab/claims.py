@@ -28,7 +28,7 @@ from airfeel.lab.claim_rules import (
     in_words,
     shipped_claims,
 )
-from airfeel.lab.table import Frame, Mean, Selection, interval, student
+from airfeel.lab.table import Frame, Mean, RunSelection, interval, student
 
 REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
 UNDECIDED = "undecided at this number of seeds"
@@ -81,7 +81,7 @@ class Verdict:
     stands: bool | None = None
 
 
-def judge(collected: Mapping[str, Selection]) -> list[Verdict]:
+def judge(collected: Mapping[str, RunSelection]) -> list[Verdict]:
     """Judge the claims, in order of number; those of which nothing was run are left out."""
     verdicts = [judge_claim(claim, collected) for claim in shipped_claims()]
     begun = [verdict for verdict in verdicts if any(part.outcome != NOT_RUN for part in verdict.parts)]
@@ -98,7 +98,7 @@ def corrected(verdicts: Sequence[Verdict]) -> list[Verdict]:
     ]
 
 
-def judge_claim(claim: Claim, collected: Mapping[str, Selection]) -> Verdict:
+def judge_claim(claim: Claim, collected: Mapping[str, RunSelection]) -> Verdict:
     """Judge one claim, a second time with A-DSGD, MMSE where it names A-DSGD."""
     parts = [_judge(comparison, collected) for rule in claim.rules for comparison in comparisons(rule)]
     strong = [against_strong_rival(rule) for rule in claim.rules]
@@ -132,7 +132,7 @@ def to_json(verdicts: Sequence[Verdict]) -> str:
     return json.dumps([_plain(asdict(verdict)) for verdict in verdicts], indent=2, ensure_ascii=False) + "\n"
 
 
-def _judge(comparison: Comparison, collected: Mapping[str, Selection]) -> ClaimPart:
+def _judge(comparison: Comparison, collected: Mapping[str, RunSelection]) -> ClaimPart:
     """Compare over the seeds that all lines have."""
     values = _values(comparison, collected)
     if not values:
@@ -177,7 +177,7 @@ def _whole_chance(parts: Sequence[ClaimPart]) -> float:
     return min(1.0, 2 * len(parts) * min(chances)) if outcome == NOT_REPRODUCED else 1.0  # any had to fail
 
 
-def _seeds_missing(comparison: Comparison, collected: Mapping[str, Selection]) -> bool:
+def _seeds_missing(comparison: Comparison, collected: Mapping[str, RunSelection]) -> bool:
     """Whether a line of a comparison lacks seeds that its experiment plans."""
     for _, (name, *line) in comparison.terms:
         shown = collected.get(name)
@@ -187,7 +187,7 @@ def _seeds_missing(comparison: Comparison, collected: Mapping[str, Selection]) -
     return False
 
 
-def _values(comparison: Comparison, collected: Mapping[str, Selection]) -> list[float]:
+def _values(comparison: Comparison, collected: Mapping[str, RunSelection]) -> list[float]:
     """Return one number per seed that all lines of a comparison have finished, with as many rounds."""
     places = [place for _, place in comparison.terms]
     if any(p.experiment not in collected or p[1:] not in collected[p.experiment].lines for p in places):
@@ -207,7 +207,7 @@ def _values(comparison: Comparison, collected: Mapping[str, Selection]) -> list[
     return [value for value in sums if math.isfinite(value)]
 
 
-def _course(shown: Selection, place: CurveName, seed: Any) -> Frame:
+def _course(shown: RunSelection, place: CurveName, seed: Any) -> Frame:
     """Return the rounds of one run that have an accuracy."""
     rows = shown.by_line
     mine = (rows["curve"] == place.curve) & (rows["variant"] == place.variant) & (rows["seed"] == seed)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel.lab.charts import COLUMN, STYLE, WITHOUT_RADIO, Drawing, Figure, altair, looks, save_images
-from airfeel.lab.table import UNITS, Selection
+from airfeel.lab.table import UNITS, RunSelection
 
 Array = NDArray[np.floating[Any]]
 
@@ -227,11 +227,14 @@ class CurveDrawing:
         return bands, line.encode(**both, **drawn, y=altair.Y("mean:Q", **y))
 
     def _weight(self, subject: float, other: float, alike: float) -> Any:
-        """Return a value for the curves that a figure is about, and one for the others."""
+        """Return a value for the curves that a figure is about, and one for the others.
+
+        What they are held to is as thick as they are: else a curve that equals it would hide it.
+        """
         if not self.figure.subjects:
             many = len(self.curves) > MOST_SHADED and not self.split
             return altair.value(alike / 2 if many and alike < 1 else alike)
-        chosen = altair.FieldOneOfPredicate(field="curve", oneOf=list(self.figure.subjects))
+        chosen = altair.FieldOneOfPredicate(field="curve", oneOf=[*self.figure.subjects, *WITHOUT_RADIO])
         return altair.condition(chosen, altair.value(subject), altair.value(other))
 
     def _marks(self, size: int) -> dict[str, Any]:
@@ -253,7 +256,7 @@ class CurveDrawing:
 AnyDrawing = Drawing | CurveDrawing
 
 
-def courses(shown: Selection, metric: str, names: Mapping[str, str] | None = None) -> list[Curve]:
+def courses(shown: RunSelection, metric: str, names: Mapping[str, str] | None = None) -> list[Curve]:
     """Return the mean course of a metric for every curve and variant that has it, variants by other names."""
     names = names or {}
     return [

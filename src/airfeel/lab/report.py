@@ -36,7 +36,7 @@ from airfeel.lab.folder import Begun, ResultsFolder
 from airfeel.lab.plan import shipped
 from airfeel.lab.results import write_results, write_runs
 from airfeel.lab.store import edited_between, left_out, not_verified
-from airfeel.lab.table import Results, Selection
+from airfeel.lab.table import Results, RunSelection
 from airfeel.lab.words import headline, opening, trained, word_columns
 
 jinja2: Any = LazyModule("jinja2", "report", "the page needs")
@@ -146,7 +146,7 @@ def loose_runs(results: Results, elsewhere: Collection[str]) -> tuple[list[str],
     return found, notes + not_verified([label for label, run in runs.items() if not run.verified])
 
 
-def make_chapter(shown: Selection, taken: Collection[str] = ()) -> Chapter:
+def make_chapter(shown: RunSelection, taken: Collection[str] = ()) -> Chapter:
     """Return all there is to see of some runs; names in ``taken`` belong to other figures."""
     experiment = shown.experiment
     planned = shown.missing + len(shown.members)
@@ -171,7 +171,7 @@ def make_chapter(shown: Selection, taken: Collection[str] = ()) -> Chapter:
     return chapter
 
 
-def in_full(shown: Selection) -> bool:
+def in_full(shown: RunSelection) -> bool:
     """Whether a shipped experiment is complete, as long as it is shipped and with as many seeds.
 
     The paper's claims, and the notes on them, are about these sizes: nothing less can decide them.
@@ -265,7 +265,7 @@ def _place(begun: Begun) -> tuple[int, str]:
     return SHIPPED.index(name) if name in SHIPPED else len(SHIPPED), name
 
 
-def _costs(parts: Sequence[Selection]) -> list[list[str]]:
+def _costs(parts: Sequence[RunSelection]) -> list[list[str]]:
     """Return one row per experiment, and a last one over all runs, each counted once."""
     labels = {one.experiment.name: one.members["run"].unique() for one in parts if one.experiment}
     rows = [[name, *cost_cells([parts[0].runs[run] for run in of])] for name, of in labels.items()]

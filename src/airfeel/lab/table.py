@@ -1,8 +1,8 @@
 """The one table of results, a row per round of every finished run, and what is read from it by group.
 
-Needs the extra ``report``: a table is a pandas DataFrame. A :class:`Selection` is the part of it that belongs
-together: the runs of an experiment, or those that belong to none. Accuracies are in percent where a measure
-says so, so that their differences are points.
+Needs the extra ``report``: a table is a pandas DataFrame. A :class:`RunSelection` is the part of it that is
+shown together: the runs of an experiment, or those that belong to none. Final accuracies are in percent, so
+that their differences are points.
 """
 
 import math
@@ -100,12 +100,12 @@ class Results:
         """One row per round of every run: its run, its seconds and all that was recorded."""
         return make_table(self.runs)
 
-    def of(self, begun: Begun) -> "Selection":
+    def of(self, begun: Begun) -> "RunSelection":
         """Return the finished runs of an experiment."""
         members = [member for member in begun.members if member.label in self.runs]
         return self._selection(begun.experiment, members, len(begun.members) - len(members))
 
-    def loose(self, labels: Collection[str]) -> "Selection":
+    def loose(self, labels: Collection[str]) -> "RunSelection":
         """Return runs that belong to no experiment: those that differ only in their seed are one curve."""
         order = {name: place for place, name in enumerate(SCHEMES.names())}
         settings = {label: self.runs[label].settings for label in labels}
@@ -118,16 +118,16 @@ class Results:
 
     def _selection(
         self, experiment: Experiment | None, members: Sequence[tuple[str, str, Any, str]], missing: int = 0
-    ) -> "Selection":
+    ) -> "RunSelection":
         listed = pandas.DataFrame(members, columns=[*LINE, "seed", "run"])
         rounds = self.table[self.table["run"].isin(listed["run"])]
-        return Selection(experiment, listed, rounds, self.runs, missing)
+        return RunSelection(experiment, listed, rounds, self.runs, missing)
 
 
 def make_table(runs: Mapping[str, FinishedRun]) -> Frame:
     """Return the records of some runs as one table."""
     rows = [row for run in runs.values() for row in run.rows]
-    found = (key for run in runs.values() for key in run.rows[0] if key not in ("run", "seconds"))
+    found = (key for run in runs.values() for key in run.rows[0] if key not in ("run", "seconds", "status"))
     keys = dict.fromkeys([*COLUMNS, *found])
     columns: dict[str, Any] = {
         "run": np.repeat(np.array(list(runs), dtype=object), [len(run.rows) for run in runs.values()]),
@@ -135,10 +135,7 @@ def make_table(runs: Mapping[str, FinishedRun]) -> Frame:
             [run.seconds.get(row["round"], math.nan) for run in runs.values() for row in run.rows]
         ),
     }
-    for key in keys:
-        values = [row.get(key) for row in rows]
-        columns[key] = values if key == "status" else np.array(values, dtype=float)
-    return pandas.DataFrame(columns)
+    return pandas.DataFrame(columns | {key: np.array([row.get(key) for row in rows], float) for key in keys})
 
 
 def compared(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,7 +157,7 @@ def group_names(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Selection:
+class RunSelection:
     """Runs that are shown together.
 
     Parameters
@@ -298,13 +295,13 @@ def steady(rounds: Frame, key: str) -> Frame:
     return late(rounds, key, 2).agg(lambda values: decibel(float(np.mean(from_decibel(values.to_numpy())))))
 
 
-def _bound_over_gap(shown: Selection) -> Frame:
+def _bound_over_gap(shown: RunSelection) -> Frame:
     rows = shown.rounds.dropna(subset=["gap", "printed_bound"])
     ratio = np.log10(rows["printed_bound"] / np.maximum(rows["gap"], _TINY))
     return ratio.groupby(rows["run"]).min()
 
 
-def _log_seconds(shown: Selection) -> Frame:
+def _log_seconds(shown: RunSelection) -> Frame:
     rows = timed(shown.rounds)
     return np.log10((rows["seconds"] / rows["iterations"])[rows["seconds"] > 0].groupby(rows["run"]).median())
 
@@ -320,7 +317,7 @@ def observed(run: FinishedRun) -> Observations:
     return observations(run)
 
 
-def _observed(name: str) -> Callable[[Selection], Frame]:
+def _observed(name: str) -> Callable[[RunSelection], Frame]:
     """Return the measure that takes a number from the observations on a run's recorded aggregates."""
 
     def of(run: FinishedRun) -> float:
@@ -343,7 +340,7 @@ class Measure(NamedTuple):
     name: str
     how: str
     unit: str
-    take: Callable[[Selection], Frame]
+    take: Callable[[RunSelection], Frame]
 
 
 _TENTH, _HALF = "mean of the last tenth of the rounds", "mean of the second half of the rounds"

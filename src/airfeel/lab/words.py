@@ -8,13 +8,13 @@ from airfeel._checks import visible
 from airfeel.lab.charts import WITHOUT_RADIO
 from airfeel.lab.exhibits.finals import cell
 from airfeel.lab.store import FinishedRun
-from airfeel.lab.table import BySeed, Line, Selection
+from airfeel.lab.table import BySeed, Line, RunSelection
 from airfeel.registry import DATASETS
 
 _NUMBER = re.compile(r"[-−+±]?[\d.]|-?$")
 
 
-def headline(shown: Selection) -> str:
+def headline(shown: RunSelection) -> str:
     """Return the experiment's title, or what single runs are, and what accuracy came out; empty without any.
 
     Where there are several variants, lost accuracies are means over those that a curve and training without
@@ -26,7 +26,7 @@ def headline(shown: Selection) -> str:
     return f"{title}: {_outcomes(shown)}" if title else _outcomes(shown).capitalize()
 
 
-def opening(shown: Selection) -> str:
+def opening(shown: RunSelection) -> str:
     """Return who learned what over which channel, and how many symbols that saved."""
     if not shown.is_training or not any(shown.ends("final").values()):
         return ""
@@ -41,7 +41,7 @@ def opening(shown: Selection) -> str:
     return f"{_numbers(settings, 'devices.count')} devices together learned {tasks} {way}{saved}."
 
 
-def trained(shown: Selection) -> str:
+def trained(shown: RunSelection) -> str:
     """Return in plain sentences what was trained, and how a round goes; empty where runs do not say."""
     runs = _runs(shown)
     settings = [run.settings for run in runs]
@@ -66,7 +66,7 @@ def trained(shown: Selection) -> str:
     )
 
 
-def short_table(shown: Selection) -> list[list[str]]:
+def short_table(shown: RunSelection) -> list[list[str]]:
     """Return accuracy, what was lost, symbols of a round and seeds, one row per curve and variant."""
     lost = shown.gaps()
     rows = [["scheme", "accuracy (%)", "lost (points)", "symbols per round", "seeds"]]
@@ -105,7 +105,7 @@ def text_table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
-def _outcomes(shown: Selection) -> str:
+def _outcomes(shown: RunSelection) -> str:
     """Return in words what accuracy was lost, or, with nothing to compare to, what was reached."""
     finals = shown.ends("final")
     lost, variants = _by_curve(shown.gaps()), len(shown.variants)
@@ -126,7 +126,7 @@ def _span(finals: Mapping[Line, BySeed], curve: str) -> str:
     return " to ".join(dict.fromkeys(f"{value:.1f}" for value in (min(means), max(means))))
 
 
-def _chosen(shown: Selection, values: Mapping[str, float]) -> list[str]:
+def _chosen(shown: RunSelection, values: Mapping[str, float]) -> list[str]:
     """Return the few curves worth a headline: subjects and the farthest from them, or the extremes."""
     ranked = sorted(values, key=values.__getitem__, reverse=shown.experiment is None)
     chosen = [curve for curve in shown.subjects if curve in values]
@@ -152,7 +152,7 @@ def _values(settings: Iterable[Mapping[str, Any]], key: str) -> list[str]:
     return list(dict.fromkeys(str(value) for of in settings if (value := of.get(key)) is not None))
 
 
-def _runs(shown: Selection) -> list[FinishedRun]:
+def _runs(shown: RunSelection) -> list[FinishedRun]:
     return [shown.runs[label] for label in shown.members["run"].unique()]
 
 

@@ -77,7 +77,7 @@ class Scheduled(Scheme[ScheduledState]):
     fade: Fraction = option(0.3, "what is left of a control after N/s rounds, the mean wait")
     clip: Positive = option(3.0, "most that is believed, in what was expected")
 
-    exact = linear = common_support = symbols_are_coordinates = True
+    exact = linear = common_support = symbols_are_coordinates = in_lumps = True
     stateless = False  # but with memory = "none"
     revision: ClassVar[int] = 5  # fresh updates in place of error memories
 

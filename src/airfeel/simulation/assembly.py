@@ -185,6 +185,7 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
     source = find_data(config, own.dataset)
     task = make_task(config, source, own.task)
     scheme = config.part("scheme") if own.scheme is None else own.scheme
+    optimizer = config.part("optimizer")
     needs = require_memory(config, task, source, scheme)
     held = make_partition(config, source)
     channel = config.part("channel") if own.channel is None else own.channel
@@ -206,14 +207,22 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
         ),
         scheme=scheme,
         air=Radio(channel, config.part("policy", power=power), None if units is None else units.snr),
-        optimizer=config.part("optimizer"),
+        optimizer=optimizer,
         server_rate=_schedule(config.server, config.server.learning_rate),
         units=units if scheme.uses_radio else None,
-        about=(source.describe(), overlap(held)),
+        about=(source.describe(), overlap(held), *_doubts(config, scheme, optimizer)),
         budget=describe_link(power, symbols, channel, units) if scheme.uses_radio else "",
         allocate=_maps.temporary if needs.disk else None,
         needs=needs,
     )
+
+
+def _doubts(config: Config, scheme: Scheme[Any], optimizer: Optimizer) -> tuple[str, ...]:
+    """Return what is known to go wrong with these parts, in sentences."""
+    if not (scheme.in_lumps and config.uplink.ratio < 1 and getattr(optimizer, "momentum", False)):
+        return ()
+    why = "sends a number for all rounds that it waited, and the server would go on in its direction"
+    return (f"server.momentum is likely to fail: {config.scheme} {why}; devices.momentum does no harm",)
 
 
 def find_data(config: Config, dataset: DataLike | None = None) -> Dataset:

@@ -126,6 +126,8 @@ class Scheme(ABC, Generic[State]):
     symbols are mixtures, and who sent any has delivered everything."""
     stateless: ClassVar[bool] = True
     """A device carries nothing from round to round."""
+    in_lumps: ClassVar[bool] = False
+    """A number arrives for all rounds that it waited at once, which momentum at the server does not bear."""
     leads: ClassVar[bool] = False
     """One device adds to the plan before the others send (:meth:`lead`)."""
 

@@ -11,13 +11,13 @@ from airfeel.lab.curves import Curve, draw_curves
 from airfeel.lab.exhibits import EXHIBITS, TextTable
 from airfeel.lab.plan import FigureSpec
 from airfeel.lab.store import FinishedRun
-from airfeel.lab.table import Line, Selection, timed
+from airfeel.lab.table import Line, RunSelection, timed
 
 COSTS = ["runs", "rounds", "computing time", "seconds per round"]
 
 
 @EXHIBITS.register("cost", place=4)
-def cost(shown: Selection, spec: FigureSpec) -> Iterator[Any]:
+def cost(shown: RunSelection, spec: FigureSpec) -> Iterator[Any]:
     """Median seconds per iteration over N; in numbers also per round."""
     single = _iterations(shown)
     sizes = {line: int(next(iter(runs.values())).settings["size"]) for line, runs in shown.lines.items()}
@@ -46,7 +46,7 @@ def cost(shown: Selection, spec: FigureSpec) -> Iterator[Any]:
 
 
 @EXHIBITS.register("computing time", place=70)
-def computing_time(shown: Selection) -> Iterator[TextTable]:
+def computing_time(shown: RunSelection) -> Iterator[TextTable]:
     """What every curve of an experiment took to compute."""
     if shown.experiment is not None:
         rows = []
@@ -63,7 +63,7 @@ def cost_cells(runs: Collection[FinishedRun]) -> list[str]:
     return [str(len(runs)), f"{len(seconds):,}", duration(sum(seconds)), each]
 
 
-def _iterations(shown: Selection) -> dict[Line, float]:
+def _iterations(shown: RunSelection) -> dict[Line, float]:
     """Return the median seconds per iteration of every line; the first round also plans the transform."""
     rows = timed(shown.by_line)
     groups = rows.groupby(["curve", "variant", "run"])

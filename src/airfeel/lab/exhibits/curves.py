@@ -10,7 +10,7 @@ from airfeel.lab.exhibits.links import POWER, with_level
 from airfeel.lab.exhibits.receptions import CUMULATIVE
 from airfeel.lab.exhibits.swept import HOW, draw_map, draw_swept
 from airfeel.lab.plan import COURSES, Experiment, FigureSpec, Metric
-from airfeel.lab.table import UNITS, Selection
+from airfeel.lab.table import UNITS, RunSelection
 
 MOST_COURSES = 4  # variants whose errors over rounds are drawn
 LEAST_MAPPED = 3  # values of each of two keys from which on a map says more than small plots
@@ -42,7 +42,7 @@ METRICS = {
 
 
 @EXHIBITS.register("curves", place=0)
-def curves(shown: Selection, spec: FigureSpec) -> Iterator[Drawing | CurveDrawing | None]:
+def curves(shown: RunSelection, spec: FigureSpec) -> Iterator[Drawing | CurveDrawing | None]:
     """Curves of a metric, over a course or a swept key, or a map over two."""
     y_title, form, usual = METRICS[spec.metric]
     ends = spec.x not in COURSES
@@ -61,7 +61,7 @@ def curves(shown: Selection, spec: FigureSpec) -> Iterator[Drawing | CurveDrawin
     yield draw_curves(replace(figure, x=spec.x, split=spec.split), drawn, shown.schemes)
 
 
-def _variant_names(shown: Selection) -> dict[str, str]:
+def _variant_names(shown: RunSelection) -> dict[str, str]:
     """Return how figures call the variants: those that set P with the SNR that it amounts to."""
     settings = shown.experiment.settings_by_variant() if shown.experiment else {}
     return {

@@ -7,7 +7,7 @@ from airfeel.lab.charts import Figure
 from airfeel.lab.curves import Curve, CurveDrawing, courses, draw_curves
 from airfeel.lab.exhibits import EXHIBITS, TextTable
 from airfeel.lab.plan import FigureSpec
-from airfeel.lab.table import Selection, interval
+from airfeel.lab.table import RunSelection, interval
 
 COURSES = {"nmse_db": "simulated", "predicted_nmse_db": "state evolution"}
 BOUNDS = {
@@ -18,13 +18,13 @@ BOUNDS = {
 
 
 @EXHIBITS.register("evolution", place=2)
-def evolution(shown: Selection, spec: FigureSpec) -> Iterator[Any]:
+def evolution(shown: RunSelection, spec: FigureSpec) -> Iterator[Any]:
     """Simulated and predicted NMSE over rounds."""
     yield _forms(Figure(spec.name, spec.title, "", "NMSE (dB)", caption=spec.caption), shown, spec, COURSES)
 
 
 @EXHIBITS.register("bound", place=5)
-def bound(shown: Selection, spec: FigureSpec) -> Iterator[Any]:
+def bound(shown: RunSelection, spec: FigureSpec) -> Iterator[Any]:
     """The loss gap below the bounds of Theorem 3; in numbers after the last round, and where they hold."""
     figure = Figure(spec.name, spec.title, "", "loss - smallest loss", caption=spec.caption, log_y=True)
     yield _forms(figure, shown, spec, BOUNDS)
@@ -41,7 +41,7 @@ def bound(shown: Selection, spec: FigureSpec) -> Iterator[Any]:
 
 
 def _forms(
-    figure: Figure, shown: Selection, spec: FigureSpec, keys: Mapping[str, str]
+    figure: Figure, shown: RunSelection, spec: FigureSpec, keys: Mapping[str, str]
 ) -> CurveDrawing | None:
     """Draw the means over seeds of some columns, told apart as variants are."""
     lines = [line for line in shown.lines if spec.variant in ("", line[1])]

@@ -6,7 +6,7 @@ from typing import Any
 
 from airfeel.lab.exhibits import EXHIBITS, TextTable
 from airfeel.lab.exhibits.receptions import CUMULATIVE, ending_cells
-from airfeel.lab.table import UNITS, BySeed, Line, Selection, interval
+from airfeel.lab.table import UNITS, BySeed, Line, RunSelection, interval
 
 MOST_COLUMNS = 5
 GAP = "Distance in points to training without radio, seed by seed; less is better."
@@ -19,7 +19,7 @@ LAST = {
 
 
 @EXHIBITS.register("finals", place=30)
-def finals(shown: Selection) -> Iterator[TextTable]:
+def finals(shown: RunSelection) -> Iterator[TextTable]:
     """Final accuracies and gaps of an experiment, and the combinations that it leaves out."""
     if shown.experiment is None:
         yield TextTable("Last round", last_table(shown), CUMULATIVE, "first")
@@ -32,7 +32,7 @@ def finals(shown: Selection) -> Iterator[TextTable]:
     yield TextTable("Left out", [["curve", "variants", "why"], *rows])
 
 
-def mean_gap_table(shown: Selection) -> list[list[str]]:
+def mean_gap_table(shown: RunSelection) -> list[list[str]]:
     """Return per curve the mean gap over the variants all curves share; empty where there are not several."""
     found = shown.gaps()
     curves = list(dict.fromkeys(curve for curve, _ in found))
@@ -50,7 +50,7 @@ def mean_gap_table(shown: Selection) -> list[list[str]]:
     return rows
 
 
-def last_table(shown: Selection) -> list[list[str]]:
+def last_table(shown: RunSelection) -> list[list[str]]:
     """Return the last round of every group of single runs.
 
     Rounds that diverged or ended at the iteration limit are counted over all rounds and seeds.

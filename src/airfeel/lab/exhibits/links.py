@@ -7,7 +7,7 @@ from typing import Any
 
 from airfeel.lab.exhibits import EXHIBITS, TextTable
 from airfeel.lab.store import FinishedRun
-from airfeel.lab.table import Line, Selection
+from airfeel.lab.table import Line, RunSelection
 from airfeel.radio.cell import Cell
 from airfeel.radio.units import RadioUnits
 from airfeel.units import decibel
@@ -48,21 +48,21 @@ def level(runs: Iterable[FinishedRun]) -> str:
     )
 
 
-def told(lines: Iterable[Line], shown: Selection) -> str:
+def told(lines: Iterable[Line], shown: RunSelection) -> str:
     """Return the SNR of some curves in words, empty where none of them tells: SNR -5.0 to -2.0 dB."""
     found = [snr_db(next(iter(shown.lines[line].values()))) for line in lines]
     words = list(dict.fromkeys(f"{value:.1f}" for value in sorted(v for v in found if v is not None)))
     return f"SNR {' to '.join(dict.fromkeys([words[0], words[-1]]))} dB" if words else ""
 
 
-def with_level(name: str, lines: Iterable[Line], shown: Selection) -> str:
+def with_level(name: str, lines: Iterable[Line], shown: RunSelection) -> str:
     """Return the name of a plot or a variant with the SNR of its curves."""
     words = told(lines, shown)
     return f"{name} ({words})" if name and words else name or words
 
 
 @EXHIBITS.register("links", place=60)
-def links(shown: Selection) -> Iterator[TextTable]:
+def links(shown: RunSelection) -> Iterator[TextTable]:
     """P and SNR of every curve and variant, where runs tell."""
     if shown.experiment is not None:
         rows = [

@@ -13,7 +13,7 @@ from airfeel.lab.exhibits import EXHIBITS, TextTable
 from airfeel.lab.plan import FigureSpec
 from airfeel.lab.store import RunError
 from airfeel.lab.studies.recorded import read_aggregates
-from airfeel.lab.table import Selection, interval, observed
+from airfeel.lab.table import RunSelection, interval, observed
 from airfeel.units import decibel
 
 MOST = 100  # coefficients and rounds of the map; more than a page can show is left out
@@ -31,7 +31,7 @@ _log = logging.getLogger("airfeel")
 
 
 @EXHIBITS.register("magnitudes", place=1)
-def magnitudes(shown: Selection, spec: FigureSpec) -> Iterator[Drawing | TextTable]:
+def magnitudes(shown: RunSelection, spec: FigureSpec) -> Iterator[Drawing | TextTable]:
     """Magnitudes of one seed as a map; the observations with their intervals over seeds."""
     for (_, variant), runs in shown.lines.items():
         if spec.variant in ("", variant):

@@ -7,7 +7,7 @@ from airfeel import _checks
 from airfeel.lab.charts import Figure
 from airfeel.lab.curves import courses, draw_curves
 from airfeel.lab.exhibits import EXHIBITS, TextTable
-from airfeel.lab.table import LINE, Frame, Selection, interval
+from airfeel.lab.table import LINE, Frame, RunSelection, interval
 
 STEP = 0.05  # targets that nobody asked for are multiples of this
 COSTS = {"round": "rounds", "symbols": "symbols", "air_seconds": "seconds on air", "joules": "joules"}
@@ -23,7 +23,7 @@ NOTE = (
 
 
 @EXHIBITS.register("reaching", place=35)
-def reaching(shown: Selection) -> Iterator[Any]:
+def reaching(shown: RunSelection) -> Iterator[Any]:
     """What curves take to reach an accuracy, drawn over seconds and joules too.
 
     Without a target, and without any run in hertz and watts, there is nothing.
@@ -56,7 +56,7 @@ def check_target(target: float | None) -> float | None:
         raise ValueError(f"{error}, such as 0.8 for 80 %") from None
 
 
-def reaching_table(shown: Selection, target: float) -> list[list[str]]:
+def reaching_table(shown: RunSelection, target: float) -> list[list[str]]:
     """Return one row per curve that has an accuracy."""
     known = shown.by_line[shown.by_line["accuracy"].notna()]
     lines = set(known.groupby(LINE).groups)
@@ -72,7 +72,7 @@ def reaching_table(shown: Selection, target: float) -> list[list[str]]:
     return rows
 
 
-def usual_target(shown: Selection) -> float | None:
+def usual_target(shown: RunSelection) -> float | None:
     """Return the largest multiple of 5 % that every seed of every curve reaches; None where there is none."""
     best = shown.rounds.groupby("run")["accuracy"].max().fillna(0.0)
     return round(int(min(best, default=0.0) / STEP + 1e-9) * STEP, 2) or None

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from airfeel.lab.exhibits import EXHIBITS, TextTable
 from airfeel.lab.store import count_endings
-from airfeel.lab.table import Line, Selection, interval
+from airfeel.lab.table import Line, RunSelection, interval
 
 NONE = "-"
 CUMULATIVE = (
@@ -28,13 +28,13 @@ _COLUMNS = (
 
 
 @EXHIBITS.register("receptions", place=40)
-def receptions(shown: Selection) -> Iterator[TextTable]:
+def receptions(shown: RunSelection) -> Iterator[TextTable]:
     """How recovery went in training; studies of the theory have tables of their own."""
     if shown.experiment is not None and shown.is_training:
         yield TextTable("Recovery", reception_table(shown), NOTE)
 
 
-def reception_table(shown: Selection, accuracy: bool = False) -> list[list[str]]:
+def reception_table(shown: RunSelection, accuracy: bool = False) -> list[list[str]]:
     """Return errors and counts, one row per curve and variant; empty where nothing was recovered.
 
     For a terminal the final accuracy comes first.
@@ -54,7 +54,7 @@ def reception_table(shown: Selection, accuracy: bool = False) -> list[list[str]]
     return [heading, *([*name, *(row[k] for k in kept)] for name, row in zip(names, cells, strict=True))]
 
 
-def ending_cells(shown: Selection, line: Line) -> list[str]:
+def ending_cells(shown: RunSelection, line: Line) -> list[str]:
     """Return in how many rounds of a line the iteration diverged or hit its limit, and of how many."""
     found = count_endings(row.get("status") for run in shown.lines[line].values() for row in run.rows)
     counts = (found.diverged, found.limited, found.rounds)

@@ -9,14 +9,14 @@ from airfeel.lab.charts import PALETTE, Drawing, Figure, altair
 from airfeel.lab.exhibits import EXHIBITS, TextTable
 from airfeel.lab.exhibits.receptions import ENDINGS, ending_cells
 from airfeel.lab.plan import FigureSpec
-from airfeel.lab.table import Selection, interval
+from airfeel.lab.table import RunSelection, interval
 
 FORMS = {"nmse_db": "simulated", "predicted_nmse_db": "state evolution"}
 HEADING = ["setting", "receiver", "NMSE (dB), second half of the rounds", "predicted", "iterations", *ENDINGS]
 
 
 @EXHIBITS.register("recovery", place=3)
-def recovery(shown: Selection, spec: FigureSpec) -> Iterator[Drawing | TextTable]:
+def recovery(shown: RunSelection, spec: FigureSpec) -> Iterator[Drawing | TextTable]:
     """Steady state as dots, and in numbers with the receiver's iterations."""
     points = []
     for curve, variant in shown.lines:

@@ -6,11 +6,11 @@ from typing import Any
 from airfeel.config import identity, mistakes
 from airfeel.lab.exhibits import EXHIBITS, TextTable
 from airfeel.lab.exhibits.links import TITLE, level
-from airfeel.lab.table import Selection, compared
+from airfeel.lab.table import RunSelection, compared
 
 
 @EXHIBITS.register("settings", place=50)
-def settings(shown: Selection) -> Iterator[TextTable]:
+def settings(shown: RunSelection) -> Iterator[TextTable]:
     """Settings of an experiment as its file has them, of single runs by group."""
     if shown.experiment is None:
         yield from _of_groups(shown)
@@ -26,7 +26,7 @@ def settings(shown: Selection) -> Iterator[TextTable]:
     yield from (TextTable(title, rows, section="settings") for title, rows in found.items())
 
 
-def _of_groups(shown: Selection) -> Iterator[TextTable]:
+def _of_groups(shown: RunSelection) -> Iterator[TextTable]:
     """Yield the settings that all groups share and those in which they differ."""
     every, seeds = [], []
     for runs in shown.lines.values():

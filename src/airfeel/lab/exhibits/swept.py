@@ -10,7 +10,7 @@ from airfeel.lab.charts import Drawing, Figure, altair
 from airfeel.lab.curves import MOST_LINEAR, Curve, CurveDrawing, draw_curves
 from airfeel.lab.exhibits.links import POWER, told, with_level
 from airfeel.lab.exhibits.receptions import CUMULATIVE
-from airfeel.lab.table import BySeed, Line, Selection, interval, student
+from airfeel.lab.table import BySeed, Line, RunSelection, interval, student
 
 HOW = {
     "accuracy": "Mean over the last tenth of the rounds.",
@@ -27,7 +27,7 @@ class PlotPosition(NamedTuple):
     x: float
 
 
-def ends(shown: Selection, metric: str) -> dict[Line, BySeed]:
+def ends(shown: RunSelection, metric: str) -> dict[Line, BySeed]:
     """Return what a metric came to, by line and seed, accuracies as shares."""
     if metric == "accuracy":
         finals = shown.ends("final")
@@ -35,7 +35,7 @@ def ends(shown: Selection, metric: str) -> dict[Line, BySeed]:
     return shown.ends("late_loss" if metric == "loss" else metric)
 
 
-def draw_swept(figure: Figure, key: str, shown: Selection) -> CurveDrawing | None:
+def draw_swept(figure: Figure, key: str, shown: RunSelection) -> CurveDrawing | None:
     """Draw the final value of a metric over the values of a swept key."""
     assert shown.experiment is not None
     variants = shown.experiment.settings_by_variant()
@@ -69,7 +69,7 @@ def _curve(name: str, plot: str, points: list[tuple[float, BySeed]], metric: str
 
 
 def _with_levels(
-    figure: Figure, key: str, shown: Selection, places: Mapping[str, PlotPosition]
+    figure: Figure, key: str, shown: RunSelection, places: Mapping[str, PlotPosition]
 ) -> tuple[Figure, Mapping[str, PlotPosition]]:
     """Tell the SNR below every P, or with the names of plots where it is not the same in all of them."""
     at = {x: [line for line in shown.lines if places[line[1]].x == x] for x in figure.ticks}
@@ -110,7 +110,7 @@ def _shared(labels: Sequence[str]) -> str:
     return ", ".join(word for word in first if all(word in words for words in rest))
 
 
-def draw_map(figure: Figure, keys: tuple[str, str], shown: Selection) -> Iterator[Drawing]:
+def draw_map(figure: Figure, keys: tuple[str, str], shown: RunSelection) -> Iterator[Drawing]:
     """Draw a map for each curve and each combination of other swept keys, all with the same colours."""
     assert shown.experiment is not None
     settings = shown.experiment.settings_by_variant()
