@@ -71,7 +71,7 @@ def test_options_have_help_and_every_name_a_summary(registry):
 @pytest.mark.parametrize("name", NAMES)
 def test_no_option_takes_what_is_negative_beyond_its_range_or_no_number(name):
     names = {option.name for option in CHANNELS.get(name).options} - {"source", "equalise"}
-    for option, value in itertools.product(names, (-1e9, math.nan, math.inf, "much")):
+    for option, value in itertools.product(names, (-1e9, math.nan, math.inf)):
         with pytest.raises(ValueError, match=rf"^{option}(\[\d\])? = "):
             build(name, **{option: (value,) if option == "losses_db" else value})
 

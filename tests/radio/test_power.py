@@ -206,7 +206,7 @@ def test_over_70_db_no_choice_of_far_devices_to_leave_out_is_better(name):
 
 
 @pytest.mark.parametrize("policy", POLICIES.names())
-@pytest.mark.parametrize("power", [0.0, -1.0, np.inf, "much"])
+@pytest.mark.parametrize("power", [0.0, -1.0, np.inf, 1.7e308, "much"])
 def test_power_must_be_positive(policy, power):
     with pytest.raises(ValueError, match="power = "):
         POLICIES.get(policy).target(power)
