@@ -211,3 +211,73 @@ def test_nothing_but_noise_is_no_divergence(kind, size, rows):
         operator = af.GaussianMatrix(size, rows, seed=seed)
         estimate, _ = amp.receive(amp.init(size), af.Reception(y, operator, 1.0))
         assert estimate.info.converged and np.sum(estimate.mean**2) < 0.4 * np.sum(y**2)
+
+
+def test_the_onsager_term_is_there():
+    # Without it tau = |z|^2 / s no longer is the noise that x + A^T z carries.
+    x, reception = draw(2)
+    amp = receiver("soft", max_iterations=6)
+    found = amp.receive(amp.init(SIZE), reception)[0]
+    matrix = reception.operator.matrix.astype(np.float64)
+    plain = np.zeros(SIZE)
+    for _ in range(6):
+        residual = reception.observation - matrix @ plain
+        pseudo, tau = plain + matrix.T @ residual, residual @ residual / ROWS
+        plain = soft(pseudo, tau, 1.3)
+    assert np.mean((pseudo - x) ** 2) > 1.3 * tau
+    assert np.sum((found.mean - x) ** 2) < np.sum((plain - x) ** 2)
+
+
+def test_mmse_beats_soft_thresholding():
+    found = {}
+    for kind in ("soft", "mmse"):
+        amp = af.AMP(activity=ACTIVITY, denoiser=kind)
+        data = [draw(seed, 2000, 700) for seed in range(3)]
+        found[kind] = np.mean(
+            [np.sum((amp.receive(amp.init(2000), r)[0].mean - x) ** 2) / np.sum(x**2) for x, r in data]
+        )
+        assert not any(amp.receive(amp.init(2000), r)[0].info.diverged for _, r in data)
+    assert found["mmse"] < 0.7 * found["soft"] < 0.1
+
+
+def test_divergence_is_seen_and_returns_the_best_iterate():
+    operator = awkward_operators()[0]
+    x = np.where(np.arange(1500) < 75, 1.0, 0.0)
+    amp = af.AMP(activity=0.05, denoiser="mmse", max_iterations=60)
+    estimate, _ = amp.receive(amp.init(1500), af.Reception(operator @ x, operator, 1e-4))
+    assert estimate.info.diverged and not estimate.info.converged
+    assert np.sum((estimate.mean - x) ** 2) <= 1.05 * np.sum(x**2)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("activity", "ratio"), [(0.05, 0.4), (0.1, 0.6), (0.1, 1.0), (0.3, 0.8), (0.3, 1.0)])
+def test_stein_s_risk_finds_the_error_of_the_best_lasso(activity, ratio):
+    noise_var, found, path = 0.02 * activity, 0.0, 0.0
+    amp = af.AMP(activity, max_iterations=100, tolerance=1e-3)
+    for seed in range(5):
+        x, reception = sparse(seed, 400, ratio, activity, noise_var)
+        matrix, solution, errors = reception.operator.matrix.astype(np.float64), np.zeros(400), []
+        for penalty in np.sqrt(noise_var) * np.geomspace(4, 0.06, 16):  # each starts where the last one ended
+            solution = lasso(matrix, reception.observation, penalty, solution, tolerance=1e-5)
+            errors.append(np.sum((solution - x) ** 2))
+        path += np.array(errors)
+        found += np.sum((amp.receive(amp.init(400), reception)[0].mean - x) ** 2)
+    assert 0 < np.argmin(path) < len(path) - 1  # the best penalty for all five is on the grid
+    print(f"{activity} {ratio}: {10 * np.log10(found / path.min()):+.2f} dB")
+    assert abs(10 * np.log10(found / path.min())) < 0.5
+
+
+@pytest.mark.parametrize("threshold", [None, 1.3])
+@pytest.mark.parametrize("rows", [1, 30, 120])
+@pytest.mark.parametrize("level", [0.0, 1e-300, 1e-155, 1e-30, 1.0, 1e30, 1e155, 1e300])
+def test_any_level_and_any_number_of_rows_stays_finite(threshold, rows, level):
+    operator = af.GaussianMatrix(120, rows, seed=1)
+    x = np.where(np.arange(120) % 12 == 0, stream(0, "level").standard_normal(120), 0.0)
+    y = level * (operator.matrix.astype(np.float64) @ x)
+    amp = af.AMP(activity=0.1, threshold=threshold)
+    estimate, _ = amp.receive(amp.init(120), af.Reception(y, operator, 0.0))
+    assert np.isfinite(estimate.mean).all() and np.isfinite(estimate.variance).all()
+    assert (estimate.variance >= 0).all() and 0 <= estimate.info.tau < np.inf
+    if rows == 120 and level > 0 and threshold is None:
+        assert estimate.info.converged
+        assert np.linalg.norm(estimate.mean / level - x) < 0.02 * np.linalg.norm(x)
