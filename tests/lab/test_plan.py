@@ -302,6 +302,21 @@ def test_curves_win_over_variants_and_those_over_the_base(tmp_path):
         ("[[figures]]\nname = 'a b'\ntitle = 'x'", "figures.name = 'a b': must be a text"),
         ("[grid]\nrounds = [1]\n[[variants]]\nlabel = 'x'", "must be empty where variants are listed"),
         ("rounds = ", "is not valid TOML"),
+        (
+            "[base]\ndataset = 'mnits'",
+            "dataset = 'mnits': must be one of 'mnist', 'fashion-mnist', 'cifar-10', or",
+        ),
+        ("[base]\ndataset = 'no.npz'", "dataset = 'no.npz': No such file"),
+        ("[base]\ndataset = 'no.such:load'", "dataset = 'no.such:load': cannot import 'no.such'"),
+        (
+            "[[figures]]\nname = 'a'\ntitle = 'a'\nmetric = 'acuracy'",
+            "figures.metric = 'acuracy': must be one of",
+        ),
+        (
+            "[[figures]]\nname = 'a'\ntitle = 'a'\nx = 'uplink.ratio'",
+            "figures.x = 'uplink.ratio': must be one of",
+        ),
+        ("[[figures]]\nnam = 'a'", "figures.nam = 'a': unknown key, the nearest valid key is 'figures.name'"),
     ],
 )
 def test_mistakes_in_a_file_are_one_sentence_and_exit_code_2(tmp_path, text, sentence):

@@ -150,9 +150,3 @@ def test_without_a_radio_nothing_takes_the_place_of_p():
     rule = "uplink.power is missing: must be given where there is no table [radio]"
     with pytest.raises(ValueError, match=re.escape(rule)):
         build_config({}, {"uplink.power": None})
-
-
-@pytest.mark.parametrize(("name", "value"), [("bandwidth_hz", 0), ("overhead", -1), ("path_loss_db", 1e9)])
-def test_units_refuse_what_is_no_radio(name, value):
-    with pytest.raises(ValueError, match=f"^{name} = "):
-        RadioUnits(**(RADIO | {name: value}))

@@ -82,18 +82,6 @@ def test_what_devices_misjudge_turns_pairs_of_symbols():
     assert np.mean(np.abs(error) ** 2) == pytest.approx(0.05, rel=0.1)
 
 
-def test_a_run_from_a_file(tmp_path):
-    """End to end: a file that this test makes, the command line, TSA-GA with noise of each symbol."""
-    path = tmp_path / "street.npz"
-    np.savez_compressed(path, responses=draw(devices=5, elements=40), about=1.0)
-    folder = small.write_folder(tmp_path / "data")
-    air = {"channel.kind": "response", "channel.source": path, "uplink.policy": "mse", "rounds": 3}
-    for scheme in ("tsa_ga", "scheduled"):
-        keys = {key.replace(".", "__"): value for key, value in air.items()}
-        ended = small.call(small.command(folder, tmp_path / "out", scheme=scheme, **keys))
-        assert ended.returncode == 0, ended.stderr
-
-
 def test_a_run_goes_on_only_with_the_responses_it_began_with(tmp_path):
     path, data = tmp_path / "street.npz", small.write_folder(tmp_path / "data")
     np.savez(path, responses=draw(devices=5, elements=40))
