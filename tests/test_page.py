@@ -129,15 +129,6 @@ def test_the_subject_is_emphasised_and_no_two_curves_look_alike(report):
         assert drawing.figure.subjects == ["scheduled (our own)", "TSA-GA"]
 
 
-def test_many_curves_look_different_too(tmp_path):
-    curves = [{"label": f"curve {place}", "scheme": "tsa_ga", "name": f"c{place}"} for place in range(24)]
-    many = Experiment(name="many", title="Many", rounds=2, seeds=[0], curves=curves)
-    fakes.write_experiment(many, tmp_path)
-    (chapter,) = write_report(tmp_path).chapters
-    drawing = chapter.drawings[0]
-    assert len({(drawing.colours[c], tuple(drawing.dashes[c])) for c in drawing.colours}) == 24
-
-
 def test_the_page_explains_the_words_it_uses_and_no_others(report):
     html = report.page.read_text()
     glossary = html[html.index('<section id="glossary">') :].partition("</section>")[0]

@@ -439,7 +439,7 @@ def test_claims_are_judged_and_shown(tmp_path):
     judged = json.loads((tmp_path / "claims.json").read_text())
     assert [verdict["number"] for verdict in judged] == [verdict.number for verdict in report.verdicts]
     html = re.sub(r"<script>.*?</script>", "", report.page.read_text(), flags=re.S)
-    shown = re.findall(r"<tr><td>(\d+)</td>.*?<span class=\"verdict (\w+)\">(.) ", html)
+    shown = re.findall(r"<tr><td>(\d+)</td>.*?<span class=\"verdict (\w+)\">(.) ", html, re.S)
     assert [int(number) for number, _, _ in shown] == [verdict.number for verdict in report.verdicts]
     assert {"good": "✓", "bad": "✗"}.items() <= {kind: sign for _, kind, sign in shown}.items()
     assert report.data == [tmp_path / name for name in ("results.csv", "runs.csv", "claims.json")]
