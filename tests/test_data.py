@@ -128,23 +128,6 @@ def test_a_damaged_download_is_refused(mirror, tmp_path, damage):
     assert not [n for n in names_in(tmp_path / "cache") if n.startswith(".")]
 
 
-def test_a_connection_cut_in_the_middle_is_refused(mirror, tmp_path):
-    """The server announces the whole length and sends half of it."""
-
-    class Cutting(QuietHandler):
-        def do_GET(self):
-            body = gzip.compress(CONTENT["train-images-idx3-ubyte"])
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body[: len(body) // 2])
-
-    mirror.RequestHandlerClass = Cutting
-    with pytest.raises(DataError, match="train-images-idx3-ubyte"):
-        ensure_files(TINY, tmp_path / "cache")
-    assert names_in(tmp_path / "cache") == []
-
-
 def test_a_silent_server_is_left_after_the_timeout(mirror, tmp_path, monkeypatch):
     monkeypatch.setattr(fetch, "_READ_SECONDS", 0.3)
     release = threading.Event()

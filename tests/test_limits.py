@@ -7,25 +7,20 @@ import errno
 import json
 import os
 import tracemalloc
-from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 
 import fakes
 import small
-from airfeel._timing import Timer
-from airfeel.config import load_config, parse_override
+from airfeel.config import load_config
 from airfeel.lab import runner
 from airfeel.lab.report import write_report
 from airfeel.lab.runner import execute
 from airfeel.lab.store import RunError
 from airfeel.learning import partitions
 from airfeel.learning.partitions.dirichlet import Dirichlet
-from airfeel.radio.power import EqualPower
 from airfeel.simulation import memory
-from airfeel.simulation import records as progress
 from airfeel.simulation.assembly import Own, assemble
 from airfeel.simulation.loop import train
 from airfeel.uplink import memory as blocks
@@ -71,10 +66,6 @@ def test_the_same_in_a_file(tmp_path, content):
     assert str(caught.value).startswith(f"{path}: ") and len(str(caught.value)) < 400
 
 
-def test_brackets_within_reason_are_read():
-    assert parse_override("devices.samples=[[1]]") == ("devices.samples", [[1]])
-
-
 @pytest.mark.parametrize(
     "setting", [{"channel.noise_var": 1e30, "uplink.power": 1e-30}, {"uplink.power": 1e30}]
 )
@@ -94,11 +85,6 @@ def test_a_training_that_diverges_says_so(setting, optimizer):
     config = load_config(None, small.SETTINGS | flat | setting)
     with pytest.raises(ValueError, match="the training has diverged; lower the learning rate"):
         list(train(config, dataset=small.arrays()))
-
-
-def test_power_without_end_is_refused_in_python_too():
-    with pytest.raises(ValueError, match="power = 1.7e\\+308: must be a finite number > 0 and <= 1e\\+30"):
-        EqualPower(1.7e308)
 
 
 def test_the_greatest_concentration_gives_equal_shares():
@@ -186,22 +172,6 @@ def test_memory_that_runs_out_is_a_sentence_and_the_run_goes_on_later(folder, tm
     ended = execute(config, tmp_path / "cut")
     for name in ("rounds.jsonl", "summary.json"):
         assert (ended.folder / name).read_bytes() == (whole.folder / name).read_bytes()
-
-
-def test_a_long_run_says_something_every_half_minute(monkeypatch, capsys):
-    clock = [0.0]
-    monkeypatch.setattr(progress, "Timer", partial(Timer, clock=lambda: clock[0]))
-    lines = progress.Lines()
-    record = next(iter(train(load_config(None, small.SETTINGS | {"rounds": 1}), dataset=small.arrays())))
-    said = {}
-    lines.begin(10**9, 0, [])
-    for number in range(1, 131):
-        clock[0] = float(number)
-        lines.update(replace(record, round=number))
-        if line := capsys.readouterr().err:
-            said[number] = line
-    assert list(said) == [3, 33, 63, 93, 123]
-    assert "round 33/1000000000" in said[33] and "277777.8 h left" in said[33]
 
 
 def test_a_report_on_a_full_disk(tmp_path, monkeypatch):

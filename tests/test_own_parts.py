@@ -13,7 +13,6 @@ import pytest
 import airfeel as af
 import small
 from airfeel.learning.models.softmax import SoftmaxRegression
-from airfeel.learning.tasks import Task
 from airfeel.radio.power import EqualPower
 from airfeel.schemes.common_k import CommonK
 from airfeel.uplink.arrive import Radio
@@ -225,16 +224,6 @@ def train(rounds=60, settings=None, **own):
     return list(af.train(af.load_config(None, flat), dataset=DATA, **own))
 
 
-def test_gradient_of_the_own_task_against_finite_differences():
-    task = load("own_task").HiddenLayer(features=36, hidden=5, classes=4)
-    samples, theta = task.prepare(*spots(50, 0)), task.init(1)
-    rng = np.random.default_rng(2)
-    for _ in range(5):
-        direction = rng.standard_normal(task.size)
-        ahead, behind = (task.evaluate(theta + sign * 0.01 * direction, samples).loss for sign in (1, -1))
-        assert task.gradient(theta, samples) @ direction == pytest.approx((ahead - behind) / 0.02, rel=0.02)
-
-
 def test_the_own_task_trains_over_the_air():
     task = load("own_task").HiddenLayer(features=36, hidden=12, classes=4)
     records = train(task=task)
@@ -246,16 +235,6 @@ def test_the_own_scheme_learns_where_the_large_coefficients_are():
     records = train(scheme=load("own_scheme").Largest(), settings={"uplink.ratio": 0.2})
     assert records[-1].accuracy > 0.9 > records[0].accuracy + 0.2
     assert records[-1].symbols == 60 * round(0.2 * 148)
-    scheme, plans = load("own_scheme").Largest(), []
-    state = scheme.init({"theta": (5,)}, Setting(devices=1, symbols=2))
-    for t in range(1, 61):
-        plan = scheme.plan(state, seed=0, round=t)
-        sent = scheme.compress(plan, np.array([[0.1, 5.0, 0.2, -7.0, 0.3]]))
-        _, state = scheme.decode(state, plan, af.Heard(sent.signal[0], 0.0))
-        plans.append(plan["coordinates"])
-    assert all(len(set(places)) == 2 for places in plans)
-    assert all(3 in places for places in plans[30:])
-    assert {place for places in plans for place in places} == set(range(5))
 
 
 def test_the_own_receiver_recovers_a_sparse_vector():
@@ -268,15 +247,6 @@ def test_the_own_receiver_recovers_a_sparse_vector():
         np.testing.assert_allclose(estimate.mean, x, atol=1e-3)
 
 
-def test_the_own_channel_costs_energy_by_distance():
-    channel = load("own_channel").PathLoss()
-    link = channel.link(2000, 10, seed=1, round=1)
-    # Distances over a disc have density 2r; the cost is max(r, 0.1)^3.
-    expected = 0.01 * 0.1**3 + 2 / 5 * (1 - 0.1**5)
-    assert link.cost.mean() == pytest.approx(expected, abs=4.5 * link.cost.std() / np.sqrt(2000))
-    np.testing.assert_array_equal(link.cost, channel.link(2000, 10, seed=1, round=9).cost)
-
-
 def test_the_own_channel_carries_a_round_within_the_power():
     air = Radio(load("own_channel").PathLoss(noise_var=0.0), EqualPower(7.0))
     gradients = np.random.default_rng(0).standard_normal((8, 30))
@@ -284,12 +254,6 @@ def test_the_own_channel_carries_a_round_within_the_power():
     result, _ = carry(CommonK(), air, state, gradients, np.full(8, 1 / 8), seed=0, round=1)
     np.testing.assert_allclose(result.mean, gradients.mean(axis=0), atol=1e-12)
     assert result.energy.max() == pytest.approx(7.0)
-
-
-def test_the_own_data_can_be_learned():
-    flat = SETTINGS | {"rounds": 30, "scheme": "dense", "devices.samples": 300}
-    records = list(af.train(flat | {"devices.learning_rate": 0.3}, dataset=load("own_data").stripes()))
-    assert records[-1].accuracy > records[0].accuracy > 0.2
 
 
 def own_run(out, **changes):
@@ -319,29 +283,6 @@ def test_equal_parts_are_one_run_and_other_options_or_data_another(tmp_path):
         own_run(tmp_path, dataset=(*spots(600, 3), *spots(300, 9))),
     )
     assert len({first.folder, *(other.folder for other in others)}) == 3
-
-
-def test_an_interrupted_run_with_own_parts_goes_on_with_the_same_bytes(tmp_path, monkeypatch):
-    """The state of an own scheme, a dataclass of its own, survives without pickle."""
-    from airfeel.lab import runner
-
-    whole = own_run(tmp_path / "whole")
-    original, seen = runner.steps, []
-
-    def stumbling(*arguments):
-        for step in original(*arguments):
-            seen.append(step.record.round)
-            yield step
-            if step.record.round == 4:
-                raise KeyboardInterrupt
-
-    monkeypatch.setattr(runner, "steps", stumbling)
-    with pytest.raises(KeyboardInterrupt):
-        own_run(tmp_path / "broken")
-    monkeypatch.setattr(runner, "steps", original)
-    again = own_run(tmp_path / "broken")
-    assert seen[-1] == 4
-    assert (again.folder / "rounds.jsonl").read_bytes() == (whole.folder / "rounds.jsonl").read_bytes()
 
 
 @pytest.mark.long
@@ -541,27 +482,6 @@ OTHERS = {
 def test_other_plausible_mistakes_are_one_sentence_too(settings, tmp_path):
     done = named(tmp_path, *re.split(r" (?=\S+=)", settings))
     assert OTHERS[settings] in refused(done, tmp_path) and "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("part", "sentence"),
-    [
-        ({"scheme": 3}, f"scheme = 3: {HAS} {ALL}"),
-        ({"scheme": af.Scheme}, f"scheme = <class .*Scheme'>: {HAS} init, plan, encode, decode of its own"),
-        (
-            {"channel": af.Channel},
-            "channel.kind = <class .*Channel'>: must have link, but has no link of its own",
-        ),
-        ({"task": Task}, r"model.kind = 'Task': cannot make a model .* \(TypeError: Protocols cannot be"),
-        ({"task": dict}, r"model.kind = 'dict': cannot make a model .* \(ValueError: no signature found"),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("call", ["train", "run"])
-def test_what_is_no_part_is_refused_from_python(part, sentence, call, tmp_path):
-    more = {} if call == "train" else {"out": tmp_path / "out"}
-    with pytest.raises(ValueError, match=sentence):
-        list(getattr(af, call)(af.load_config(None, SETTINGS), dataset=DATA, **part, **more))
 
 
 def test_a_class_or_a_partial_stands_for_the_object_that_it_makes(tmp_path):

@@ -187,12 +187,6 @@ def test_what_is_no_dataclass_is_no_state(tmp_path, state):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_is_no_place_for_a_state(tmp_path):
-    with pytest.raises(IsADirectoryError):
-        af.save_state(tmp_path, ChainParams(**CHAIN))
-    assert tmp_path.is_dir()
-
-
 # --- files that are not what was written -------------------------------------------------------------------
 
 
@@ -317,6 +311,3 @@ def test_nothing_is_imported_because_a_file_names_it(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
-
-
-# --- something else in the place of the file ---------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import pickle
 import shutil
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import airfeel as af
 import fakes
 from airfeel.lab import folder as folders
 from airfeel.lab.folder import ResultsFolder, remember_experiment
-from airfeel.lab.plan import KINDS, Experiment
+from airfeel.lab.plan import Experiment
 from airfeel.lab.results import csv_table, write_results, write_runs
 from airfeel.lab.rundir import open_run
 
@@ -195,9 +194,7 @@ SPOIL = {
     "index empty": lambda out: (out / ".results.json").write_text(""),
     "index of another kind": lambda out: (out / ".results.json").write_text("[1, 2]"),
     "index without blocks": lambda out: change(out, blocks=None),
-    "blocks of another form": lambda out: change(out, blocks=[[1, 2, 3]]),
     "lengths that do not fit": lambda out: change(out, blocks=[[None, "x", [1], 5]]),
-    "lengths that are text": lambda out: change(out, blocks=[[None, "x", [1], "5"]]),
     "another version": lambda out: change(out, airfeel="0.0.1"),
 }
 
@@ -256,13 +253,6 @@ def test_a_table_needs_pandas_and_says_so(out, monkeypatch):
         af.read_results(out)
 
 
-def test_a_table_is_a_data_frame(out):
-    pandas = pytest.importorskip("pandas")
-    table = af.read_results(out)
-    assert isinstance(table, pandas.DataFrame) and len(table) == 2 * ROUNDS
-    assert set(table["seed"]) == {0, 1}
-
-
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -311,32 +301,6 @@ def test_reading_results_imports_nothing_that_a_file_names(out):
 
 
 # --- work --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("kind", "tree"),
-    [
-        ("training", {"rounds": 5}),
-        ("recovery", {"rounds": 5}),
-        ("bound", {"rounds": 5, "model": {"l2": 0.1}}),
-    ],
-)
-def test_work_can_be_sent_to_another_process(kind, tree):
-    work = KINDS[kind]({**tree, "seed": 3}, "here")
-    sent = pickle.loads(pickle.dumps(work))
-    assert sent == work
-    assert (sent.label, sent.scheme, sent.seed, sent.rounds) == (work.label, "tsa_ga", 3, 5)
-    assert sent.effort == work.effort >= 5
-
-
-def test_an_experiment_remembers_its_runs(tmp_path):
-    begun = remember_experiment(experiment(), tmp_path, experiment().runs())
-    (found,), left_out = ResultsFolder(tmp_path).experiments()
-    assert found == begun and left_out == []
-    assert [(m.curve, m.variant, m.seed) for m in found.members[:2]] == [
-        ("tsa_ga", "uplink.ratio = 0.15", 0),
-        ("tsa_ga", "uplink.ratio = 0.15", 1),
-    ]
 
 
 @pytest.mark.parametrize(

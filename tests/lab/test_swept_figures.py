@@ -5,13 +5,12 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 import fakes
-from airfeel.lab.plan import Experiment, shipped
-from browser import opened
+from airfeel.lab.plan import Experiment
 
 pytest.importorskip("altair")
 
 from airfeel.lab.exhibits.swept import PlotPosition, arrange
-from airfeel.lab.report import make_chapter, write_report
+from airfeel.lab.report import make_chapter
 from airfeel.lab.table import interval
 
 RATES, ROUNDS = (0.01, 0.1, 0.3), 20
@@ -59,16 +58,6 @@ def test_final_accuracy_by_value_in_a_plot_for_every_other_setting(tmp_path):
             expected = interval(last)
             assert mean == pytest.approx(expected.value, rel=1e-4)
             assert half == pytest.approx(expected.high - expected.value, rel=1e-2)
-
-
-@pytest.mark.long
-def test_the_image_has_a_plot_each_and_the_values_below(tmp_path):
-    drawing, _ = drawn(tmp_path)
-    _, svg, _ = drawing.save(tmp_path / "swept")
-    texts = [text for text in ElementTree.parse(svg).getroot().itertext() if text.strip()]
-    assert {"IID", "χ = 2", "common_k", "devices.learning_rate"} <= set(texts)
-    for rate in RATES:
-        assert texts.count(f"{rate:g}") == 2
 
 
 @pytest.mark.long
@@ -157,28 +146,3 @@ def test_a_map_over_power_has_its_snr_in_the_fields(tmp_path):
     texts = [text for text in ElementTree.parse(svg).getroot().itertext() if text.strip()]
     for level in ("-12.0", "-2.0", "-15.0", "-5.0"):
         assert texts.count(f"SNR {level} dB") == 1
-
-
-def test_the_study_of_learning_rates_is_drawn_over_them():
-    figures = {figure.name: figure for figure in shipped("rates").figures}
-    assert figures["rates"].x == "devices.learning_rate" and figures["rates"].metric == "accuracy"
-    places = arrange(shipped("rates").settings_by_variant(), "devices.learning_rate")
-    plots = {place.plot for place in places.values()}
-    assert plots == {"s/N = 0.1, IID", "s/N = 0.04, IID", "s/N = 0.1, χ = 2", "s/N = 0.04, χ = 2"}
-
-
-@pytest.mark.browser
-def test_the_page_draws_it(tmp_path, chromium, tmp_path_factory):
-    fakes.write_experiment(experiment(), tmp_path)
-    report = write_report(tmp_path)
-    count = "document.querySelectorAll('#figure-swept .{} path').length"
-    with opened(chromium, report.page.as_uri(), tmp_path_factory.mktemp("profile")) as shown:
-        assert shown.see(count.format("mark-line")) == 6
-        assert shown.see(count.format("mark-symbol")) == 6 * len(RATES)
-        labels = shown.see(
-            "[...document.querySelectorAll('#figure-swept .role-axis-label text')].map(t => t.textContent)"
-        )
-        assert all(labels.count(f"{rate:g}") == 2 for rate in RATES)
-        shown.see("document.querySelector('#figure-swept .legend button').click()")
-        shown.until(f"{count.format('mark-line')} === 4")
-        assert shown.said == []

@@ -2,7 +2,6 @@ import re
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from airfeel.learning.partitions import class_counts, class_table, overlap, unequal_sizes
 from airfeel.learning.partitions.classes import ByClasses
@@ -59,16 +58,6 @@ def test_the_table_of_targets_has_sizes_and_that_of_many_classes_counts_them():
     table = class_table(np.arange(1000) // 2, partition)
     assert table.splitlines()[0].split() == ["device", "K_m", "classes"]
     assert [line.split() for line in table.splitlines()[1:]] == [["0", "5", "3"], ["1", "12", "6"]]
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_iid_devices_overlap_and_follow_the_class_shares(seed):
-    parts = IID().draw(LABELS, [2000] * 10, seed, pool=5000)
-    assert len(np.intersect1d(parts[0], parts[1])) > 500
-    expected = np.bincount(LABELS[:5000]) * (2000 / 5000)
-    counts = class_counts(LABELS, parts)
-    assert stats.chisquare(counts.mean(axis=0), expected).pvalue > 1e-4
-    assert (np.abs(counts - expected) < 6 * np.sqrt(expected)).all()
 
 
 @pytest.mark.parametrize(

@@ -191,15 +191,6 @@ def test_angles_have_their_deviation():
         assert drawn.std() == pytest.approx(next(iter(options.values())), rel=4 / np.sqrt(2 * MANY))
 
 
-def test_the_plain_channel_turns_pairs_of_symbols():
-    channel = GaussianMAC(0.0, phase_error=0.4)
-    signals = np.random.default_rng(0).standard_normal((3, 8))
-    heard = superpose(channel.link(3, 8, 2, 1), signals, 2, 1)
-    pairs = signals[:, 0::2] + 1j * signals[:, 1::2]
-    expected = channel.rotation(3, 4, 2, 1) @ pairs
-    np.testing.assert_allclose(heard[0::2] + 1j * heard[1::2], expected)
-
-
 def test_fading_keeps_the_real_part_of_every_symbol():
     exact, channel = FadingMAC(threshold=0.1), FadingMAC(threshold=0.1, carrier_error=0.02, subcarriers=2)
     link = channel.link(4, 10, 2, 1)

@@ -94,17 +94,6 @@ def test_float32_follows_float64(options):
     assert np.abs(single.nmse_db[5:] - double.nmse_db[5:]).mean() < 0.05
 
 
-def test_precision_of_the_observation_is_that_of_the_estimate():
-    heard, _, _, _ = stream_of(SMALL, seed=6, rounds=1)
-    r = heard[0]
-    single = af.Reception(r.observation.astype(np.float32), r.operator, r.noise_var)
-    for receiver in (SMALL.known(), af.TurboCS(SMALL.activity)):
-        estimate, _ = receiver.receive(receiver.init(SMALL.size), single)
-        assert estimate.mean.dtype == estimate.variance.dtype == np.float32
-        estimate, _ = receiver.receive(receiver.init(SMALL.size), r)
-        assert estimate.mean.dtype == estimate.variance.dtype == np.float64
-
-
 @pytest.mark.parametrize(
     "options", [{"fast": True}, {"signs": True}, {"block": 2000}, {"block": 1400, "signs": True}]
 )
