@@ -205,15 +205,6 @@ def test_a_warm_up_needs_the_horizon():
         Scheduled(warmup=True).init(SHAPES, Setting(3, 12))
 
 
-@pytest.mark.parametrize(
-    ("options", "rule"),
-    [({"basis": "x"}, "basis = 'x'"), ({"age_exponent": 0.0}, "age_exponent")],
-)
-def test_bad_options_are_refused(options, rule):
-    with pytest.raises(ValueError, match=rule):
-        Scheduled(**options)
-
-
 class InPart:
     """Devices are heard in some symbols only, and some symbols by nobody."""
 
