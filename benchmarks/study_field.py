@@ -3,6 +3,8 @@
     python benchmarks/study_field.py error_free ours ours-100 error error-100 rivals rivals-100 --out DIR
     python benchmarks/study_field.py table keep --out DIR      # what there is, for docs/results
 
+    python benchmarks/study_field.py holds holds-table --out DIR   # one factor at a time, two seeds
+
 Seeds 500 to 504 are for reporting, once; ``--seeds`` names others for choosing (10 to 14 were). M = 10
 devices with 300 samples each, P = 500, 100 rounds, unless the circumstances say otherwise. Every run is one
 line of DIR/runs.jsonl, and a study that was interrupted goes on where it was.
@@ -70,7 +72,37 @@ CELLS = {
         None,
     ),
 }
-FEW = {"resnet8, CIFAR-10, IID": 2}  # seeds, where a run is long
+BASE = CNN | TWO  # around which one factor at a time changes
+FACTORS = {
+    "learning rate": [{"devices.learning_rate": rate} for rate in (0.03, 0.1, 0.3, 1.0)],
+    "local steps": [{"devices.local_steps": steps} for steps in (1, 2, 5, 10, 20)],
+    "devices": [{"devices.count": count} for count in (5, 10, 25, 50, 100, 200)],
+    "participation": [{"devices.participation": share} for share in (1.0, 0.5, 0.2, 0.1)],
+    "participation of 40": [{"devices.count": 40, "devices.participation": s} for s in (1.0, 0.2, 0.05)],
+    "power": [{"uplink.power": power} for power in (5.0, 50.0, 500.0, 5000.0)],
+    "batch": [{"devices.batch_size": size} for size in (10, 30, 60, 150)],
+    "data": [
+        {},
+        *({"partition.kind": "dirichlet", "partition.alpha": alpha} for alpha in (0.1, 0.3, 1.0)),
+        {"partition.kind": "iid"},
+    ],
+}
+HOLDS = {
+    f"{factor}: " + (", ".join(map(str, change.values())) or "two classes"): (
+        {k: v for k, v in BASE.items() if not (k == "partition.classes" and "partition.kind" in change)}
+        | change,
+        None,
+        None,
+    )
+    for factor, changes in FACTORS.items()
+    for change in changes
+}
+HOLDS |= {
+    "model: softmax": (SOFTMAX | TWO, None, None),
+    "model: MLP": (MLP | TWO, None, None),
+    "pixels in no order": (BASE | {"dataset": "study_scheduled:permuted"}, None, None),
+}
+FEW = {"resnet8, CIFAR-10, IID": 2} | dict.fromkeys(HOLDS, 2)  # seeds, where runs are long or many
 LAST = ("resnet8, CIFAR-10, IID",)  # after everything else
 RIVALS = {
     "common_k": {"scheme": "common_k"},
@@ -99,8 +131,11 @@ STUDIES = {  # schemes and compressions, in the order in which they matter
 
 def jobs(names, seeds):
     """Yield cell, scheme, compression and seed of every run, the long ones at the end."""
+    if "holds" in names:
+        runs = [(scheme, factor) for scheme, factor in (("error-free", None), ("scheduled", 25))]
+        yield from ((cell, *run, seed) for cell in HOLDS for run in runs for seed in seeds[:2])
     for late in (False, True):
-        for name in names:
+        for name in (name for name in names if name in STUDIES):
             schemes, factors = STUDIES[name]
             for cell, (settings, *_, at_100) in CELLS.items():
                 for scheme in schemes:
@@ -121,7 +156,7 @@ def key(cell, scheme, factor, seed):
 
 def accuracies(cell, scheme, factor, seed):
     """Return the accuracy in percent by round; 10 from where a training diverges."""
-    settings = ALL | CELLS[cell][0] | SCHEMES[scheme] | {"seed": seed}
+    settings = ALL | (CELLS | HOLDS)[cell][0] | SCHEMES[scheme] | {"seed": seed}
     if factor:
         settings["uplink.ratio"] = 1 / factor
     found = {}
@@ -206,6 +241,18 @@ def table(seeds, out):
         print(f"| {scheme} | {words(lost)} |")
 
 
+def holds_table(seeds, out):
+    """Print where the scheme holds, one factor at a time."""
+    done = known(out)
+    print("| one thing changed | error-free | points lost, each seed |\n|---|---|---|")
+    for cell in HOLDS:
+        lost = gaps(done, cell, "scheduled", 25, seeds[:2])
+        if len(lost):
+            runs = [done[key(cell, "error-free", None, seed)]["accuracy"] for seed in seeds[: len(lost)]]
+            level = np.mean([run[max(run, key=int)] for run in runs])
+            print(f"| {cell} | {level:.1f} % | " + ", ".join(f"{points:.1f}" for points in lost) + " |")
+
+
 def keep(out, path):
     """Write all numbers as a table with one line for each evaluation."""
     with path.open("w", newline="") as file:
@@ -218,14 +265,16 @@ def keep(out, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("studies", nargs="+", choices=[*STUDIES, "table", "keep"])
+    parser.add_argument("studies", nargs="+", choices=[*STUDIES, "holds", "table", "holds-table", "keep"])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     options = parser.parse_args()
     with threadpool_limits(1):
-        compute([name for name in options.studies if name in STUDIES], options.seeds, options.out)
+        compute(options.studies, options.seeds, options.out)
     if "table" in options.studies:
         table(options.seeds, options.out)
+    if "holds-table" in options.studies:
+        holds_table(options.seeds, options.out)
     if "keep" in options.studies:
         keep(options.out, Path(__file__).parents[1] / "docs/results/field.csv")
 

@@ -33,6 +33,13 @@ OPTIONS = {
         {"scheme": "low_rank", "uplink.ratio": 0.1, "uplink.rank": 1},
     ],
     "sign vote": [{"scheme": "sign_vote", "uplink.step": step} for step in (0.01, 0.03, 0.1)],
+    "ScaleCom": [{"scheme": "scalecom"}, {"scheme": "scalecom", "uplink.newest": 0.1}],
+    "FAIR-k": [{"scheme": "fair_k", "uplink.importance": share} for share in (0.25, 0.5, 0.75)],
+    "SCAFCOM": [
+        {"scheme": "scafcom", "uplink.newest": 0.2},
+        {"scheme": "scafcom", "uplink.newest": 1.0},
+        {"scheme": "scafcom", "uplink.newest": 0.2, "uplink.fade": 1.0},
+    ],
     "D-DSGD": [{"scheme": "d_dsgd"}],
     "A-DSGD, MMSE": [
         {"scheme": "a_dsgd_mmse", "uplink.sparsity": 0.02},

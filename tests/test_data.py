@@ -1,13 +1,11 @@
 """Data sets: right content or a clear sentence, whatever the network, the disk and other processes do."""
 
 import dataclasses
-import errno
 import functools
 import gzip
 import hashlib
 import logging
 import os
-import resource
 import threading
 import time
 
@@ -24,7 +22,6 @@ from guards import limited
 from serving import (
     DRIPS,
     QuietHandler,
-    check_storing_failed,
     drips,
     names_in,
     register,
@@ -126,23 +123,6 @@ def test_a_damaged_download_is_refused(mirror, tmp_path, damage):
         assert f"{len(CONTENT[name]) + 1} bytes" in str(caught.value)
     assert name not in names_in(tmp_path / "cache")
     assert not [n for n in names_in(tmp_path / "cache") if n.startswith(".")]
-
-
-def test_a_connection_cut_in_the_middle_is_refused(mirror, tmp_path):
-    """The server announces the whole length and sends half of it."""
-
-    class Cutting(QuietHandler):
-        def do_GET(self):
-            body = gzip.compress(CONTENT["train-images-idx3-ubyte"])
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body[: len(body) // 2])
-
-    mirror.RequestHandlerClass = Cutting
-    with pytest.raises(DataError, match="train-images-idx3-ubyte"):
-        ensure_files(TINY, tmp_path / "cache")
-    assert names_in(tmp_path / "cache") == []
 
 
 def test_a_silent_server_is_left_after_the_timeout(mirror, tmp_path, monkeypatch):
@@ -249,16 +229,6 @@ def test_a_killed_fetch_leaves_no_half_file_and_the_next_one_cleans_up(mirror, t
     mirror.RequestHandlerClass = honest
     ensure_files(TINY, cache / "tiny")
     assert names_in(cache / "tiny") == sorted(CONTENT)
-
-
-@pytest.mark.long
-def test_a_file_that_may_not_grow_is_one_sentence(mirror, tmp_path):
-    """The process may write no file beyond 20,000 bytes: the images fail half-way."""
-    limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (20_000, 20_000))
-    folder = tmp_path / "cache" / "tiny"
-    check_storing_failed(start_fetch(folder.parent, "test_data.TINY", preexec_fn=limit), folder, errno.EFBIG)
-    assert "train-images-idx3-ubyte" not in names_in(folder)
-    assert not [n for n in names_in(folder) if n.startswith(".")]
 
 
 def test_a_read_only_cache_is_used_when_complete(mirror, shared_folder, ordinary_user):

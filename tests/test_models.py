@@ -1,8 +1,6 @@
 """Models of the registry and of a user's own: any shape of data, through every scheme, in a run folder."""
 
-import sys
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,8 +17,6 @@ from torch import nn  # noqa: E402
 from airfeel.learning.torch_task import TorchTask, squared_error  # noqa: E402
 
 pytestmark = pytest.mark.torch
-
-NAME = "test_models:"
 LOCAL = {"devices.learning_rate": 0.1, "devices.local_epochs": 2, "devices.batch_size": 10}
 LOCAL["devices.momentum"] = 0.5
 SETTINGS = {"devices.count": 4, "devices.samples": 60, "scheme": "dense", "rounds": 25, "model.preset": False}
@@ -252,19 +248,3 @@ def test_every_model_trains_from_the_command_line_and_resumes(kind, tmp_path, mo
     for name in ("rounds.jsonl", "summary.json"):
         first, second = ((only(tmp_path / out) / name).read_bytes() for out in ("whole", "cut"))
         assert first == second
-
-
-def test_an_own_module_runs_from_the_command_line(tmp_path):
-    (tmp_path / "mine.py").write_text(
-        "from torch import nn\n\n\n"
-        "def build(data, hidden=5):\n"
-        "    rows, columns = data.shape\n"
-        "    return nn.Sequential(nn.Flatten(), nn.Linear(rows * columns, hidden), nn.Tanh(),\n"
-        "                         nn.Linear(hidden, data.classes))\n"
-    )
-    own = {"model__kind": "mine:build", "model__hidden": 7}
-    words = small.command(small.write_folder(tmp_path / "data"), tmp_path / "out", rounds=2, **own)
-    done = small.run([sys.executable, "-m", *words[2:]], cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    text = (Path(tmp_path) / done.stdout.strip() / "config.toml").read_text()
-    assert "hidden = 7" in text and "source.model" in text

@@ -252,17 +252,10 @@ def mutate(place, truth, tmp_path, name, state, count):
         shutil.rmtree(out)
 
 
+@pytest.mark.parametrize("much", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "state"), CASES)
-def test_damage_is_a_sentence(place, truth, tmp_path, record_property, name, state):
-    count = len(DAMAGE) if state == "finished" else 4
-    mutate(place, truth, tmp_path, name, state, count)
-    count_cases(record_property, count, f"mutations of {name}")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "state"), CASES)
-def test_much_damage_is_a_sentence(place, truth, tmp_path, record_property, name, state):
+def test_damage_is_a_sentence(place, truth, tmp_path, record_property, name, state, much):
     others = sum(case[0] == name for case in CASES) - 1
-    count = MANY - others * SOME if state == "finished" else SOME
-    mutate(place, truth, tmp_path, name, state, count)
-    count_cases(record_property, count, f"mutations of {name}")
+    few, many = (len(DAMAGE), MANY - others * SOME) if state == "finished" else (4, SOME)
+    mutate(place, truth, tmp_path, name, state, many if much else few)
+    count_cases(record_property, many if much else few, f"mutations of {name}")

@@ -87,16 +87,6 @@ def test_strangers_see_a_whole_page(report, chromium, tmp_path_factory, size):
 
 
 @pytest.mark.browser
-def test_a_zoom_never_leaves_what_is_possible(report, chromium, tmp_path_factory):
-    with opened(chromium, report.page.as_uri(), tmp_path_factory.mktemp("profile")) as shown:
-        for _ in range(3):
-            shown.see("document.querySelector('#figure-demo [title=\"zoom in\"]').click()")
-        shown.until("document.querySelector('#figure-demo svg.marks') !== null")
-        possible(shown)
-        assert shown.said == []
-
-
-@pytest.mark.browser
 def test_neither_a_drag_nor_the_wheel_leaves_what_is_possible(report, chromium, tmp_path_factory):
     with opened(chromium, report.page.as_uri(), tmp_path_factory.mktemp("profile")) as shown:
         box = shown.see(BOX)
@@ -118,24 +108,6 @@ def test_neither_a_drag_nor_the_wheel_leaves_what_is_possible(report, chromium, 
             mouse("mouseWheel", deltaX=0, deltaY=turn, modifiers=2)  # with Ctrl
             possible(shown)
         assert shown.said == []
-
-
-def test_the_subject_is_emphasised_and_no_two_curves_look_alike(report):
-    drawings = [drawing for drawing in report.chapters[0].drawings if hasattr(drawing, "colours")]
-    assert len(drawings) == 3
-    for drawing in drawings:
-        looks = [(drawing.colours[name], tuple(drawing.dashes[name])) for name in drawing.colours]
-        assert len(set(looks)) == len(looks)
-        assert drawing.figure.subjects == ["scheduled (our own)", "TSA-GA"]
-
-
-def test_many_curves_look_different_too(tmp_path):
-    curves = [{"label": f"curve {place}", "scheme": "tsa_ga", "name": f"c{place}"} for place in range(24)]
-    many = Experiment(name="many", title="Many", rounds=2, seeds=[0], curves=curves)
-    fakes.write_experiment(many, tmp_path)
-    (chapter,) = write_report(tmp_path).chapters
-    drawing = chapter.drawings[0]
-    assert len({(drawing.colours[c], tuple(drawing.dashes[c])) for c in drawing.colours}) == 24
 
 
 def test_the_page_explains_the_words_it_uses_and_no_others(report):

@@ -1,6 +1,5 @@
 """``airfeel run`` and ``airfeel config`` as a user meets them: real processes, real signals, real trouble."""
 
-import csv
 import json
 import os
 import pty
@@ -81,18 +80,6 @@ def test_rounds_that_did_not_settle_are_counted(data, tmp_path):
     assert "cumulative NMSE" in plain.stderr and "limit" not in plain.stderr
 
 
-def test_the_table_over_all_runs(finished):
-    out, _ = finished
-    with (out / "results.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 20
-    expected = ["experiment", "scheme", "seed", "round", "accuracy", "loss", "nmse_db", "symbols", "energy"]
-    assert list(rows[0])[:12] == [*expected, "cumulative_nmse_db", "status", "downlink"]
-    assert {row["downlink"] for row in rows} == {"2"}  # the seed of the rows, and their number
-    assert [int(row["round"]) for row in rows] == list(range(1, 21))
-    assert all(row["scheme"] == "tsa_ga" and float(row["nmse_db"]) < 10 for row in rows)
-
-
 def test_a_finished_run_is_not_repeated_unless_forced(finished, data):
     out, first = finished
     folder = next((out / "runs").iterdir())
@@ -116,14 +103,6 @@ def test_the_saved_configuration_reproduces_the_run(finished, tmp_path):
     words = [sys.executable, "-m", "airfeel", "run", str(folder / "config.toml"), "--out", str(tmp_path)]
     process = small.call(words)
     assert process.returncode == 0, process.stderr
-    assert records(tmp_path / "runs" / folder.name) == records(folder)
-
-
-def test_threads_and_checkpoints_change_neither_folder_nor_bytes(finished, data, tmp_path):
-    out, _ = finished
-    folder = next((out / "runs").iterdir())
-    options = {"run__threads": 3, "run__checkpoint_every": 3}
-    small.call(small.command(data, tmp_path, rounds=20, scheme="tsa_ga", **options))
     assert records(tmp_path / "runs" / folder.name) == records(folder)
 
 
@@ -159,19 +138,6 @@ def test_a_request_to_terminate_leaves_a_checkpoint_too(data, tmp_path):
     assert code == 130
     assert sentence.startswith("airfeel: stopped after round ")
     assert list(tmp_path.glob("runs/*/checkpoint.npz"))
-
-
-def test_a_second_process_on_the_same_run_is_refused(data, tmp_path):
-    words = small.command(data, tmp_path, rounds=100000, scheme="common_k")
-    first = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        wait_for_rounds(tmp_path, first, 1)
-        second = small.call(words)
-    finally:
-        first.kill()
-        first.wait()
-    assert second.returncode == 2
-    assert "is in use by another process" in second.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

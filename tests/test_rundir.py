@@ -22,7 +22,7 @@ from airfeel.beliefs.chains import ChainParams
 from airfeel.config import load_config
 from airfeel.lab import rundir
 from airfeel.lab.rundir import open_run
-from airfeel.lab.store import RunError, finished, read_aggregate, read_records
+from airfeel.lab.store import RunError, finished, read_aggregate
 from airfeel.simulation.records import Record
 from guards import limited
 
@@ -281,13 +281,3 @@ def test_a_forged_aggregate_takes_no_memory(tmp_path, members, rule):
     (tmp_path / "aggregates" / "round-000001.npz").write_bytes(archive_of(**raw))
     with limited(), pytest.raises(_files.Unreadable, match=f"round-000001.npz: {rule}"):
         read_aggregate(tmp_path, 1)
-
-
-def test_records_and_aggregates_come_back(tmp_path):
-    aggregate = np.array([0.0, 1.5, 0.0, -2.0])
-    with open_run(CONFIG, tmp_path) as folder:
-        folder.restore()
-        write_rounds(folder, 1, 3)
-        folder.keep_aggregate(2, aggregate)
-        assert [record.round for record in read_records(folder.path)] == [1, 2, 3]
-        np.testing.assert_array_equal(read_aggregate(folder.path, 2), aggregate)

@@ -4,7 +4,6 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -47,9 +46,7 @@ class Workers:
             self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="airfeel")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *ended: object) -> None:
         """Stop the threads and give BLAS back its own."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)

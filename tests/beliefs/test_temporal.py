@@ -49,17 +49,6 @@ def test_joint_message_is_nearest_to_the_exact_filter(model, noise):
     assert gap["joint"] < min(gap["moments"], gap["expansion"])
 
 
-@pytest.mark.parametrize("message", temporal.MESSAGES)
-def test_no_message_beats_the_exact_filter(message):
-    tau = np.full(5, 0.1)
-    z, x = observe(FAST_SUPPORT, 5, 20_000, tau, seed=1)
-    m = FAST_SUPPORT
-    exact = exact_filter(m.activity, m.p01, m.beta, m.variance, z, tau)[1]
-    mean = filter_with(message, m, z, tau)[1]
-    excess = (mean - x[-1]) ** 2 - (exact - x[-1]) ** 2
-    assert excess.mean() > -3 * excess.std() / np.sqrt(excess.size)
-
-
 @pytest.mark.parametrize("message", ["joint", "moments"])
 def test_exact_where_nothing_has_to_be_merged(message):
     # Amplitudes that forget at once leave an ordinary hidden Markov chain of the support.
@@ -70,14 +59,6 @@ def test_exact_where_nothing_has_to_be_merged(message):
     support, mean = filter_with(message, forgetful, z, tau)
     assert np.allclose(support, exact_support, rtol=1e-9, atol=1e-12)
     assert np.allclose(mean, exact, rtol=1e-9, atol=1e-12)
-
-
-def test_joint_message_is_a_kalman_filter_where_the_support_is_certain():
-    certain = Model(activity=1 - 1e-9, p01=1e-10, beta=0.2)
-    tau = np.full(5, 0.3)
-    z, _ = observe(certain, 5, 500, tau)
-    exact = exact_filter(certain.activity, certain.p01, 0.2, 1.0, z, tau)[1]
-    assert np.allclose(filter_with("joint", certain, z, tau)[1], exact, atol=1e-6)
 
 
 def test_joint_belief_is_the_law_of_the_next_round():

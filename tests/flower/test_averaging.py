@@ -159,14 +159,6 @@ def test_bytes_are_counted():
         assert report.metrics()["air-bytes-up"] == traffic.up
 
 
-def test_a_sparse_signal_travels_without_its_zeros():
-    """Top-k alone: one bit for each place, four bytes for each of the entries that were kept."""
-    model = {"w": np.zeros((100, 100), np.float32)}
-    strategy = AirAvg("error_free", options={"sparsity": 0.1}, **QUIET)
-    train(strategy, model, rounds=1, nodes=2)
-    assert strategy.rounds[0].traffic.up == 2 * (10_000 // 8 + 4 * 1000 + 2 * 128)
-
-
 def test_metrics_of_the_app_are_averaged_by_weight():
     strategy = AirAvg("common_k", **QUIET)
     grid = LocalGrid(apps.app(apps.drift, metrics=lambda device, round: {"loss": float(device)}), 4)

@@ -161,19 +161,6 @@ def test_a_late_answer_is_refused_and_waits_at_its_client():
     training.conserved()
 
 
-def test_faults_at_random_lose_nothing():
-    draw, kinds = np.random.default_rng(8), list(FAULTS.values())
-
-    def disturb(round, node, reply):
-        if round == 1 or draw.random() < 0.6:
-            return [reply]
-        return kinds[draw.integers(len(kinds))][0](reply)
-
-    training = Training(disturb, 25, ratio=0.3)
-    assert 20 < sum(len(report.heard) for report in training.rounds) < 90
-    training.conserved()
-
-
 def test_an_error_of_the_superlink_itself_is_a_note_and_the_node_is_missing(caplog):
     """For a node that is gone, the SuperLink answers in its own name."""
 
@@ -311,13 +298,6 @@ def test_the_second_message_may_be_lost_too():
     training.conserved()
 
 
-def test_two_messages_and_one_give_equal_results():
-    one, two = (Training(None, 6, "tsa_ga", channel=FadingMAC(0.5), exchange=e) for e in ("one", "two"))
-    np.testing.assert_allclose(one.state.theta, two.state.theta, rtol=1e-9)
-    np.testing.assert_allclose(one.state.ledger.spent, two.state.ledger.spent, rtol=1e-9)
-    assert one.rounds[-1].silent == two.rounds[-1].silent
-
-
 def test_what_is_in_a_memory_after_all_that_can_happen():
     memory = ClientMemory(9, "t", "s", 5, *({"error": np.full(2, float(value))} for value in range(3)))
 
@@ -343,27 +323,6 @@ def test_packing_and_unpacking():
     for wrong in ({"values": packed["values"][:0]}, {"places": packed["places"][:3]}):
         with pytest.raises(ValueError, match="its signal"):
             packing.unpack({**packed, **wrong}, 80)
-
-
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.array(7),
-        np.zeros((0, 3)),
-        np.arange(6, dtype=">f4").reshape(2, 3),
-        np.asfortranarray(np.arange(6, dtype=np.float16).reshape(2, 3)),
-        np.array([True, False]),
-        np.array(["text", "more"]),
-        np.arange(300) + 1j,
-    ],
-)
-def test_arrays_are_read_as_flower_reads_them(array):
-    record = wire.to_record({"it": array})
-    for _ in range(2):  # the second time the header is known
-        (found,) = wire.from_record(record).values()
-        theirs = record["it"].numpy()
-        assert (found.dtype, found.shape) == (theirs.dtype, theirs.shape)
-        assert np.array_equal(found, theirs)
 
 
 def test_arrays_that_are_not_what_their_header_says_are_refused():

@@ -159,20 +159,6 @@ def test_losing_less(lost_a, lost_b, expected):
 
 
 @pytest.mark.parametrize(
-    ("powers", "expected"),
-    [((1.05, 1.1, 1.15), REPRODUCED), ((2.0, 2.1, 1.9), NOT_REPRODUCED), ((0.7, 1.1, 1.5), UNDECIDED)],
-)
-def test_exponent_of_the_time(tmp_path, powers, expected):
-    sizes = {"N = 1000": 1000.0, "N = 10000": 10000.0, "N = 100000": 100000.0}
-    collected = timed(tmp_path, sizes, [lambda n, power=power: n**power for power in powers])
-    rule = {"kind": "exponent", "measure": "log_seconds", "low": 0.9, "high": 1.3, "sizes": sizes}
-    verdict = judge_claim(one_claim(each={"experiment": "e"}, a={"curve": "A"}, **rule), collected)
-    assert verdict.outcome == expected
-    assert verdict.parts[0].value == pytest.approx(sum(powers) / 3)
-    assert "from N = 1000 on, A grows as a power of N with an exponent between 0.9 and 1.3" in verdict.rule
-
-
-@pytest.mark.parametrize(
     ("seconds", "exponent", "expected"),
     [
         (lambda n: 4e-9 * n * math.log(n), 1.0, REPRODUCED),

@@ -2,7 +2,6 @@
 
 from itertools import islice
 
-import numpy as np
 import pytest
 
 import airfeel as af
@@ -154,12 +153,3 @@ def test_observations_recover_the_chains(tmp_path):
     assert found.persistence_lag2 == pytest.approx(0.9**2 + 0.1 * chain.p10, abs=0.01)
     assert found.correlation == pytest.approx(0.95, abs=0.01)
     assert found.correlation_lag2 == pytest.approx(0.95**2, abs=0.01)
-
-
-def test_energy_of_equal_coefficients_is_spread_evenly(tmp_path):
-    config = af.load_config(None, {"scheme": "error_free"})
-    with open_run(config, tmp_path) as folder:
-        for round in range(1, 13):
-            folder.append(Record(round, *(None,) * 5, 1, *(None,) * 10, 1, 0.0, 0).to_json(), round, 0.0)
-            folder.keep_aggregate(round, np.ones(100))
-    assert observations(folder.path).energetic == pytest.approx(0.9)

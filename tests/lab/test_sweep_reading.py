@@ -176,35 +176,6 @@ def sweep(folder, text, *words):
     return small.call(["airfeel", "sweep", str(folder / "mine.toml"), "--out", str(folder / "out"), *words])
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        (
-            "[base]\ndataset = 'mnits'",
-            "dataset = 'mnits': must be one of 'mnist', 'fashion-mnist', 'cifar-10', or",
-        ),
-        ("[base]\ndataset = 'no.npz'", "dataset = 'no.npz': No such file"),
-        ("[base]\ndataset = 'no.such:load'", "dataset = 'no.such:load': cannot import 'no.such'"),
-        ("[grid]\nuplink.rato = [0.1]", "uplink.rato"),
-        ("[grid]\nuplink.ratio = 0.1", "grid.uplink.ratio = 0.1: must be a list of values"),
-        (
-            "[[figures]]\nname = 'a'\ntitle = 'a'\nmetric = 'acuracy'",
-            "figures.metric = 'acuracy': must be one of 'accuracy', 'loss', 'nmse_db', 'cumul",
-        ),
-        (
-            "[[figures]]\nname = 'a'\ntitle = 'a'\nx = 'uplink.ratio'",
-            "figures.x = 'uplink.ratio': must be one of",
-        ),
-        ("[[figures]]\nnam = 'a'", "figures.nam = 'a': unknown key, the nearest valid key is 'figures.name'"),
-    ],
-)
-def test_mistakes_are_found_before_anything_is_computed(tmp_path, text, sentence):
-    ended = sweep(tmp_path, f"seeds = [0]\n{text}\n")
-    assert ended.returncode == 2
-    assert sentence in ended.stderr
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_dry_run_says_what_it_would_take_and_computes_nothing(tmp_path):
     data = small.write_folder(tmp_path / "data")
     text = (

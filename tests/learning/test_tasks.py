@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from airfeel.learning.models.softmax import SoftmaxRegression
-from airfeel.learning.tasks import Samples
 
 
 def digits(count=60, features=12, classes=4, seed=0):
@@ -58,32 +57,12 @@ def test_single_precision_agrees_with_double():
     assert np.linalg.norm(fast - exact) < 1e-6 * np.linalg.norm(exact)
 
 
-def test_gradient_changes_neither_parameters_nor_samples():
-    task = SoftmaxRegression(12, 4, dtype="float64")
-    images, labels = digits()
-    samples, theta = task.prepare(images, labels), np.ones(task.size)
-    np.testing.assert_array_equal(task.prepare(images / 255, labels).inputs, samples.inputs)
-    before = samples.inputs.copy()
-    first = task.gradient(theta, samples)
-    np.testing.assert_array_equal(first, task.gradient(theta, samples))
-    np.testing.assert_array_equal(samples.inputs, before)
-    np.testing.assert_array_equal(theta, 1)
-
-
 def test_large_logits_do_not_overflow():
     task = SoftmaxRegression(12, 4)
     samples = task.prepare(*digits())
     theta = 1e4 * np.random.default_rng(1).standard_normal(task.size)
     assert np.isfinite(task.gradient(theta, samples)).all()
     assert np.isfinite(task.evaluate(theta, samples).loss)
-
-
-def test_accuracy_counts_right_answers():
-    task = SoftmaxRegression(3, 3)
-    images = (np.eye(3) * 255).astype(np.uint8).reshape(3, 1, 3)
-    samples = task.prepare(images, np.array([0, 1, 0]))
-    theta = np.concatenate([np.eye(3).ravel(), np.zeros(3)])
-    assert task.evaluate(theta, samples).accuracy == pytest.approx(2 / 3)
 
 
 def test_among_equal_outputs_the_lower_class_wins():
@@ -95,19 +74,6 @@ def test_among_equal_outputs_the_lower_class_wins():
     biases = np.zeros(task.size)
     biases[-3:-1] = 1.0  # classes 1 and 2 are equal, and above the others
     assert task.evaluate(biases, samples).accuracy == pytest.approx(1 / 5)
-
-
-def test_take_selects_samples():
-    task = SoftmaxRegression(12, 4)
-    images, labels = digits()
-    samples, picked = task.prepare(images, labels), np.array([3, 7, 8])
-    np.testing.assert_array_equal(
-        samples.take(picked).inputs, task.prepare(images[picked], labels[picked]).inputs
-    )
-    np.testing.assert_array_equal(samples.take(picked).labels, labels[picked])
-    assert len(samples.take(picked)) == 3
-    columns = Samples(np.arange(12).reshape(3, 4), np.arange(4), axis=1).take(np.array([3, 1]))
-    np.testing.assert_array_equal(columns.inputs, [[3, 1], [7, 5], [11, 9]])
 
 
 @pytest.mark.parametrize(

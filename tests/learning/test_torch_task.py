@@ -80,13 +80,6 @@ def test_gradient_against_finite_differences(case):
         assert gradient @ direction == pytest.approx((ahead - behind) / (2 * step), abs=1e-7)
 
 
-@pytest.mark.parametrize(("size", "classes"), [(28, 10), (9, 3), (32, 47)])
-def test_the_cnn_fits_other_images(size, classes):
-    task = TorchTask(lambda: small_cnn(classes, (size, size)), view=(1, size, size))
-    samples = task.prepare(*images(12, size=size, classes=classes))
-    assert task.gradient(task.init(0), samples).shape == (task.size,)
-
-
 def test_bytes_do_not_depend_on_the_number_of_threads():
     task = TorchTask(small_cnn, view=GREY, chunk=20)
     data = [task.prepare(*images(30, seed=m)) for m in range(6)]

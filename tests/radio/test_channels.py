@@ -1,7 +1,5 @@
 """What every registered channel must hold; noise, fading and offsets by their laws."""
 
-import math
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -26,21 +24,6 @@ SIGNIFICANCE = 1e-4  # of each test of a law
 MANY = 4000
 STILL = {"response": {"source": np.ones((1, 6, 4), np.complex64)}}
 OFFSETS = [{"phase_error": 0.3}, {"timing_error": 0.4}, {"carrier_error": 0.01}]
-WRONG = {
-    "gaussian": {"noise_var": [-1], "subcarriers": [-1], "phase_error": [np.nan]},
-    "fading": {
-        "noise_var": [-1],
-        "threshold": [0],
-        "rician": [-0.1],
-        "csi_error": [-1],
-        "timing_error": [-1],
-    },
-    "cell": {"radius": [0.0], "nearest": [500.0], "loss_db": [math.nan], "doppler": [-0.1]}
-    | {"losses_db": [(1.0, math.inf)], "shadowing_db": [-3.0], "reference_db": [1e9], "carrier_error": [-1]},
-    "antennas": {"antennas": [0], "combiner": ["best"], "threshold": [0.0], "rician": [-1.0]},
-    "response": {"source": [None, 3, np.ones(3)], "threshold": [0.0], "csi_error": [-1.0]}
-    | {"noise_var": [-1.0], "reference_db": [1e6]},
-}
 
 
 def build(name, **options):
@@ -82,12 +65,19 @@ def test_options_have_help_and_every_name_a_summary(registry):
         assert all(option.help for option in part.options)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_bad_parameters_are_named(name):
-    for option, values in WRONG[name].items():
-        for value in values:
-            with pytest.raises(ValueError, match=rf"{option}(\[\d\])? = "):
-                build(name, **{option: value})
+@pytest.mark.parametrize(
+    ("name", "option", "value"),
+    [
+        ("gaussian", "noise_var", -1e-300),
+        ("fading", "threshold", 0),
+        ("cell", "nearest", 500.0),
+        ("antennas", "antennas", 0),
+        ("response", "source", np.ones(3)),
+    ],
+)
+def test_ranges_end_where_they_should(name, option, value):
+    with pytest.raises(ValueError, match=f"^{option} = "):
+        build(name, **{option: value})
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -122,15 +112,6 @@ def test_gaussian_mac_adds_signals_and_noise_of_the_right_law():
     assert abs(np.corrcoef(noise[:-1], noise[1:])[0, 1]) < 4 / np.sqrt(len(noise))
 
 
-def test_all_schemes_of_a_seed_meet_the_same_noise_and_rounds_differ():
-    channel, signals = GaussianMAC(), np.zeros((3, 50))
-    first = superpose(channel.link(3, 50, 1, 1), signals, seed=1, round=1)
-    np.testing.assert_array_equal(first, superpose(channel.link(3, 50, 1, 1), signals, seed=1, round=1))
-    assert not np.array_equal(first, superpose(channel.link(3, 50, 1, 2), signals, seed=1, round=2))
-    louder = GaussianMAC(4.0)
-    np.testing.assert_allclose(superpose(louder.link(3, 50, 1, 1), signals, 1, 1), 2 * first)
-
-
 @pytest.mark.parametrize("rician", [0.0, 3.0])
 def test_the_strength_of_fading_has_its_law(rician):
     channel = FadingMAC(rician=rician)
@@ -157,14 +138,6 @@ def test_truncated_inversion_with_perfect_knowledge():
     assert abs(silent - expected) < 4 * np.sqrt(expected * (1 - expected) / (2 * ROUNDS))
 
 
-def test_residual_phase_scales_by_its_cosine():
-    link = links(FadingMAC(threshold=0.1, phase_error=0.3))
-    arriving = link.gain[link.active]
-    assert arriving.max() <= 1 + 1e-12
-    spread = 4 * arriving.std() / np.sqrt(len(arriving))
-    assert abs(arriving.mean() - np.exp(-(0.3**2) / 2)) < spread  # E cos(phi)
-
-
 def test_imperfect_knowledge_scales_by_the_ratio_of_gains():
     variance, threshold = 0.04, 0.4
     link = links(FadingMAC(threshold=threshold, csi_error=variance))
@@ -177,13 +150,6 @@ def test_imperfect_knowledge_scales_by_the_ratio_of_gains():
     # h given h^ is Gaussian around h^/(1 + variance), so Re(h/h^) is so with variance v/(2 (1 + v) |h^|^2).
     residual = (link.gain[link.active] - 1 / power) * known / np.sqrt(variance / (2 * power))
     assert stats.kstest(residual, stats.norm.cdf).pvalue > SIGNIFICANCE
-
-
-def test_fading_receives_the_scaled_sum():
-    channel = FadingMAC(noise_var=0.0, csi_error=0.2, phase_error=0.5)
-    link = channel.link(4, 6, 3, 1)
-    signals = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
-    np.testing.assert_allclose(superpose(link, signals, 3, 1), link.gain @ signals.astype(float))
 
 
 def test_a_delay_turns_over_the_subcarriers_and_not_in_their_middle():
@@ -212,15 +178,6 @@ def test_angles_have_their_deviation():
     ):
         drawn = angle(Offsets(**options).rotation(MANY, 4, 3, 1))
         assert drawn.std() == pytest.approx(next(iter(options.values())), rel=4 / np.sqrt(2 * MANY))
-
-
-def test_the_plain_channel_turns_pairs_of_symbols():
-    channel = GaussianMAC(0.0, phase_error=0.4)
-    signals = np.random.default_rng(0).standard_normal((3, 8))
-    heard = superpose(channel.link(3, 8, 2, 1), signals, 2, 1)
-    pairs = signals[:, 0::2] + 1j * signals[:, 1::2]
-    expected = channel.rotation(3, 4, 2, 1) @ pairs
-    np.testing.assert_allclose(heard[0::2] + 1j * heard[1::2], expected)
 
 
 def test_fading_keeps_the_real_part_of_every_symbol():

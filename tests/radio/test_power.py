@@ -17,7 +17,6 @@ from airfeel.radio.power import EnergyExceeded, EqualPower, Ledger, LongTermPowe
 from airfeel.radio.response import Response
 from airfeel.registry import POLICIES, SCHEMES
 from airfeel.streams import stream
-from airfeel.uplink import memory as blocks
 from airfeel.uplink.arrive import Radio
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import carry
@@ -27,12 +26,6 @@ SEEDS = st.integers(0, 2**32 - 1)
 RAYLEIGH = np.random.default_rng(0).standard_normal((2, 3, 7, 30))
 OFFSETS = {"phase_error": 0.1, "timing_error": 0.2, "carrier_error": 0.001}
 WEIGHTS = np.array([3.0, 1.0, 2.0, 2.0, 1.0, 4.0, 1.0]) / 14
-
-
-def test_equal_power_spends_exactly_p_on_the_strongest_device():
-    demand = np.array([1.0, 8.0, 0.0])
-    alpha = EqualPower(500.0).alpha(demand, Ledger.open(3))
-    np.testing.assert_allclose(alpha * demand, [62.5, 500.0, 0.0])
 
 
 @pytest.mark.parametrize("policy", [EqualPower(1.0), LongTermPower(1.0)])
@@ -56,13 +49,6 @@ def test_long_term_power_holds_at_every_prefix_and_never_sends_weaker(seed):
             assert alpha >= equal.alpha(demand, ledger) * (1 - 1e-12)
         ledger = ledger.charge(alpha * demand, saving.power)  # raises where (7) fails
         assert (ledger.spent <= t * 2.0 * (1 + 1e-9)).all()
-
-
-def test_long_term_power_uses_what_was_saved():
-    policy, ledger = LongTermPower(1.0), Ledger.open(2)
-    ledger = ledger.charge(policy.alpha(np.array([1.0, 0.25]), ledger) * np.array([1.0, 0.25]), 1.0)
-    np.testing.assert_allclose(ledger.spent, [1.0, 0.25])
-    assert policy.alpha(np.array([0.0, 1.0]), ledger) == pytest.approx(1.75)
 
 
 def test_the_audit_stops_a_device_that_would_exceed_p():
@@ -127,14 +113,6 @@ def test_the_least_error_is_that_of_a_fine_search(seed):
 
 
 @pytest.mark.parametrize("kind", [Selection, LeastError])
-def test_alike_devices_are_sent_as_with_equal_power(kind):
-    offer = Offer(np.full(4, 2.0), np.full(4, 0.25), np.ones(4), 1e-3)
-    grant = kind(10.0).choose(offer, Ledger.open(4))
-    assert grant.alpha == pytest.approx(5.0)
-    np.testing.assert_allclose(grant.share, 1)
-
-
-@pytest.mark.parametrize("kind", [Selection, LeastError])
 def test_without_noise_nobody_is_left_out(kind):
     offer = Offer(np.array([1.0, 1e7]), np.array([0.5, 0.5]), np.ones(2), 0.0)
     np.testing.assert_allclose(kind(1.0).choose(offer, Ledger.open(2)).share, 1)
@@ -182,21 +160,6 @@ def test_the_audit_holds_and_nothing_is_lost(name, channel, policy):
     )
 
 
-@pytest.mark.parametrize("kind", [Selection, LeastError])
-@pytest.mark.parametrize("name", ["turbo_cs", "common_k"])
-def test_blocks_change_no_memory(name, kind, monkeypatch):
-    scheme, air = SCHEMES.get(name).build({}), Radio(Cell(reference_db=90.0), kind(500.0))
-    rounds = np.random.default_rng(1).standard_normal((3, 7, 300)).astype(np.float32) ** 3
-    found = []
-    for height in (7, 3, 1):
-        monkeypatch.setattr(blocks, "BLOCK", height * 300)
-        state = begin(scheme, {"theta": (30, 10)}, Setting(7, 90))
-        for t, g in enumerate(rounds, start=1):
-            _, state = carry(scheme, air, state, g, WEIGHTS, seed=3, round=t)
-        found.append(state.memory["error"].tobytes())
-    assert found[0] == found[1] == found[2]
-
-
 class Stills:
     """Path gains over many decibel, no fading."""
 
@@ -209,41 +172,32 @@ class Stills:
         return Link(np.ones(num_devices, bool), self.cost, np.ones(num_devices), 1.0)
 
 
-def relative_error(policy, seed, sending=None, name="turbo_cs"):
+def relative_error(policy, seed, sending=None):
     """Return the error against the mean of all devices, in one round over 70 dB of path loss."""
     devices, size = 25, 4000
-    losses = np.linspace(-30, 40, devices)
-    rng = stream(seed, "test")
+    rng, weights = stream(seed, "test"), np.full(devices, 1 / devices)
     common = rng.standard_normal(size) * (rng.random(size) < 0.05)
     g = common * (1 + 0.1 * rng.standard_normal((devices, size)))
-    scheme = SCHEMES.get(name).build({} if name == "common_k" else {"sparsity": 0.05})
+    scheme = SCHEMES.get("turbo_cs").build({"sparsity": 0.05})
     state = begin(scheme, {"theta": (size,)}, Setting(devices, size // 2))
-    weights = np.full(devices, 1 / devices)
-    air = Radio(Stills(losses), policy(2000.0))
+    air = Radio(Stills(np.linspace(-30, 40, devices)), policy(2000.0))
     result, _ = carry(scheme, air, state, g, weights, seed=seed, round=1, sending=sending)
-    ideal = g.mean(axis=0)
-    if name == "common_k":
-        heard = result.mean != 0
-        return np.sum((result.mean - ideal)[heard] ** 2) / np.sum(ideal[heard] ** 2)
-    return np.sum((result.mean - ideal) ** 2) / np.sum(ideal**2)
+    return np.sum((result.mean - g.mean(axis=0)) ** 2) / np.sum(g.mean(axis=0) ** 2)
 
 
-@pytest.mark.parametrize("name", ["tsa_ga", "turbo_cs", "common_k"])
-def test_over_70_db_no_choice_of_far_devices_to_leave_out_is_better(name):
+def test_over_70_db_no_choice_of_far_devices_to_leave_out_is_better():
     """Mean over seeds: both policies against every number of devices heard, and against all of them."""
-    seeds = range(4)
 
     def mean(policy, **options):
-        return 10 * np.log10(np.mean([relative_error(policy, s, name=name, **options) for s in seeds]))
+        return 10 * np.log10(np.mean([relative_error(policy, seed, **options) for seed in range(4)]))
 
     cut = [mean(EqualPower, sending=np.arange(25) < heard) for heard in (5, 8, 11, 14, 17, 20, 25)]
-    assert mean(Selection) < min(cut) + 0.5
-    assert mean(LeastError) < min(cut) + 0.5
+    assert max(mean(Selection), mean(LeastError)) < min(cut) + 0.5
     assert cut[-1] > min(cut) + 3  # everybody: the weakest device's noise
 
 
 @pytest.mark.parametrize("policy", POLICIES.names())
-@pytest.mark.parametrize("power", [0.0, -1.0, np.inf, "much"])
+@pytest.mark.parametrize("power", [0.0, -1.0, np.inf, 1.7e308, "much"])
 def test_power_must_be_positive(policy, power):
     with pytest.raises(ValueError, match="power = "):
         POLICIES.get(policy).target(power)

@@ -52,13 +52,6 @@ def test_the_budget_in_joules_is_power_times_air_time(bandwidth, power, loss, fi
     assert units.symbols_per_second * units.air_seconds(symbols) == pytest.approx(symbols)
 
 
-@given(levels)
-def test_round_trips(level):
-    assert dbm(watts(level)) == pytest.approx(level, abs=1e-9)
-    units = RadioUnits(1e6, 20, 100).with_snr_db(level)
-    assert units.snr_db == pytest.approx(level, abs=1e-9)
-
-
 def small_config(**more):
     return af.load_config(None, small.SETTINGS | {"rounds": 4} | more)
 
@@ -150,9 +143,3 @@ def test_without_a_radio_nothing_takes_the_place_of_p():
     rule = "uplink.power is missing: must be given where there is no table [radio]"
     with pytest.raises(ValueError, match=re.escape(rule)):
         build_config({}, {"uplink.power": None})
-
-
-@pytest.mark.parametrize(("name", "value"), [("bandwidth_hz", 0), ("overhead", -1), ("path_loss_db", 1e9)])
-def test_units_refuse_what_is_no_radio(name, value):
-    with pytest.raises(ValueError, match=f"^{name} = "):
-        RadioUnits(**(RADIO | {name: value}))

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
-from scipy.special import expit
 
 from airfeel.beliefs import temporal
 from airfeel.beliefs.chains import Amplitude, ChainParams, Message, stationary
-from airfeel.beliefs.spike_slab import SpikeSlab, log_likelihood_ratio, posterior
+from airfeel.beliefs.spike_slab import posterior
 from airfeel.receivers import em
 from airfeel.receivers.em import Evidence, PastRound
 from airfeel.streams import stream
@@ -149,35 +148,6 @@ def test_activity_and_variance_are_unbiased_at_the_truth(tau):
     standard_error = errors.std(axis=0, ddof=1) / np.sqrt(8)
     print(f"tau {tau}: relative bias of lambda and gamma {errors.mean(axis=0)} +- {standard_error}")
     assert (np.abs(errors.mean(axis=0)) < 5 * standard_error).all()
-
-
-def test_bias_of_the_approximate_filter_is_small():
-    """With slow amplitudes the filter merges mixtures; that costs the moment estimators a few percent."""
-    model = Model(activity=0.05, p01=0.01, beta=0.01)
-    for seed in (1, 2, 3):
-        chain, window, support, amplitude = observed_window(model, 0.01, seed, count=40_000)
-        learned = learn(window, chain)
-        power = np.sum((support * amplitude) ** 2) / support.sum()
-        assert learned.activity == pytest.approx(support.mean(), rel=0.05)
-        assert learned.variance == pytest.approx(power, rel=0.05)
-
-
-@pytest.mark.parametrize("message", temporal.MESSAGES)
-def test_a_window_of_rounds_is_its_evidence(message):
-    """What EM makes of prior, z, tau and support, against the formulas round by round."""
-    _, window, _, _ = observed_window(Model(activity=0.2, p01=0.1, beta=0.1), 0.1, seed=4, count=500)
-    found = em.gather(window, message)
-    assert found.others == 0 and found.elsewhere == pytest.approx(0, abs=1e-9)
-    for i, r in enumerate(window):
-        llr, told = log_likelihood_ratio(r.prior, r.z, r.tau)
-        post = SpikeSlab(r.support, told.mean, told.variance)
-        about_r, amplitude = temporal.tell_amplitude(r.prior, post, r.z, r.tau, message)
-        assert np.allclose(found.likelihood[i], expit(llr), rtol=1e-6, atol=1e-12)
-        assert np.array_equal(found.support[i], r.support)
-        assert np.allclose(found.amplitude.mean[i], amplitude.mean, rtol=1e-12)
-        assert np.allclose(found.amplitude.variance[i], amplitude.variance, rtol=1e-12)
-        assert np.allclose(found.message.precision[i], about_r.precision, rtol=1e-12)
-        assert np.allclose(found.square[i], told.variance + told.mean**2, rtol=1e-12)
 
 
 def test_passing_over_idle_coefficients_changes_next_to_nothing(monkeypatch):

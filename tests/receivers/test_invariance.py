@@ -146,11 +146,3 @@ def test_estimates_do_not_share_memory_with_the_state():
         estimate.mean[:] = np.nan
         estimate.variance[:] = np.nan
         assert all(np.array_equal(kept[key], array) for key, array in pack_state(state).items())
-
-
-def test_turbo_cs_leaves_its_own_priors_alone():
-    activity, mean, variance = np.full(240, 0.2), np.linspace(-1, 1, 240), np.full(240, 0.5)
-    kept = activity.copy(), mean.copy(), variance.copy()
-    receiver = af.TurboCS(activity, mean, variance)
-    receiver.receive(receiver.init(240), HEARD[0])
-    assert all((a == b).all() for a, b in zip((activity, mean, variance), kept, strict=True))

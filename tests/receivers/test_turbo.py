@@ -52,36 +52,6 @@ def test_linear_step_is_dense_lmmse_made_extrinsic(operator, noise_var):
     assert residual.expected == pytest.approx(1 / gap.mean(), rel=1e-9)
 
 
-@pytest.mark.parametrize("rows", [1, 3, 9])
-def test_equal_noise_told_one_by_one_is_equal_noise(rows):
-    """The general linear step with as many equal variances gives what the step for one number gives."""
-    rng = stream(rows, "equal noise")
-    operator = af.PartialDCT(30, rows, seed=rows)
-    y = rng.standard_normal(rows)
-    receiver = af.TSAGA(activity=0.2, learn=False)
-    heard = [[af.Reception(y, operator, told)] * 3 for told in (0.04, np.full(rows, 0.04))]
-    for one, each in zip(*(estimates(receiver, each) for each in heard), strict=True):
-        assert np.allclose(one.mean, each.mean, rtol=1e-6, atol=1e-9)
-        assert one.info.tau == pytest.approx(each.info.tau, rel=1e-6)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_knowing_which_measurements_are_noisy_helps(seed):
-    rng = stream(seed, "unequal noise")
-    x = np.where(rng.random(2000) < 0.05, rng.standard_normal(2000), 0.0)
-    operator = af.PartialDCT(2000, 800, seed=seed)
-    noise_var = np.where(rng.random(800) < 0.3, 1.0, 1e-4)
-    y = operator @ x + np.sqrt(noise_var) * rng.standard_normal(800)
-    told, average = (
-        af.TurboCS(0.05).receive(af.TurboCS(0.05).init(2000), af.Reception(y, operator, n))[0]
-        for n in (noise_var, float(noise_var.mean()))
-    )
-    error = [np.sum((e.mean - x) ** 2) / np.sum(x**2) for e in (told, average)]
-    assert error[0] < 0.05 * error[1]
-    # The claimed error is the true one, up to the fluctuation over about 100 active coefficients.
-    assert told.variance.sum() == pytest.approx(np.sum((told.mean - x) ** 2), rel=0.5)
-
-
 @pytest.mark.parametrize("unequal", [False, True])
 def test_every_block_is_a_problem_of_its_own(unequal):
     operator = af.PartialDCT(100, 40, seed=2, block=25, signs=True)
@@ -184,31 +154,6 @@ def test_never_better_than_the_sum_over_all_supports(size, rows, lam, noise_var,
     standard_error = gap.std(ddof=1) / np.sqrt(gap.size)
     assert gap.mean() > -3 * standard_error
     assert error.mean() < np.sum(x**2, axis=1).mean()  # and better than nothing
-
-
-@pytest.mark.parametrize("own", [False, True])
-def test_exact_when_everything_is_measured(own):
-    rng = stream(9, "square")
-    operator = orthonormal_rows(10, 10, rng) if own else af.PartialDCT(10, 10, seed=0)
-    _, y = draw(10, 0.3, dense(operator), 0.05, 200, rng)
-    assert np.allclose(
-        receive_all(operator, y, 0.05, 0.3), exact_mmse(dense(operator), y, 0.05, 0.3, 1.0), atol=1e-9
-    )
-
-
-def test_known_zeros_are_treated_exactly():
-    """Padding with coefficients of prior variance 0 by hand gives what ``fast`` gives."""
-    fast = af.PartialDCT(47, 20, seed=3, fast=True)
-    rng = stream(4, "padding")
-    x = np.where(rng.random(47) < 0.2, rng.standard_normal(47), 0.0)
-    y = fast @ x + 0.01 * rng.standard_normal(20)
-    inside, _ = af.TurboCS(0.2, variance=1.0).receive(af.TurboCS(0.2).init(47), af.Reception(y, fast, 1e-4))
-    known = np.arange(fast.extended_size) < 47
-    by_hand = af.TurboCS(np.where(known, 0.2, 0.0), variance=np.where(known, 1.0, 0.0))
-    outside, _ = by_hand.receive(by_hand.init(known.size), af.Reception(y, fast.extended, 1e-4))
-    assert np.allclose(outside.mean[47:], 0, atol=0) and np.allclose(outside.variance[47:], 0, atol=0)
-    assert np.allclose(outside.mean[:47], inside.mean, atol=1e-10)
-    assert outside.info.tau == pytest.approx(inside.info.tau, rel=1e-9)
 
 
 def test_a_surprise_is_read_off_the_residual():

@@ -15,7 +15,7 @@ from airfeel.schemes.d_dsgd import DDsgd, capacity
 from airfeel.uplink.arrive import Radio
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import carry
-from airfeel.uplink.scheme import Heard, Setting
+from airfeel.uplink.scheme import Setting
 
 WEIGHTS = np.array([4.0, 1.0, 2.0, 2.0, 1.0]) / 10
 SHAPES = {"theta": (40, 10)}
@@ -150,22 +150,6 @@ def test_a_device_with_a_weak_link_is_silent_and_keeps_everything(policy, margin
         assert abs(heard - 100 * chance) < 4.5 * spread
     else:
         assert heard > 100 * chance - 4.5 * spread
-
-
-def test_a_round_in_which_nobody_can_send_uses_nothing():
-    scheme, air = DDsgd(), Radio(FadingMAC(threshold=50.0), EqualPower(500.0))
-    g = updates()
-    result, state = carry(scheme, air, begin(scheme, SHAPES, SETTING), g, WEIGHTS, seed=1, round=1)
-    assert result.channel_uses == 0 and not result.active.any() and not result.energy.any()
-    np.testing.assert_array_equal(state.memory["error"], g)
-
-
-def test_the_server_adds_nothing_to_what_it_hears():
-    scheme, heard = DDsgd(), updates(rows=1)[0]
-    state = scheme.init(SHAPES, SETTING)
-    estimate, after = scheme.decode(state, scheme.plan(state, 0, 1), Heard(heard, 0.0))
-    np.testing.assert_array_equal(estimate.mean, heard)
-    assert after == state
 
 
 def test_mistakes_are_sentences():

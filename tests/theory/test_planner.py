@@ -80,11 +80,6 @@ def test_every_method_can_be_planned(method):
     assert plan.steady_db(found) <= -6.0
 
 
-def test_memory_needs_less_bandwidth():
-    alone = LinkPlan(CHAIN, Method("joint", False, False), rounds=2, samples=8000)
-    assert solve_rows(QUICK, LINK, -12.0).rows < 0.8 * solve_rows(alone, LINK, -12.0).rows
-
-
 @pytest.mark.parametrize(
     ("solve", "words"),
     [
@@ -95,24 +90,12 @@ def test_memory_needs_less_bandwidth():
         (lambda: solve_rows(QUICK, LINK, -10.0, "voltage"), ["hold = 'voltage'"]),
         (lambda: LinkBudget(rows=0), ["rows = 0"]),
         (lambda: LinkBudget(size=100, rows=101), ["rows = 101"]),
-        (lambda: LinkBudget(devices=0), ["devices = 0"]),
-        (lambda: LinkBudget(power=-1.0), ["power = -1.0"]),
-        (lambda: LinkBudget(channel_noise=0.0), ["channel_noise = 0.0"]),
         (
             lambda: LinkBudget(size=10**400),
             ["size = a whole number of about 401 digits", "<= 1000000000000000"],
         ),
-        (lambda: LinkBudget(rows=10**400), ["rows = a whole number of about 401 digits", "<= 7850"]),
-        (lambda: LinkBudget(devices=10**400), ["devices = a whole number of about 401 digits"]),
-        (lambda: LinkBudget(power=10**400), ["power = a whole number of about 401 digits"]),
         (lambda: LinkBudget(power=1e308), ["power = 1e+308", "<= 1e+150"]),
-        (lambda: LinkBudget(power=1e-320), ["power = 1e-320", ">= 1e-150"]),
-        (lambda: LinkBudget(channel_noise=1e308), ["channel_noise = 1e+308", "<= 1e+30"]),
-        (lambda: LinkBudget(channel_noise=1e-320), ["channel_noise = 1e-320", ">= 1e-30"]),
-        (lambda: LinkBudget(excess=1e-320), ["excess = 1e-320"]),
         (lambda: LINK.with_snr(1e308), ["power = inf"]),
-        (lambda: LINK.with_rows(10**400), ["rows = a whole number"]),
-        (lambda: Method(denoiser="hard"), ["denoiser = 'hard'"]),
     ],
 )
 def test_impossible_targets_and_bad_links_are_named(solve, words):
@@ -163,12 +146,6 @@ def simulated_db(chain, link, rounds, seeds):
         late = slice(-(rounds // 4), None)
         error, power = error + trace.error[late].sum(), power + trace.power[late].sum()
     return 10 * math.log10(error / power)
-
-
-@pytest.mark.long
-def test_simulation_confirms_the_answer():
-    found = solve_rows(LinkPlan(CHAIN, rounds=24, samples=40_000), LINK, -15.0)
-    assert simulated_db(CHAIN, found, rounds=24, seeds=3) < -15.0 + 0.5
 
 
 CASES = [

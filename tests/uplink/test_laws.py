@@ -15,8 +15,6 @@ from airfeel.radio.choosing import LeastError
 from airfeel.radio.power import EqualPower, Ledger
 from airfeel.registry import CHANNELS, SCHEMES
 from airfeel.schemes.a_dsgd import ADsgd
-from airfeel.schemes.common_k import coordinates
-from airfeel.schemes.sign_vote import SignVote
 from airfeel.uplink.arrive import Radio, Senders, transmission
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import Uplink, carry
@@ -262,37 +260,6 @@ def test_a_mean_of_updates_is_the_mean_whoever_is_heard(channel):
     for m in range(DEVICES):
         own = updates(dtype=np.float64)[computing[:, m], m]
         np.testing.assert_allclose(state.memory["mean"][m], own.mean(axis=0), atol=1e-9)
-
-
-@every_channel
-def test_both_sides_of_a_control_variate_agree_whatever_is_delivered(channel):
-    """Shares, deliveries in part, silent rounds, devices that return: H is the weighted mean of all h_m."""
-    scheme, computing, sending = Controlled(), sometimes(0.6), sometimes(0.7)
-    computing[3], sending[1] = False, False
-    state, server = begin(scheme, SHAPES, SETTING), scheme.init(SHAPES, SETTING)
-    for t in range(1, ROUNDS + 1):
-        masks = {"computing": computing[t - 1], "sending": computing[t - 1] & sending[t - 1]}
-        uplink = Uplink(scheme, AIRS[channel], state, WEIGHTS, seed=7, round=t, **masks)
-        for devices in uplink.blocks:
-            uplink.encode(devices, updates(dtype=np.float64)[t - 1, devices])
-        uplink.arrive()
-        heard = uplink.arrival.heard(uplink.computed, noise=False)
-        _, state = uplink.decode()
-        _, server = scheme.decode(server, uplink.plan, heard)
-        np.testing.assert_allclose(server["control"], WEIGHTS @ state.memory["control"], atol=1e-12)
-    assert server["control"].any()
-
-
-@pytest.mark.parametrize("name", ["sign_vote"])
-def test_a_vote_takes_a_step_from_what_was_there(name):
-    """The invariant of votes: what stays is what was there less a step to the side that was voted for."""
-    scheme = LIST[name]
-    plan, memory, rows, _ = half_way(scheme, np.float64)
-    sent = scheme.encode(plan, memory, rows)
-    left = memory["error"] + rows - scheme.settle(plan, memory, rows, sent, np.ones(DEVICES))["error"]
-    chosen = coordinates(SIZE, SYMBOLS, plan["seed"], plan["turn"])
-    np.testing.assert_allclose(left[:, chosen], SignVote().step * sent.signal, atol=1e-12)
-    assert not np.delete(left, chosen, axis=1).any()
 
 
 @every_scheme

@@ -1,6 +1,5 @@
 """The line of a round: how deep it is, who goes along it, and a few of its numbers."""
 
-import sys
 import traceback
 from pathlib import Path
 
@@ -9,8 +8,6 @@ import pytest
 import small
 from airfeel.receivers.problem import Problem
 from airfeel.receivers.tsaga import TSAGA
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_from_the_loop_to_the_linear_step_there_are_few_frames(tmp_path, monkeypatch):
@@ -26,37 +23,6 @@ def test_from_the_loop_to_the_linear_step_there_are_few_frames(tmp_path, monkeyp
     words = small.command(folder, tmp_path / "out", scheme="tsa_ga", rounds=2)
     assert small.call(words).returncode == 0
     assert 0 < max(depths) <= 14
-
-
-def visited(work):
-    """Return the functions of airfeel's uplink that something calls, as file and name."""
-    found = set()
-
-    def look(frame, event, argument):
-        path = Path(frame.f_code.co_filename)
-        if event == "call" and path.parent.name == "uplink":
-            found.add((path.name, frame.f_code.co_name))
-
-    sys.setprofile(look)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return found
-
-
-@pytest.mark.flower
-def test_a_round_of_flower_goes_along_the_same_line():
-    pytest.importorskip("flwr")
-    import flower_apps as apps
-    from airfeel.flower import AirAvg
-
-    for channel in (None, "fading"):
-        strategy = AirAvg("tsa_ga", 0.5, channel, min_available_nodes=3, fraction_evaluate=0.0)
-        grid = apps.LocalGrid(apps.app(apps.drift), 3)
-        seen = visited(lambda: strategy.start(grid, apps.record(apps.model()), 1))  # noqa: B023
-        assert {("scheme.py", "encode"), ("scheme.py", "settle"), ("arrive.py", "arrive")} <= seen
-        assert ("round.py", "decode") in seen
 
 
 @pytest.mark.flower

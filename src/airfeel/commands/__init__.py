@@ -5,6 +5,7 @@ the logger ``airfeel`` (whose level INFO is off under ``--quiet``), a user's mis
 it computes with is imported when it is called: help, list and completion do not wait for the laboratory.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,3 +32,39 @@ def load(config: str, settings: list[str] | None) -> "Config":
     if "=" in config and not Path(config).exists():
         raise ValueError(f"{config}: no such file; to set a key, use --set {config}")
     return load_config(config or None, dict(parse_override(setting) for setting in settings or []))
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Computing:
+    """How and where many runs are computed.
+
+    Parameters
+    ----------
+    engine
+        Address of a Dask scheduler, such as tcp://host:8786; unset: processes on this machine.
+    workers
+        Number of processes; unset: one for each core.
+    out
+        Folder for runs and tables; workers on other machines must see it too.
+    force
+        Compute finished runs again.
+    dry_run
+        Check everything, say how many runs there are and about how long they take, and compute nothing.
+    """
+
+    engine: str | None = None
+    workers: int | None = None
+    out: Path = Path("results")
+    force: Flag = False
+    dry_run: Flag = False
+
+
+HERE = Computing()
+
+
+def check_counts(**counts: int | None) -> None:
+    """Refuse a number of anything that is below one."""
+    for name, count in counts.items():
+        if count is not None and count < 1:
+            raise ValueError(f"--{name} {count}: must be a whole number >= 1")

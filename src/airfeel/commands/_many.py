@@ -1,59 +1,31 @@
-"""Many runs, each computed at most once: what ``reproduce``, ``sweep`` and ``demo`` share."""
+"""Many runs, each computed at most once: what ``reproduce``, ``sweep`` and ``demo`` do."""
 
 import logging
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from cyclopts import Parameter
 
 from airfeel._checks import visible
-from airfeel.commands import Flag, show
-
-if TYPE_CHECKING:
-    from airfeel.lab.folder import Begun, ResultsFolder
-    from airfeel.lab.plan import Experiment
-    from airfeel.lab.runner import Work
+from airfeel.commands import Computing, show
+from airfeel.config import Config
+from airfeel.lab.campaign import FailedRuns, carry_out, forecast, without_repeats
+from airfeel.lab.engines import check_engine
+from airfeel.lab.exhibits.receptions import reception_table
+from airfeel.lab.folder import Begun, ResultsFolder, remember_experiment
+from airfeel.lab.plan import Experiment
+from airfeel.lab.progress import choose_overview
+from airfeel.lab.results import write_results, write_runs
+from airfeel.lab.runner import Work
+from airfeel.lab.store import SUMMARY
+from airfeel.lab.table import Results
+from airfeel.lab.words import text_table
+from airfeel.learning.datasets import check_dataset, fetch_dataset
 
 _log = logging.getLogger("airfeel")
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class Computing:
-    """How and where many runs are computed.
-
-    Parameters
-    ----------
-    engine
-        Address of a Dask scheduler, such as tcp://host:8786; unset: processes on this machine.
-    workers
-        Number of processes; unset: one for each core.
-    out
-        Folder for runs and tables; workers on other machines must see it too.
-    force
-        Compute finished runs again.
-    dry_run
-        Check everything, say how many runs there are and about how long they take, and compute nothing.
-    """
-
-    engine: str | None = None
-    workers: int | None = None
-    out: Path = Path("results")
-    force: Flag = False
-    dry_run: Flag = False
-
-
-HERE = Computing()
-
-
-def carry_out_all(experiments: "Sequence[Experiment]", how: Computing) -> None:
+def carry_out_all(experiments: Sequence[Experiment], how: Computing) -> None:
     """Carry out the experiments and say what came of them; or only what they would take."""
-    from airfeel.lab.campaign import forecast
-    from airfeel.lab.engines import check_engine
-
     if how.dry_run:
         check_engine(how.engine)
         show(forecast(_planned(experiments, how.out)[1], how.out, how.workers))
@@ -64,21 +36,14 @@ def carry_out_all(experiments: "Sequence[Experiment]", how: Computing) -> None:
 
 
 def compute(
-    experiments: "Sequence[Experiment]",
+    experiments: Sequence[Experiment],
     out: Path,
     engine: str | None = None,
     workers: int | None = None,
     force: bool = False,
-    told: "Callable[[ResultsFolder, Sequence[Begun]], None]" = lambda results, begun: None,
-) -> "tuple[ResultsFolder, Sequence[Begun]]":
+    told: Callable[[ResultsFolder, Sequence[Begun]], None] = lambda results, begun: None,
+) -> tuple[ResultsFolder, Sequence[Begun]]:
     """Carry out the experiments and write the table over all runs; ``told`` hears what there is."""
-    from airfeel.lab.campaign import FailedRuns, carry_out
-    from airfeel.lab.engines import check_engine
-    from airfeel.lab.folder import ResultsFolder, remember_experiment
-    from airfeel.lab.progress import choose_overview
-    from airfeel.lab.results import write_results, write_runs
-    from airfeel.learning.datasets import fetch_dataset
-
     planned, runs = _planned(experiments, out)
     check_engine(engine)
     if engine is None:
@@ -103,14 +68,11 @@ def compute(
     return results, begun
 
 
-def _planned(experiments: "Sequence[Experiment]", out: Path) -> "tuple[list[list[Work]], list[Work]]":
+def _planned(experiments: Sequence[Experiment], out: Path) -> tuple[list[list[Work]], list[Work]]:
     """Return the runs of every experiment, and all of them, each once.
 
     Every mistake in a configuration is found here, and data that do not exist, before anything is computed.
     """
-    from airfeel.lab.campaign import without_repeats
-    from airfeel.learning.datasets import check_dataset
-
     planned = [experiment.runs() for experiment in experiments]
     runs = without_repeats(run for members in planned for run in members)
     for dataset in _datasets(runs, out):
@@ -118,21 +80,14 @@ def _planned(experiments: "Sequence[Experiment]", out: Path) -> "tuple[list[list
     return planned, runs
 
 
-def _datasets(runs: "Sequence[Work]", out: Path) -> list[str]:
+def _datasets(runs: Sequence[Work], out: Path) -> list[str]:
     """Return the data sets of all runs that are not finished, each once."""
-    from airfeel.config import Config
-    from airfeel.lab.store import SUMMARY
-
     waiting = [run.config for run in runs if not (out / "runs" / run.label / SUMMARY).exists()]
     return list(dict.fromkeys(config.dataset for config in waiting if isinstance(config, Config)))
 
 
-def _tell(results: "ResultsFolder", begun: "Sequence[Begun]") -> None:
+def _tell(results: ResultsFolder, begun: Sequence[Begun]) -> None:
     """Say what came out, one line per curve and variant."""
-    from airfeel.lab.exhibits.receptions import reception_table
-    from airfeel.lab.table import Results
-    from airfeel.lab.words import text_table
-
     if not _log.isEnabledFor(logging.INFO):  # nobody listens, and all runs would be read for it
         return
     table = Results(results)
@@ -142,10 +97,3 @@ def _tell(results: "ResultsFolder", begun: "Sequence[Begun]") -> None:
                 _log.info(f"\n{visible(one.experiment.title)}\n{text_table(rows)}\n")
     except ImportError as error:
         _log.info(f"what came out is in results.csv; {error}")
-
-
-def check_counts(**counts: int | None) -> None:
-    """Refuse a number of anything that is below one."""
-    for name, count in counts.items():
-        if count is not None and count < 1:
-            raise ValueError(f"--{name} {count}: must be a whole number >= 1")

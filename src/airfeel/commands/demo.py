@@ -7,8 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from airfeel.commands import show
-from airfeel.commands._many import check_counts, compute
+from airfeel.commands import check_counts, show
 
 _log = logging.getLogger("airfeel")
 
@@ -46,6 +45,7 @@ def demo(
     out
         Folder for runs, tables and the page.
     """
+    from airfeel.commands._many import compute
     from airfeel.lab.plan import shipped
     from airfeel.lab.report import write_report
     from airfeel.lab.table import Results

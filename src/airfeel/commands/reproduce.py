@@ -4,8 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from airfeel.commands import Flag
-from airfeel.commands._many import HERE, Computing, carry_out_all, check_counts
+from airfeel.commands import HERE, Computing, Flag, check_counts
 
 
 def reproduce(
@@ -36,6 +35,7 @@ def reproduce(
     seeds
         Number of seeds.
     """
+    from airfeel.commands._many import carry_out_all
     from airfeel.lab.plan import QUICK_ROUNDS, QUICK_SEEDS, select
 
     check_counts(rounds=rounds, seeds=seeds, workers=computing.workers)

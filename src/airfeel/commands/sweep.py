@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from airfeel.commands._many import HERE, Computing, carry_out_all, check_counts
+from airfeel.commands import HERE, Computing, check_counts
 
 
 def sweep(file: Path, /, *, computing: Computing = HERE) -> None:
@@ -18,6 +18,7 @@ def sweep(file: Path, /, *, computing: Computing = HERE) -> None:
     file
         A TOML file with base, grid and seeds; the guide explains it.
     """
+    from airfeel.commands._many import carry_out_all
     from airfeel.lab.plan import read_experiment
 
     check_counts(workers=computing.workers)

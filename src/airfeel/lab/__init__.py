@@ -1,1 +1,1 @@
-"""Experiments on disk, from the bottom: one run, studies of theory and gradients, many runs, reports."""
+"""Experiments on disk, from the bottom: run folders, one run, studies, experiments, many runs, reports."""

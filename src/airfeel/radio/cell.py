@@ -75,7 +75,8 @@ class Cell(Offsets):
         if self.nearest > self.radius:
             raise _checks.reject("nearest", self.nearest, f"must be <= radius = {self.radius:g}")
         if self.losses_db is not None:
-            _checks.vector("losses_db", self.losses_db)
+            for place, loss in enumerate(_checks.vector("losses_db", self.losses_db).tolist()):
+                _checks.real(f"losses_db[{place}]", loss, at_least=-300, at_most=300)
 
     @property
     def reference_loss_db(self) -> float:

@@ -27,24 +27,13 @@ TAIL = 12.0  # standard deviations beyond which nothing counts
 class Prediction:
     """The predicted course of recovery over some rounds; all variances are per coefficient.
 
-    Parameters
-    ----------
-    power
-        E[x^2], the reference of every NMSE.
-    tau, v
-        What the receiver believes in round t and iteration i, shape (rounds, iterations): the variance of
-        the pseudo-observation (48) and of the extrinsic message (49). The last column holds the fixed points.
-    actual_tau, actual_v
-        The mean squared errors of the same two messages. Equal to ``tau`` and ``v`` as far as the receiver's
-        messages are exact, and by definition in the paper's recursion.
-    variance
-        V, the receiver's own mean posterior variance at the fixed point, shape (rounds,).
-    mse, mse_error
-        The true mean squared error of the estimate and its standard error, shape (rounds,).
-    iterations
-        Turbo iterations until the fixed point, shape (rounds,).
-    level
-        Energy of what was sent over that of the chain, per round; 1 where every device is heard.
+    ``power`` is E[x^2], the reference of every NMSE. ``tau`` and ``v``, (rounds, iterations), are what the
+    receiver believes: the variance of the pseudo-observation (48) and of the extrinsic message (49), with the
+    fixed points in the last column. ``actual_tau`` and ``actual_v`` are the mean squared errors of the same
+    two messages, equal as far as these are exact, and by definition in the paper's recursion. Per round,
+    ``variance`` is V, the receiver's own mean posterior variance at the fixed point, ``mse`` the true mean
+    squared error of the estimate with its standard error ``mse_error``, ``iterations`` those until the fixed
+    point, and ``level`` the energy of what was sent over that of the chain: 1 where every device is heard.
     """
 
     power: float
