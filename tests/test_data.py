@@ -1,13 +1,11 @@
 """Data sets: right content or a clear sentence, whatever the network, the disk and other processes do."""
 
 import dataclasses
-import errno
 import functools
 import gzip
 import hashlib
 import logging
 import os
-import resource
 import threading
 import time
 
@@ -24,7 +22,6 @@ from guards import limited
 from serving import (
     DRIPS,
     QuietHandler,
-    check_storing_failed,
     drips,
     names_in,
     register,
@@ -232,16 +229,6 @@ def test_a_killed_fetch_leaves_no_half_file_and_the_next_one_cleans_up(mirror, t
     mirror.RequestHandlerClass = honest
     ensure_files(TINY, cache / "tiny")
     assert names_in(cache / "tiny") == sorted(CONTENT)
-
-
-@pytest.mark.long
-def test_a_file_that_may_not_grow_is_one_sentence(mirror, tmp_path):
-    """The process may write no file beyond 20,000 bytes: the images fail half-way."""
-    limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (20_000, 20_000))
-    folder = tmp_path / "cache" / "tiny"
-    check_storing_failed(start_fetch(folder.parent, "test_data.TINY", preexec_fn=limit), folder, errno.EFBIG)
-    assert "train-images-idx3-ubyte" not in names_in(folder)
-    assert not [n for n in names_in(folder) if n.startswith(".")]
 
 
 def test_a_read_only_cache_is_used_when_complete(mirror, shared_folder, ordinary_user):

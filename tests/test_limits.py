@@ -5,12 +5,16 @@ RuntimeWarnings are errors in this suite, so nothing below overflows unnoticed.
 
 import errno
 import json
+import math
 import os
 import tracemalloc
+from dataclasses import fields, replace
+from functools import partial
 
 import numpy as np
 import pytest
 
+import airfeel as af
 import fakes
 import small
 from airfeel.config import load_config
@@ -19,10 +23,16 @@ from airfeel.lab.report import write_report
 from airfeel.lab.runner import execute
 from airfeel.lab.store import RunError
 from airfeel.learning import partitions
+from airfeel.learning.optimizers import Schedule
 from airfeel.learning.partitions.dirichlet import Dirichlet
+from airfeel.learning.training import Participation
+from airfeel.radio.units import RadioUnits
+from airfeel.registry import SEAMS
 from airfeel.simulation import memory
 from airfeel.simulation.assembly import Own, assemble
 from airfeel.simulation.loop import train
+from airfeel.theory.bound import LossConstants
+from airfeel.theory.planner import LinkBudget
 from airfeel.uplink import memory as blocks
 
 DEEP = "[" * 3000 + "]" * 3000
@@ -55,6 +65,34 @@ def test_beyond_reason_is_one_sentence_and_leaves_nothing(folder, tmp_path, sett
     assert done.returncode == 2 and not (tmp_path / "out").exists()
     line = done.stderr.splitlines()[-1]
     assert line.startswith("airfeel: ") and SENTENCES[setting] in line and len(line) < 500
+
+
+RESPONSES = {"source": np.ones((1, 6, 4))}
+NEEDED = {"response": RESPONSES, "dirichlet": {"alpha": 1.0}, "classes": {"classes": 2}}
+OBJECTS = [af.TSAGA(0.1), af.TurboCS(0.1), af.AMP(0.1), af.ChainParams(0.1, 0.1, 0.1), LinkBudget()]
+OBJECTS += [LossConstants(0.1, 2.0, 3.0), RadioUnits(1e6, 20, 100), Participation(), Schedule(0.1)]
+# What is no number, what may have any sign, and what is checked with the data.
+OTHERS = {"source", "memory", "mean", "classes", "hidden", "width", "device", "l2", "preset"}
+
+
+def options():
+    """Yield something that makes a part from one option, with the name of that option: all there are."""
+    for registry in SEAMS.values():
+        for part in registry.parts():
+            found = (option.name for option in part.options if option.annotation is not bool)
+            build = partial(lambda part, **own: part.build(NEEDED.get(part.name, {}) | own), part)
+            yield from (pytest.param(build, name, id=f"{part.name} {name}") for name in found)
+    for made in OBJECTS:
+        found = (field.name for field in fields(made) if not isinstance(getattr(made, field.name), bool))
+        kind = type(made).__name__
+        yield from (pytest.param(partial(replace, made), name, id=f"{kind} {name}") for name in found)
+
+
+@pytest.mark.parametrize(("build", "name"), [case for case in options() if case.values[1] not in OTHERS])
+def test_no_option_takes_what_is_below_its_range_or_no_number(build, name):
+    for value in (-1e9, math.nan, math.inf):
+        with pytest.raises(ValueError, match=rf"^{name}(\[\d\])? = "):
+            build(**{name: (value,) if name == "losses_db" else value})
 
 
 @pytest.mark.parametrize("content", [f"rounds = {DEEP}", "a." * 3000 + "b = 1", "rounds = 1" + "0" * 5000])

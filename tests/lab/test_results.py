@@ -14,7 +14,7 @@ import fakes
 from airfeel.lab import folder as folders
 from airfeel.lab.folder import ResultsFolder, remember_experiment
 from airfeel.lab.plan import Experiment
-from airfeel.lab.results import csv_table, write_results, write_runs
+from airfeel.lab.results import csv_table, write_results
 from airfeel.lab.rundir import open_run
 
 ROUNDS = 3
@@ -125,52 +125,21 @@ def test_curves_of_one_scheme_can_be_told_apart(out):
     ("value", "cell"),
     [
         ("=1+1", "'=1+1"),
-        ("+memory", "'+memory"),
         ("-1 dB", "'-1 dB"),
         ("@SUM(A1)", "'@SUM(A1)"),
-        ("-", "'-"),
         ("\t=1", r"\u0009=1"),
-        ("\r=1", r"\u000d=1"),
         ("a\x1b\n\udcff", r"a\u001b\u000a\udcff"),
         ("a=1", "a=1"),
-        ("'a", "'a"),
         (-1.5, "-1.5"),
-        (-7, "-7"),
         ("-1e-3", "-1e-3"),
-        ("+2", "+2"),
         (float("-inf"), "-inf"),
         (float("nan"), "nan"),
         (None, ""),
-        (True, "True"),
         (["=1"], "['=1']"),
     ],
 )
 def test_text_in_a_table_is_text_and_a_number_a_number(value, cell):
     assert list(csv.reader(csv_table([[value, 0]]).decode().splitlines())) == [[cell, "0"]]
-
-
-def test_no_text_of_a_run_is_computed_by_a_spreadsheet(out):
-    labels = {"tsa_ga": "=1+1", "a_dsgd": "-\x1b[31m"}
-    hostile = Experiment(
-        name="hostile",
-        title="hostile",
-        rounds=ROUNDS,
-        seeds=[0],
-        base={"dataset": "@data\u2028"},
-        curves=[{"label": label, "scheme": scheme} for scheme, label in labels.items()],
-        variants=[{"label": "+1", "channel": {"noise_var": 0.5}}],
-    )
-    fakes.write_experiment(hostile, out)
-    begun = out / "experiments/hostile.json"
-    begun.write_text(begun.read_text().replace("=1+1", "=1+1\\udc80"))
-    (out / "runs/=run\udcff").mkdir()
-    lines = list(csv.DictReader(renewed(out)))
-    assert {line["curve"] for line in lines} == {"'=1+1\\udc80", "'-\\u001b[31m", ""}
-    assert float(lines[0]["nmse_db"]) < 0 and {line["channel.noise_var"] for line in lines} == {"0.5", "1.0"}
-    with write_runs(ResultsFolder(out)).open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert {row["dataset"] for row in rows} == {"'@data\\u2028", "mnist", ""}
-    assert "'=run\\udcff" in {row["run"] for row in rows}
 
 
 def test_experiments_claim_runs_and_add_columns(out):

@@ -155,15 +155,8 @@ def test_workers_hold_blas_to_one_thread_while_they_are_open():
 @pytest.mark.parametrize(
     ("make", "name"),
     [
-        (lambda: LocalSGD(0), "steps"),
-        (lambda: LocalSGD(1, 0), "batch_size"),
-        (lambda: LocalSGD(local_epochs=0), "local_epochs"),
         (lambda: LocalSGD(local_epochs=2, local_steps=3), "local_steps"),
-        (lambda: LocalSGD(momentum=1.0), "momentum"),
-        (lambda: LocalSGD(weight_decay=-0.1), "weight_decay"),
         (lambda: Participation(0.0), "fraction"),
-        (lambda: Participation(1.5), "fraction"),
-        (lambda: Participation(1.0, -0.1), "dropout"),
         (lambda: Workers(0), "threads"),
     ],
 )

@@ -128,9 +128,3 @@ def test_what_does_not_fit_is_refused_with_a_sentence(scheme, shapes, symbols, s
     with pytest.raises(ValueError) as caught:
         scheme.init(shapes, Setting(2, symbols))
     assert str(caught.value).startswith(sentence)
-
-
-@pytest.mark.parametrize("rank", [0, 1.5, True])
-def test_a_rank_is_a_whole_number(rank):
-    with pytest.raises(ValueError, match="rank = .*: must be a whole number >= 1"):
-        LowRank(rank)

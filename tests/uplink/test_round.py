@@ -192,8 +192,6 @@ def test_a_wrong_policy_is_stopped_by_the_audit():
 @pytest.mark.parametrize(
     ("make", "name"),
     [
-        (lambda: With(1.1), "sparsity"),
-        (lambda: CommonK("sometimes"), "order"),
         (lambda: ErrorFree(0.0), "sparsity"),
         (lambda: start(ErrorFree(), devices=0), "num_devices"),
         (lambda: start(ErrorFree(), size=0), "size"),
