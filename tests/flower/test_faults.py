@@ -20,6 +20,8 @@ from airfeel.flower.state import Layout
 from airfeel.learning.optimizers.sgd import GradientDescent
 from airfeel.radio.fading import FadingMAC
 from airfeel.radio.power import LongTermPower
+from airfeel.schemes.common_k import CommonK
+from airfeel.uplink import packing
 
 QUIET = {"fraction_evaluate": 0.0}
 MODEL = {"w": np.linspace(-1, 1, 60, dtype=np.float32).reshape(6, 10)}
@@ -300,11 +302,11 @@ def test_packing_and_unpacking():
     draw = np.random.default_rng(1)
     for share in (0.0, 0.05, 0.5, 1.0):
         signal = np.where(draw.random(1003) < share, draw.standard_normal(1003), 0).astype(np.float32)
-        assert np.array_equal(wire.unpack(wire.pack(signal), 1003), signal)
-    packed = wire.pack(np.eye(1, 80, dtype=np.float32)[0])
+        assert np.array_equal(packing.unpack(packing.pack(signal), 1003), signal)
+    packed = packing.pack(np.eye(1, 80, dtype=np.float32)[0])
     for wrong in ({"values": packed["values"][:0]}, {"places": packed["places"][:3]}):
         with pytest.raises(ValueError, match="its signal"):
-            wire.unpack({**packed, **wrong}, 80)
+            packing.unpack({**packed, **wrong}, 80)
 
 
 def test_arrays_that_are_not_what_their_header_says_are_refused():
@@ -321,7 +323,7 @@ def test_arrays_that_are_not_what_their_header_says_are_refused():
 
 def test_a_reply_of_a_node_that_was_not_asked_is_left_out():
     request = apps.Message(apps.RecordDict(), 3, "train")
-    question = Question(1, 2, 3, Layout(()), "num-examples", asked=(4, 5))
+    question = Question(1, 2, 3, Layout(()), "num-examples", (4, 5), CommonK(), {})
     assert sort([apps.Message(apps.RecordDict(), reply_to=request)], question).refused == {
         3: "it was not asked"
     }
