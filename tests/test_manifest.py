@@ -167,18 +167,6 @@ def test_damage_does_not_hide_behind_other_damage(trained, tmp_path, first):
         assert (run / name).read_bytes() == (whole / name).read_bytes()
 
 
-def test_a_run_in_progress_with_a_damaged_aggregate_starts_again(trained, tmp_path):
-    config, whole = trained
-    answers = iter([False] * 4 + [True])
-    run = execute(config, tmp_path, stop=lambda: next(answers)).folder
-    file = run / "aggregates" / "round-000001.npz"
-    content = file.read_bytes()
-    file.write_bytes(content[:-60] + bytes(60))
-    assert execute(config, tmp_path).summary is not None
-    assert file.read_bytes() == content
-    assert (run / "rounds.jsonl").read_bytes() == (whole / "rounds.jsonl").read_bytes()
-
-
 FORGED = {  # what a forged checkpoint may hold: not the state of the run's fourth round
     "another round": ({"round": 3}, {}),
     "no state": (None, {}),
