@@ -13,7 +13,8 @@ import small
 from airfeel.flower.local import LocalGrid
 
 APP = Path(__file__).resolve().parents[2] / "examples" / "flower-mnist"
-SCHEMES = ["fedavg", "error_free", "common_k", "tsa_ga", "scheduled"]
+SWITCHES = [{"scheme": name} for name in ("fedavg", "error_free", "common_k", "tsa_ga", "scheduled")]
+SWITCHES += [{"compression": 25.0}]
 
 
 @pytest.fixture
@@ -34,25 +35,27 @@ def settings(folder, **given):
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_the_example_trains_with_every_switch(app, tmp_path, scheme):
+@pytest.mark.parametrize("switch", SWITCHES, ids=lambda switch: str(next(iter(switch.values()))))
+def test_the_example_trains_with_every_switch(app, tmp_path, switch):
     client_app, server_app, _ = app
-    config = settings(small.write_folder(tmp_path / "data"), scheme=scheme, ratio=0.2)
+    config = settings(small.write_folder(tmp_path / "data"), ratio=0.2, **switch)
     result, strategy = server_app.train(LocalGrid(client_app.app, 3, run_config=config), config)
     found = result.evaluate_metrics_serverapp
     assert found[3]["loss"] < found[0]["loss"]
     assert sorted(result.train_metrics_clientapp) == [1, 2, 3]
-    if scheme != "fedavg":
+    if switch != {"scheme": "fedavg"}:
         assert all(len(report.heard) == 3 for report in strategy.rounds)
 
 
 @pytest.mark.torch
-def test_clients_hold_as_many_classes_as_they_are_told(app, tmp_path):
+def test_clients_hold_the_classes_that_they_are_told(app, tmp_path):
     *_, task = app
     folder = str(small.write_folder(tmp_path / "data"))
     labels = task.load(folder).train_labels
-    for held in task.partition(folder, 5, 40, 2, 0):
+    for held in task.partition(5, folder, 40, 2, 0, 0):
         assert len(np.unique(labels[held])) == 2
+    shares = [np.bincount(labels[held], minlength=4) for held in task.partition(5, folder, 40, 0, 0.2, 0)]
+    assert np.max(shares) > 20  # of 40, where ten would be even
 
 
 def test_the_app_does_not_ask_an_index_for_airfeel():
