@@ -55,6 +55,7 @@ EDITS = {
     "rounds.jsonl": lambda run: replace_in(run / "rounds.jsonl", '"accuracy": 0.', '"accuracy": 0.9'),
     "timings.jsonl": lambda run: replace_in(run / "timings.jsonl", "0.05", "0.01"),
     "manifest.json": lambda run: replace_in(run / "manifest.json", '"format": 1', '"format": 2'),
+    "no manifest.json": lambda run: (run / "manifest.json").unlink(),
 }
 
 
@@ -65,7 +66,11 @@ def test_an_edited_file_is_named_and_its_run_left_out_while_others_stay(out, cap
     notes = []
     table = write_results(ResultsFolder(out), notes.append).read_text()
     assert table.count("\n") == 1 + ROUNDS
-    assert len(notes) == 1 and notes[0].startswith(f"{run.name}: {name} ") and "left out" in notes[0]
+    assert (
+        len(notes) == 1
+        and notes[0].startswith(f"{run.name}: {name.removeprefix('no ')} ")
+        and "left out" in notes[0]
+    )
     write_results(ResultsFolder(out), notes.append)
     assert notes[1] == notes[0]  # said again, though the run was not read again
     with caplog.at_level(logging.WARNING, "airfeel"):
@@ -91,31 +96,10 @@ def test_a_manifest_that_only_means_the_same_is_damage(out, other):
 
 
 def test_a_run_that_does_not_say_what_was_hashed_is_not_read(out):
-    fakes.unseal(run_of(out))
     path = run_of(out) / "config.toml"
     path.write_text(path.read_text().partition("[identity]")[0])
+    fakes.seal(run_of(out))
     assert str(examine(run_of(out))).startswith("config.toml does not say which keys were hashed")
-
-
-def test_a_run_without_a_manifest_is_shown_and_not_verified(out, caplog):
-    fakes.unseal(run_of(out))
-    notes = []
-    assert write_results(ResultsFolder(out), notes.append).read_text().count("\n") == 1 + 2 * ROUNDS
-    expected = f"not verified, as there is no manifest.json: {run_of(out).name}"
-    assert notes == [expected]
-    write_results(ResultsFolder(out), notes.append)
-    assert notes == [expected] * 2
-    runs, left_out = loose_runs(Results(ResultsFolder(out)), [])
-    assert len(runs) == 2 and left_out == [expected]
-    assert len(read_results(out)) == 2 * ROUNDS and caplog.messages == [expected]
-
-
-@pytest.mark.parametrize("name", ["rounds.jsonl", "config.toml"])
-def test_without_a_manifest_records_and_configuration_are_still_checked(out, name):
-    (run_of(out) / "manifest.json").unlink()
-    assert not examine(run_of(out)).verified
-    EDITS[name](run_of(out))
-    assert examine(run_of(out)).file == name
 
 
 def test_a_finished_run_is_not_touched_by_who_opens_it(out):
@@ -130,12 +114,15 @@ def test_studies_have_manifests_too(tmp_path):
     work = KINDS["recovery"]({"size": 100, "ratio": 0.5, "rounds": 2}, "test")
     assert work.do(tmp_path)
     path = tmp_path / "runs" / work.label
-    assert examine(path).verified
     written = (path / "rounds.jsonl").read_bytes()
     replace_in(path / "config.toml", "seed = 0", "seed = 1")
     fakes.seal(path)
     assert "the folder's name does not end with it" in examine(path).rule
-    assert work.do(tmp_path) and examine(path).verified and (path / "rounds.jsonl").read_bytes() == written
+    assert (
+        work.do(tmp_path)
+        and isinstance(examine(path), FinishedRun)
+        and (path / "rounds.jsonl").read_bytes() == written
+    )
 
 
 # --- computing again ---------------------------------------------------------------------------------------
@@ -178,28 +165,6 @@ def test_damage_does_not_hide_behind_other_damage(trained, tmp_path, first):
     for round in (1, 2):
         name = f"aggregates/round-{round:06d}.npz"
         assert (run / name).read_bytes() == (whole / name).read_bytes()
-
-
-def test_a_finished_run_without_a_manifest_is_not_repeated_but_said_to_be_unverified(trained, tmp_path):
-    config, whole = trained
-    run = shutil.copytree(whole, tmp_path / "runs" / whole.name)
-    fakes.unseal(run)
-    outcome = execute(config, tmp_path)
-    assert not outcome.computed and outcome.notes[-1].startswith("not verified")
-    assert not (run / "manifest.json").exists()  # nobody vouches for it afterwards
-    assert execute(config, tmp_path, force=True).computed and examine(run).verified
-
-
-def test_a_run_in_progress_with_a_damaged_aggregate_starts_again(trained, tmp_path):
-    config, whole = trained
-    answers = iter([False] * 4 + [True])
-    run = execute(config, tmp_path, stop=lambda: next(answers)).folder
-    file = run / "aggregates" / "round-000001.npz"
-    content = file.read_bytes()
-    file.write_bytes(content[:-60] + bytes(60))
-    assert execute(config, tmp_path).summary is not None
-    assert file.read_bytes() == content
-    assert (run / "rounds.jsonl").read_bytes() == (whole / "rounds.jsonl").read_bytes()
 
 
 FORGED = {  # what a forged checkpoint may hold: not the state of the run's fourth round

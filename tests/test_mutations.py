@@ -27,8 +27,8 @@ FILES = (
     "config.toml", "rounds.jsonl", "timings.jsonl", "summary.json", "manifest.json", "checkpoint.npz",
     "aggregates/round-000003.npz",
 )  # fmt: skip
-STATES = ("finished", "old", "forged", "begun")
-ABSENT = {("manifest.json", "old"), ("manifest.json", "begun"), ("summary.json", "begun")}
+STATES = ("finished", "forged", "begun")
+ABSENT = {("manifest.json", "begun"), ("summary.json", "begun")}
 CASES = [(name, state) for name in FILES for state in STATES if (name, state) not in ABSENT]
 MANY, SOME = 150, 20  # mutations of every file, and those of them in each state that is not "finished"
 ROUNDS = 13
@@ -160,9 +160,7 @@ def damage(run, other, name, kind, rng):
 
 def prepare(run, state):
     """Bring a finished run into another state."""
-    if state == "old":
-        fakes.unseal(run)
-    elif state == "begun":
+    if state == "begun":
         (run / "summary.json").unlink()
         (run / "manifest.json").unlink()
 

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import airfeel
 from airfeel import _files, storage
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import load_config
@@ -103,16 +102,6 @@ def test_what_is_no_checkpoint_is_one_sentence_with_the_file(tmp_path, content, 
     with pytest.raises(rundir.Damaged, match=sentence) as raised:
         rundir.load_checkpoint(tmp_path / "checkpoint.npz")
     assert str(raised.value).startswith(str(tmp_path / "checkpoint.npz"))
-
-
-def test_forged_facts_start_the_run_again(tmp_path):
-    for facts in ({}, {"version": airfeel.__version__}, {"round": "x", "length": 10**30}):
-        with open_run(CONFIG, tmp_path) as folder:
-            folder.restore()
-            write_rounds(folder, 1, 2)
-            sealed(folder.checkpoint, storage.to_bytes({"state": (1,), "facts": facts}))
-            assert folder.restore() is None
-            assert "is no checkpoint of this version: checkpoint.npz not used" in folder.notes[-2]
 
 
 def test_rounds_after_the_checkpoint_are_cut_and_the_rest_is_kept(tmp_path):

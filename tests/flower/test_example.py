@@ -4,7 +4,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 pytest.importorskip("flwr", reason="needs Flower (make flower)")
@@ -45,17 +44,6 @@ def test_the_example_trains_with_every_switch(app, tmp_path, switch):
     assert sorted(result.train_metrics_clientapp) == [1, 2, 3]
     if switch != {"scheme": "fedavg"}:
         assert all(len(report.heard) == 3 for report in strategy.rounds)
-
-
-@pytest.mark.torch
-def test_clients_hold_the_classes_that_they_are_told(app, tmp_path):
-    *_, task = app
-    folder = str(small.write_folder(tmp_path / "data"))
-    labels = task.load(folder).train_labels
-    for held in task.partition(5, folder, 40, 2, 0, 0):
-        assert len(np.unique(labels[held])) == 2
-    shares = [np.bincount(labels[held], minlength=4) for held in task.partition(5, folder, 40, 0, 0.2, 0)]
-    assert np.max(shares) > 20  # of 40, where ten would be even
 
 
 def test_the_app_does_not_ask_an_index_for_airfeel():
