@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import airfeel
-from airfeel import _files, storage
+from airfeel import _files
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import load_config
 from airfeel.lab import rundir
@@ -83,36 +82,12 @@ def test_any_damaged_byte_is_noticed(tmp_path_factory, data):
         rundir.load_checkpoint(path)
 
 
-def sealed(path, content):
-    """Write a checkpoint whose checksum is right, whatever is in it."""
+@pytest.mark.parametrize("content", [b"", b"not an archive"])
+def test_what_is_no_checkpoint_is_one_sentence_with_the_file(tmp_path, content):
+    path = tmp_path / "checkpoint.npz"
     path.write_bytes(content + hashlib.sha256(content).digest())
-
-
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (b"", "is no state of airfeel"),
-        (b"not an archive", "is no state of airfeel"),
-        (storage.to_bytes([1, 2]), "is no checkpoint of a run"),
-        (storage.to_bytes({"state": 1, "facts": 3}), "is no checkpoint of a run"),
-        (storage.to_bytes({"state": 1}), "is no checkpoint of a run"),
-    ],
-)
-def test_what_is_no_checkpoint_is_one_sentence_with_the_file(tmp_path, content, sentence):
-    sealed(tmp_path / "checkpoint.npz", content)
-    with pytest.raises(rundir.Damaged, match=sentence) as raised:
-        rundir.load_checkpoint(tmp_path / "checkpoint.npz")
-    assert str(raised.value).startswith(str(tmp_path / "checkpoint.npz"))
-
-
-def test_forged_facts_start_the_run_again(tmp_path):
-    for facts in ({}, {"version": airfeel.__version__}, {"round": "x", "length": 10**30}):
-        with open_run(CONFIG, tmp_path) as folder:
-            folder.restore()
-            write_rounds(folder, 1, 2)
-            sealed(folder.checkpoint, storage.to_bytes({"state": (1,), "facts": facts}))
-            assert folder.restore() is None
-            assert "is no checkpoint of this version: checkpoint.npz not used" in folder.notes[-2]
+    with pytest.raises(rundir.Damaged, match=f"^{path}: is no state of airfeel"):
+        rundir.load_checkpoint(path)
 
 
 def test_rounds_after_the_checkpoint_are_cut_and_the_rest_is_kept(tmp_path):

@@ -7,8 +7,7 @@ import pytest
 
 import fakes
 import small
-from airfeel.lab.folder import remember_experiment
-from airfeel.lab.plan import Experiment
+from airfeel.lab.plan import Experiment, remember_experiment
 from guards import limited
 
 pytest.importorskip("altair")

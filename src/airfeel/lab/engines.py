@@ -27,20 +27,11 @@ _stop: Any = None  # in worker processes: the event by which their campaign asks
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """An executor, and how to end it before all its runs are done.
+    """An executor that computes ``workers`` runs at a time, and how to end it before all are done.
 
-    Parameters
-    ----------
-    executor, kind
-        Where runs are computed.
-    workers
-        How many runs it computes at a time.
-    stop
-        Ends the work on the given futures after the rounds under way, and returns when it has ended.
-    stopping
-        Tells a run, in the worker that computes it, whether it is to end.
-    explain
-        Says in one sentence why a run failed.
+    ``stop`` ends the work on the given futures after the rounds under way, and returns when it has ended;
+    ``stopping`` tells a run, in the worker that computes it, whether it is to end; ``explain`` says in one
+    sentence why a run failed.
     """
 
     executor: Executor

@@ -20,7 +20,7 @@ import airfeel
 from airfeel import _checks, _files
 from airfeel._extras import missing
 from airfeel.lab import store
-from airfeel.lab.folder import Begun, ResultsFolder
+from airfeel.lab.plan import Begun, ResultsFolder
 from airfeel.lab.store import ROUNDS, left_out
 
 _FROM_ROW = (
