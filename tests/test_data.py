@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import gzip
 import hashlib
-import logging
 import os
 import threading
 import time
@@ -12,22 +11,13 @@ import time
 import numpy as np
 import pytest
 
-from airfeel import _timing
 from airfeel.learning import fetch
 from airfeel.learning.datasets import load_dataset
 from airfeel.learning.fetch import DataError, DatasetFiles, File, cache_folder, ensure_files
 from airfeel.learning.readers import read_idx
 from airfeel.registry import DATASETS
 from guards import limited
-from serving import (
-    DRIPS,
-    QuietHandler,
-    drips,
-    names_in,
-    register,
-    serving,
-    start_fetch,
-)
+from serving import DRIPS, QuietHandler, drips, names_in, register, serving, start_fetch
 
 
 def idx(array):
@@ -125,23 +115,6 @@ def test_a_damaged_download_is_refused(mirror, tmp_path, damage):
     assert not [n for n in names_in(tmp_path / "cache") if n.startswith(".")]
 
 
-def test_a_silent_server_is_left_after_the_timeout(mirror, tmp_path, monkeypatch):
-    monkeypatch.setattr(fetch, "_READ_SECONDS", 0.3)
-    release = threading.Event()
-
-    class Silent(QuietHandler):
-        def do_GET(self):
-            release.wait(30)
-
-    mirror.RequestHandlerClass = Silent
-    try:
-        # Without the timeout the server would hang up after 30 seconds, which is another sentence.
-        with pytest.raises(DataError, match="timed out"):
-            ensure_files(TINY, tmp_path / "cache")
-    finally:
-        release.set()
-
-
 @pytest.fixture
 def dripping(request, mirror):
     with drips(mirror, DRIPS[request.param]):
@@ -153,23 +126,6 @@ def test_a_dripping_server_is_left_at_the_time_limit(dripping, tmp_path, monkeyp
     monkeypatch.setattr(fetch, "_SECONDS", 0.5)
     with limited(), pytest.raises(TimeoutError, match="timed out"):
         fetch.download(dripping, tmp_path / "file", most=10**6)
-
-
-def test_a_long_download_says_how_far_it_is(mirror, tmp_path, monkeypatch, caplog):
-    class Slow(QuietHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.send_header("Content-Length", str(4 * 10**5))
-            self.end_headers()
-            for _ in range(2):
-                self.wfile.write(bytes(2 * 10**5))
-                time.sleep(0.4)  # longer than it takes to look
-
-    mirror.RequestHandlerClass = Slow
-    monkeypatch.setattr(_timing, "_FIRST", 0.0)
-    with caplog.at_level(logging.INFO, "airfeel"):
-        fetch.download(mirror.address, tmp_path / "file", most=10**6)
-    assert caplog.messages and " of 0.4 MB" in caplog.messages[0]
 
 
 def test_next_source_is_asked_for_what_the_first_did_not_have(mirror, tmp_path, monkeypatch):

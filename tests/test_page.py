@@ -86,30 +86,6 @@ def test_strangers_see_a_whole_page(report, chromium, tmp_path_factory, size):
         assert set(shown.asked) == {report.page.as_uri()}
 
 
-@pytest.mark.browser
-def test_neither_a_drag_nor_the_wheel_leaves_what_is_possible(report, chromium, tmp_path_factory):
-    with opened(chromium, report.page.as_uri(), tmp_path_factory.mktemp("profile")) as shown:
-        box = shown.see(BOX)
-        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-
-        def mouse(kind, by=0, **more):
-            shown.call("Input.dispatchMouseEvent", type=kind, x=x + by, y=y + by, **more)
-
-        before = shown.see(LABELS.format("demo"))
-        for direction in (1, -1):
-            mouse("mousePressed", button="left", buttons=1, clickCount=1)
-            for step in range(1, 11):
-                mouse("mouseMoved", 15 * step * direction, button="left", buttons=1)
-            mouse("mouseReleased", 150 * direction, button="left", clickCount=1)
-            if direction == 1:  # the plot has moved, and only as far as it may
-                shown.until(f"{LABELS.format('demo')}.join() !== {','.join(before)!r}")
-            possible(shown)
-        for turn in (2000, -2000, 2000):
-            mouse("mouseWheel", deltaX=0, deltaY=turn, modifiers=2)  # with Ctrl
-            possible(shown)
-        assert shown.said == []
-
-
 def test_the_page_explains_the_words_it_uses_and_no_others(report):
     html = report.page.read_text()
     glossary = html[html.index('<section id="glossary">') :].partition("</section>")[0]

@@ -145,22 +145,6 @@ def test_an_answer_that_comes_twice_counts_once(caplog):
     training.conserved()
 
 
-def test_a_late_answer_is_refused_and_waits_at_its_client():
-    """A reply of round 2 arrives in round 3 beside the client's own: the new one counts."""
-    late = []
-
-    def disturb(round, node, reply):
-        if node == 12 and round == 2:
-            late.append(reply)
-            return []
-        return [*late, reply] if node == 12 and round == 3 else [reply]
-
-    training = Training(disturb)
-    assert training.rounds[1].missing == (12,) and 12 in training.rounds[2].heard
-    assert "is of round 2: must be of round 3" in training.rounds[2].refused[12]
-    training.conserved()
-
-
 def test_an_error_of_the_superlink_itself_is_a_note_and_the_node_is_missing(caplog):
     """For a node that is gone, the SuperLink answers in its own name."""
 

@@ -65,14 +65,6 @@ def test_only_the_new_run_is_read(out, read):
     assert len(read) == 1
 
 
-def test_lines_stand_where_a_full_table_has_them(out):
-    for seed, scheme in ((2, "a_dsgd"), (3, "tsa_ga"), (4, "common_k")):  # before, among and between
-        fakes.write_run(config(seed, scheme), out)
-        renewed(out)
-    labels = sorted(path.name for path in (out / "runs").iterdir())
-    assert [line.split(",")[1] for line in renewed(out)[1::ROUNDS]] == [x.partition("-")[0] for x in labels]
-
-
 def test_a_run_computed_again_replaces_its_lines(out, read):
     first, label = renewed(out), config(1).label()
     read.clear()

@@ -174,10 +174,7 @@ def plain(module, inputs):
             r"score.* has shape \(\): must be one number for each",
         ),
         (free(plain, view=(3,)), r"view = \(3,\): must have as many numbers as samples of shape \(4,\)"),
-        (
-            free(plain, transform=lambda inputs: inputs[9, 9, 9]),
-            r"transform cannot take samples of shape",
-        ),
+        (free(plain, transform=lambda inputs: inputs[9, 9, 9]), r"transform cannot take samples of shape"),
         (free(plain, device="sundial"), "device = 'sundial': must be one where PyTorch can compute here"),
         (lambda: TorchTask(lambda: nn.LazyLinear(2)), "LazyLinear at '': must know its sizes .* Linear does"),
         (lambda: TorchTask(lambda: nn.Linear(4, 2).bfloat16()), "of torch.bfloat16: must be one of"),

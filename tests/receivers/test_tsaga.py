@@ -69,22 +69,6 @@ def test_without_both_chains_every_round_is_turbo_cs():
         assert np.allclose(found.mean, alone.mean, rtol=1e-9, atol=1e-12)
 
 
-def test_info_holds_the_parameters_in_force():
-    heard, _, _, _ = stream_of(SMALL, seed=4, rounds=12)
-    receiver = SMALL.known(learn_from=10)
-    state, chains = receiver.init(SMALL.size), []
-    for reception in heard:
-        before = state
-        estimate, state = receiver.receive(state, reception)
-        chains.append(estimate.info.chain)
-        if before.chain is not None:
-            assert estimate.info.chain.p01 == before.chain.p01
-    start = af.ChainParams(SMALL.activity, SMALL.p01, SMALL.beta, SMALL.variance)
-    assert all(c.p01 == start.p01 and c.variance == pytest.approx(start.variance) for c in chains[:10])
-    assert chains[10] != chains[9] and chains[11] != chains[10]  # learned at the end of round 10, then always
-    assert len(state.window) == receiver.window
-
-
 @pytest.mark.parametrize("options", [{}, {"amplitude_message": "expansion"}, {"support_chain": False}])
 def test_float32_follows_float64(options):
     model = Model(size=2000, ratio=0.3)

@@ -84,18 +84,6 @@ def test_the_rank_is_the_largest_that_fits_and_every_coordinate_has_its_turn(sym
     assert heard.all()
 
 
-def test_the_error_memory_lets_a_rank_of_one_deliver_every_matrix():
-    """The same update in every round: what is delivered on average becomes the update itself."""
-    g = np.random.default_rng(2).standard_normal((2, 360))
-    scheme, setting = LowRank(), Setting(2, 36, 500.0)
-    state, total, rounds = begin(scheme, MATRIX, setting), np.zeros(360), 400
-    for t in range(1, rounds + 1):
-        result, state = carry(scheme, QUIET, state, g, np.full(2, 0.5), seed=4, round=t)
-        total += result.mean
-    mean = g.mean(axis=0)
-    assert np.linalg.norm(total / rounds - mean) < 0.1 * np.linalg.norm(mean)
-
-
 def test_a_round_in_which_nobody_is_heard_keeps_the_side():
     scheme = LowRank()
     state = begin(scheme, SHAPES, Setting(2, 90))

@@ -46,18 +46,13 @@ def check_engine(url: str | None) -> None:
     """Refuse an address that cannot be a Dask scheduler, before anything is computed."""
     if url is None:
         return
-    if not _is_address(url):
+    port = re.fullmatch(r"(?:tcp|tls)://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})", url)
+    if port is None or not 0 < int(port[1]) < 2**16:
         raise ValueError(f"--engine {url}: must be the address of a Dask scheduler, such as tcp://host:8786")
     try:
         import distributed  # noqa: F401
     except ImportError as error:
         raise missing("dask", "a Dask cluster needs") from error
-
-
-def _is_address(url: str) -> bool:
-    """Whether ``url`` has a scheme that Dask speaks, a host and a port, and nothing else."""
-    found = re.fullmatch(r"(?:tcp|tls)://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})", url)
-    return found is not None and 0 < int(found[1]) < 2**16
 
 
 @contextmanager

@@ -97,7 +97,7 @@ class RunFolder:
             leftovers += aggregates
         with store.explained(self.path):
             for name in leftovers:
-                _files.discard(self.path / name)
+                (self.path / name).unlink(missing_ok=True)
             _files.write_atomically(self.path / CONFIG, self.config.to_toml().encode())
 
     def restore(
@@ -125,7 +125,7 @@ class RunFolder:
                         self.notes.append(f"continuing after round {facts['round']}")
                         return state
                 # Gone for good: a bad file must never take the place of the previous good one.
-                _files.discard(path)
+                path.unlink(missing_ok=True)
             if self.rounds.exists() and self.rounds.stat().st_size:
                 self.notes.append("no usable checkpoint: starting again at round 1")
             self._cut(0, 0)
@@ -163,7 +163,7 @@ class RunFolder:
     def finish(self, summary: dict[str, Any]) -> None:
         """Write ``manifest.json`` and, as the last thing a run does, ``summary.json``."""
         with store.explained(self.path):
-            _files.discard(previous(self.checkpoint))  # before there is a finished run to have it
+            previous(self.checkpoint).unlink(missing_ok=True)  # before there is a finished run to have it
             digest = _files.digest(self.rounds)
             text = (json.dumps(summary | {"rounds_sha256": digest}, indent=2) + "\n").encode()
             # In this order a run that has its summary, and so is finished, has its manifest too.
@@ -223,7 +223,8 @@ def open_run(config: Described, out: Path, force: bool = False) -> Iterator[RunF
             except BlockingIOError:
                 raise store.RunError(f"{path} is in use by another process: wait for it or stop it") from None
             for place in (path, _files.below(path, "aggregates")):
-                store.remove_leftovers(place)
+                for leftover in (*place.glob("*.tmp"), *place.glob("*.new")):  # of a killed process
+                    leftover.unlink()
             toml = config.to_toml()
             for file in [] if force else store.refilled_since(path / CONFIG, toml):
                 rule = "put the old file back, or compute the run anew with --force"
@@ -247,8 +248,6 @@ def save_checkpoint(path: Path, state: Any, facts: dict[str, Any]) -> None:
     fresh = path.with_name(path.name + ".new")
     _files.write_atomically(fresh, content, hashlib.sha256(content).digest())
     if path.exists():
-        if previous(path).is_dir():  # which nothing can replace
-            _files.discard(previous(path))
         path.replace(previous(path))
     fresh.replace(path)
     _files.sync_folder(path.parent)
