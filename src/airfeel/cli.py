@@ -105,15 +105,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _exit_code(error: Exception) -> int:
+def _exit_code(error: Exception) -> Any:
     """Return 2 for a user's mistake or something that is not there, 1 for failed runs, else 0."""
     if isinstance(error, CycloptsError | ValueError | OSError | ImportError):
         return 2
-    from airfeel.lab.campaign import FailedRuns
-    from airfeel.lab.store import RunError
-    from airfeel.learning.fetch import DataError
-
-    return 1 if isinstance(error, FailedRuns) else 2 * isinstance(error, DataError | RunError)
+    return getattr(error, "exit_code", 0)
 
 
 def _say(what: object) -> None:
