@@ -135,6 +135,8 @@ def test_at_the_ends_of_all_ranges_a_link_still_has_its_ratios(power, other, dev
 class Flat:
     """A forecast of the same error for every link."""
 
+    name = "by decree"
+
     def __init__(self, level):
         self.level = level
 

@@ -10,7 +10,7 @@ import pytest
 import airfeel as af
 import small
 from airfeel.cli import main
-from airfeel.lab.studies.forecasts import contour
+from airfeel.lab.studies.planning import contour
 from airfeel.radio.units import RadioUnits
 from airfeel.theory.planner import LinkBudget, LinkPlan, Method
 
