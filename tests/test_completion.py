@@ -96,14 +96,10 @@ KEYS_AND_NAMES = [
     [
         (f"airfeel repr{TAB}fig5a", ["reproduce", "fig5a"]),
         (f"airfeel reproduce fig5b --roun{TAB}", ["reproduce", "fig5b", "--rounds"]),
-        (f"airfeel reproduce state{TAB}", ["reproduce", "state-evolution"]),
-        (f"airfeel reproduce fig6 state{TAB}", ["reproduce", "fig6", "state-evolution"]),
-        (f"airfeel data fash{TAB}", ["data", "fashion-mnist"]),
         (f"airfeel run --set uplink.rat{TAB}0.2", ["run", "--set", "uplink.ratio=0.2"]),
-        (f"airfeel run --set scheme=low{TAB}", ["run", "--set", "scheme=low_rank"]),
         (f"airfeel run --set dataset=ci{TAB} --fo{TAB}", ["run", "--set", "dataset=cifar-10", "--force"]),
-        (f"airfeel config --set channel.kind=ga{TAB}", ["config", "--set", "channel.kind=gaussian"]),
         (f"airfeel run --set uplink.fast=t{TAB}", ["run", "--set", "uplink.fast=true"]),
+        *((f"{typed}{TAB}", [*typed.split()[1:-1], word]) for typed, word in KEYS_AND_NAMES),
     ],
 )
 def test_tab_completes(bash, typed, words):

@@ -141,9 +141,10 @@ def interrupt(data, out, number):
     return process.returncode, errors.splitlines()[-1]
 
 
-def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_go_on(data, tmp_path):
-    code, sentence = interrupt(data, tmp_path / "stopped", signal.SIGINT)
-    assert code == 130
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_or_a_request_to_terminate_leaves_a_checkpoint_and_says_how_to_go_on(data, tmp_path, number):
+    code, sentence = interrupt(data, tmp_path / "stopped", number)
+    assert code == 130 and list(tmp_path.glob("stopped/runs/*/checkpoint.npz"))
     assert sentence.startswith("airfeel: stopped after round ")
     assert "of 300; to continue: airfeel run --set " in sentence
     resumed = small.call(small.command(data, tmp_path / "stopped", **LONG))
@@ -152,13 +153,6 @@ def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_go_on(data, tmp_path):
     small.call(small.command(data, tmp_path / "whole", **LONG))
     (left,), (right,) = ((tmp_path / name / "runs").iterdir() for name in ("stopped", "whole"))
     assert records(left) == records(right)
-
-
-def test_a_request_to_terminate_leaves_a_checkpoint_too(data, tmp_path):
-    code, sentence = interrupt(data, tmp_path, signal.SIGTERM)
-    assert code == 130
-    assert sentence.startswith("airfeel: stopped after round ")
-    assert list(tmp_path.glob("runs/*/checkpoint.npz"))
 
 
 def test_a_second_process_on_the_same_run_is_refused(data, tmp_path):

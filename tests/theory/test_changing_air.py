@@ -1,6 +1,7 @@
 """State evolution where noise and signal change: between measurements, and from round to round."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from modeldata import Model, sample_chains
 CHAIN = af.ChainParams(activity=0.05, p01=0.01, beta=0.01)
 QUICK = {"rounds": 3, "samples": 8000}
 DEVICES = 25
+POLICIES = [EqualPower, LongTermPower, Selection, LeastError]
 
 
 def arrived(air, senders, signals, ledger, seed, round):
@@ -88,7 +90,7 @@ def test_air_without_fading_costs_nothing():
         draw_air(FadingMAC(threshold=50.0), 2, 100, 1)
 
 
-@pytest.mark.parametrize("policy", [EqualPower, LongTermPower, Selection, LeastError])
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("kind", ["cell", "response"])
 @pytest.mark.parametrize("taking_part", [EVERYBODY, Participation(0.5, 0.2)], ids=["all", "some"])
 def test_the_planner_s_devices_do_what_those_of_a_run_do(kind, policy, taking_part):
@@ -154,39 +156,6 @@ def test_policies_that_leave_devices_out_depend_on_the_link():
     assert (poor.noise * poor.usual**2 < costs).all()
 
 
-def simulated(model, link, channel, seed, rounds):
-    """Return the mean NMSE of late rounds, through the channel's own links, with known parameters."""
-    support, amplitude = sample_chains(model, rounds, np.random.default_rng(seed))
-    receiver = model.known(amplitude_message="joint")
-    state, errors = receiver.init(model.size), []
-    for t, x in enumerate(support * amplitude):
-        air = channel.link(DEVICES, model.rows, seed, t + 1)
-        sent, arriving = air.active.mean(), air.gain[air.active].real.sum() / DEVICES
-        noise_var = model.activity / link.snr * air.cost[air.active].max()
-        operator = af.PartialDCT(model.size, model.rows, seed=1000 * seed + t)
-        noise = np.sqrt(noise_var) * stream(seed, "test noise", t).standard_normal(model.rows)
-        estimate, state = receiver.receive(
-            state, af.Reception(operator @ (arriving * x) + noise, operator, noise_var)
-        )
-        errors.append(np.sum((estimate.mean - sent * x) ** 2) / np.sum((sent * x) ** 2))
-    return np.mean(errors[-rounds // 2 :])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "channel",
-    [FadingMAC(), FadingMAC(rician=5.0), FadingMAC(threshold=0.5, csi_error=0.01, phase_error=0.1)],
-    ids=["rayleigh", "rician", "misjudged"],
-)
-def test_fading_is_predicted_within_half_a_decibel(channel):
-    model, rounds, seeds = Model(size=20_000), 40, 4
-    link = LinkBudget(model.size, model.rows, DEVICES, power=100 * model.rows / DEVICES**2)
-    found = np.mean([simulated(model, link, channel, seed, rounds) for seed in range(seeds)])
-    air = draw_air(channel, DEVICES, model.rows, rounds, draws=seeds)  # of the same seeds
-    predicted = LinkPlan(CHAIN, rounds=rounds, air=air).predict(link).nmse[-rounds // 2 :].mean()
-    assert abs(decibel(float(found)) - decibel(float(predicted))) < 0.5
-
-
 def carried(model, link, channel, policy, seed, rounds, usual):
     """Return the mean NMSE of late rounds of equal devices through the air of a run, parameters known."""
     support, amplitude = sample_chains(model, rounds, np.random.default_rng(seed))
@@ -205,19 +174,31 @@ def carried(model, link, channel, policy, seed, rounds, usual):
     return np.mean(errors[-rounds // 2 :])
 
 
+AIR = {
+    "rayleigh": FadingMAC(),
+    "rician": FadingMAC(rician=5.0),
+    "misjudged": FadingMAC(threshold=0.5, csi_error=0.01, phase_error=0.1),
+    "cell": Cell(losses_db=tuple(np.linspace(80.0, 120.0, DEVICES)), reference_db=100.0),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", [EqualPower, LongTermPower, Selection, LeastError])
-@pytest.mark.parametrize("kind", ["cell", "response"])
-def test_policies_and_responses_are_predicted_within_half_a_decibel(kind, policy):
-    model, rounds, seeds = Model(size=10_000), 40, 2
+@pytest.mark.parametrize(
+    ("kind", "policy"),
+    [
+        *product(["rayleigh", "rician", "misjudged"], [EqualPower]),
+        *product(["cell", "response"], POLICIES),
+    ],
+)
+def test_fading_policies_and_responses_are_predicted_within_half_a_decibel(kind, policy):
+    fading, rounds = isinstance(AIR.get(kind), FadingMAC), 40
+    model, seeds, snr = (Model(size=20_000), 4, 100) if fading else (Model(size=10_000), 2, 1000)
     level = 10 ** (-np.linspace(-20, 20, DEVICES) / 20)
     responses = np.random.default_rng(7).standard_normal((40, DEVICES, 500, 2)).view(complex)[..., 0]
-    cell = Cell(losses_db=tuple(np.linspace(80.0, 120.0, DEVICES)), reference_db=100.0)
-    channel = cell if kind == "cell" else Response(responses * level[:, None], reference_db=0.0)
-    link = LinkBudget(model.size, model.rows, DEVICES, power=1000 * model.rows / DEVICES**2)
-    told = draw_air(
-        channel, DEVICES, model.rows, rounds, draws=seeds, policy=policy(1.0)
-    )  # of the same seeds
+    channel = AIR.get(kind) or Response(responses * level[:, None], reference_db=0.0)
+    link = LinkBudget(model.size, model.rows, DEVICES, power=snr * model.rows / DEVICES**2)
+    given = channel, DEVICES, model.rows, rounds
+    told = draw_air(*given, draws=seeds, policy=policy(1.0))  # of the same seeds
     usual = told(link).usual
     found = [carried(model, link, channel, policy, seed, rounds, usual) for seed in range(seeds)]
     predicted = LinkPlan(CHAIN, rounds=rounds, air=told).predict(link).nmse[-rounds // 2 :].mean()
