@@ -211,7 +211,7 @@ def words(lost):
     if len(lost) == 1:
         return f"{lost[0]:.1f}"
     half = stats.t.ppf(0.975, len(lost) - 1) * lost.std(ddof=1) / np.sqrt(len(lost))
-    return f"{lost.mean():.1f} ± {half:.1f}" + ("" if len(lost) in (2, 5) else f" ({len(lost)} seeds)")
+    return f"{lost.mean():.1f} ± {half:.1f}" + ("" if len(lost) == 5 else f" ({len(lost)} seeds)")
 
 
 def table(seeds, out):

@@ -15,6 +15,8 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 
+import processes  # noqa: E402
+
 # A pass or a failure must not depend on how busy the machine is, nor that of CI on the day; at a desk,
 # hypothesis goes on searching.
 settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -60,6 +62,13 @@ def pytest_terminal_summary(terminalreporter):
 def chromium():
     """The browser's path."""
     return CHROMIUM
+
+
+@pytest.fixture(autouse=True)
+def _nothing_goes_on():
+    """End the processes that a test has begun, however the test ended."""
+    yield
+    processes.end_started()
 
 
 @pytest.fixture

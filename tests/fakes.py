@@ -102,11 +102,6 @@ def rewrite(path, edit):
     return new
 
 
-def unseal(path):
-    """Make a finished run one that nobody vouches for: without a manifest."""
-    (path / "manifest.json").unlink()
-
-
 def draw_nothing(monkeypatch):
     """Let commands do everything but pictures, which take most of the time and read nothing."""
     for module in ("charts", "curves"):

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -34,6 +35,10 @@ else:
 """
 
 
+STARTED = []
+LONGEST = 900  # seconds that a process may take
+
+
 def airfeel(*words):
     """Return the command line."""
     return [sys.executable, "-m", "airfeel", *map(str, words)]
@@ -43,7 +48,28 @@ def begin(words, **options):
     """Start a process as a shell would: with a group of its own, deaf to nothing."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     restore = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
-    return subprocess.Popen(words, start_new_session=True, **streams | restore | options)
+    process = subprocess.Popen(words, start_new_session=True, **streams | restore | options)
+    STARTED.append(process)
+    # Whoever waits for a moment that never comes hears then that the process has ended.
+    limit = threading.Timer(LONGEST, end, [process])
+    limit.daemon = True
+    limit.start()
+    return process
+
+
+def end(process):
+    """Kill a process with its group, if it is still there."""
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def end_started():
+    """Kill whatever a test has begun and not seen to its end."""
+    while STARTED:
+        process = STARTED.pop()
+        end(process)
+        process.wait()
 
 
 def hold(folder, words, event, what, who="parent", count=1):

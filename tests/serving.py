@@ -101,14 +101,3 @@ def start_fetch(cache, described, prefix=(), **options):
         cwd=Path(__file__).parents[1],
         **options,
     )
-
-
-def check_storing_failed(process, folder, trouble):
-    """Assert that a process ended with one sentence about the disk; return what it printed."""
-    stdout, stderr = process.communicate(timeout=600)
-    assert process.returncode == 2, stderr
-    assert "Traceback" not in stderr
-    sentence = stderr.strip().splitlines()[-1]
-    assert sentence.startswith(f"airfeel: cannot store data in {folder}: {os.strerror(trouble)}. ")
-    assert "AIRFEEL_DATA" in sentence
-    return stdout

@@ -41,12 +41,7 @@ def write_folder(folder):
     return folder
 
 
-SETTINGS = {
-    "devices.count": 5,
-    "devices.samples": 100,
-    "devices.learning_rate": 0.5,
-    "uplink.ratio": 0.3,
-}
+SETTINGS = {"devices.count": 5, "devices.samples": 100, "devices.learning_rate": 0.5, "uplink.ratio": 0.3}
 
 
 def command(folder, out, **settings):

@@ -56,17 +56,6 @@ def test_head_sees_its_line():
 
 
 @pytest.mark.long
-def test_a_run_is_kept_though_nobody_hears_of_it(results, tmp_path):
-    words = small.command(results / "data", tmp_path, rounds=2)
-    deaf = left()
-    code, _ = end(words, left(), stderr=deaf)
-    os.close(deaf)
-    assert code == 0
-    assert len(list(tmp_path.glob("runs/*/summary.json"))) == 1
-    assert (tmp_path / "results.csv").read_text().count("\n") == 3
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("command", ["inspect", pytest.param("predict", marks=pytest.mark.slow)])
 def test_figures_are_drawn_though_nobody_reads_the_table(results, tmp_path, command):
     (run,) = (results / "out/runs").iterdir()

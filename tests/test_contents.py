@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -29,6 +30,14 @@ def write_npy(place, arrays):
     return folder
 
 
+def write_responses(place, arrays):
+    """Responses of as many devices as a small run has; which ones, one pixel decides."""
+    small.write_folder(place / "data")
+    draws = np.random.default_rng(arrays[0][0, 0, 0]).standard_normal((2, 3, 5, 40))
+    np.savez(place / "street.npz", responses=draws[0] + 1j * draws[1])
+    return place / "street.npz"
+
+
 def other(arrays):
     """One pixel of one image is another: file sizes and everything else stay."""
     images = arrays[0].copy()
@@ -36,29 +45,38 @@ def other(arrays):
     return (images, *arrays[1:])
 
 
-@pytest.mark.parametrize("write", [write_npz, write_npy])
-def test_a_run_goes_on_only_with_the_data_it_began_with(tmp_path, write):
+@pytest.mark.parametrize("write", [write_npz, write_npy, write_responses])
+def test_a_run_goes_on_only_with_the_files_it_began_with(tmp_path, write):
     arrays, out = small.arrays(), tmp_path / "out"
     path = write(tmp_path, arrays)
-    config = load_config(None, small.SETTINGS | {"dataset": str(path), "rounds": 3})
+    key, settings = "dataset", {"dataset": str(path), "rounds": 3}
+    if write is write_responses:
+        key, settings["dataset"] = "channel.source", str(tmp_path / "data")
+        settings |= {"channel.kind": "response", key: str(path)}
+    config = load_config(None, small.SETTINGS | settings)
+    words = small.command(out=out, folder=settings.pop("dataset"), **settings)
     stopped = execute(config, out, stop=lambda: True)
     file = stopped.folder / "config.toml"
-    assert stopped.round == 1 and f'content.dataset = "{content_digest(str(path))}"' in file.read_text()
+    assert stopped.round == 1 and f'content.{key} = "{content_digest(str(path))}"' in file.read_text()
 
     write(tmp_path, other(arrays))
-    kept, sentence = file.read_bytes(), f"dataset = '{path}': its content has changed since"
+    kept, sentence = file.read_bytes(), f"{key} = '{path}': its content has changed since"
     with pytest.raises(RunError, match=re.escape(sentence)):
         execute(config, out)
-    told = small.call(small.command(path, out, rounds=3))
+    told = small.call(words)
     assert told.returncode == 2 and sentence in told.stderr and "Traceback" not in told.stderr
     assert file.read_bytes() == kept
 
     write(tmp_path, arrays)  # the same bytes at another time
-    resumed = small.call(small.command(path, out, rounds=3))
+    resumed = small.call(words)
     assert resumed.returncode == 0 and "continuing after round 1" in resumed.stderr, resumed.stderr
     write(tmp_path, other(arrays))
-    (note,) = execute(config, out).notes
-    assert f"content of dataset = '{path}' has changed" in note
+    ended = execute(config, out)
+    assert f"content of {key} = '{path}' has changed" in ended.notes[0] and len(ended.notes) == 1
+    anew = execute(config, tmp_path / "anew")  # with what is there now
+    assert anew.summary != ended.summary == execute(config, out).summary
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert execute(config, out).summary == ended.summary  # a finished run needs it no more
 
 
 def test_a_run_without_the_note_goes_on(tmp_path):

@@ -1,36 +1,23 @@
 """Data sets: right content or a clear sentence, whatever the network, the disk and other processes do."""
 
 import dataclasses
-import errno
 import functools
 import gzip
 import hashlib
-import logging
 import os
-import resource
 import threading
 import time
 
 import numpy as np
 import pytest
 
-from airfeel import _timing
 from airfeel.learning import fetch
 from airfeel.learning.datasets import load_dataset
 from airfeel.learning.fetch import DataError, DatasetFiles, File, cache_folder, ensure_files
 from airfeel.learning.readers import read_idx
 from airfeel.registry import DATASETS
 from guards import limited
-from serving import (
-    DRIPS,
-    QuietHandler,
-    check_storing_failed,
-    drips,
-    names_in,
-    register,
-    serving,
-    start_fetch,
-)
+from serving import DRIPS, QuietHandler, drips, names_in, register, serving, start_fetch
 
 
 def idx(array):
@@ -128,40 +115,6 @@ def test_a_damaged_download_is_refused(mirror, tmp_path, damage):
     assert not [n for n in names_in(tmp_path / "cache") if n.startswith(".")]
 
 
-def test_a_connection_cut_in_the_middle_is_refused(mirror, tmp_path):
-    """The server announces the whole length and sends half of it."""
-
-    class Cutting(QuietHandler):
-        def do_GET(self):
-            body = gzip.compress(CONTENT["train-images-idx3-ubyte"])
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body[: len(body) // 2])
-
-    mirror.RequestHandlerClass = Cutting
-    with pytest.raises(DataError, match="train-images-idx3-ubyte"):
-        ensure_files(TINY, tmp_path / "cache")
-    assert names_in(tmp_path / "cache") == []
-
-
-def test_a_silent_server_is_left_after_the_timeout(mirror, tmp_path, monkeypatch):
-    monkeypatch.setattr(fetch, "_READ_SECONDS", 0.3)
-    release = threading.Event()
-
-    class Silent(QuietHandler):
-        def do_GET(self):
-            release.wait(30)
-
-    mirror.RequestHandlerClass = Silent
-    try:
-        # Without the timeout the server would hang up after 30 seconds, which is another sentence.
-        with pytest.raises(DataError, match="timed out"):
-            ensure_files(TINY, tmp_path / "cache")
-    finally:
-        release.set()
-
-
 @pytest.fixture
 def dripping(request, mirror):
     with drips(mirror, DRIPS[request.param]):
@@ -173,23 +126,6 @@ def test_a_dripping_server_is_left_at_the_time_limit(dripping, tmp_path, monkeyp
     monkeypatch.setattr(fetch, "_SECONDS", 0.5)
     with limited(), pytest.raises(TimeoutError, match="timed out"):
         fetch.download(dripping, tmp_path / "file", most=10**6)
-
-
-def test_a_long_download_says_how_far_it_is(mirror, tmp_path, monkeypatch, caplog):
-    class Slow(QuietHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.send_header("Content-Length", str(4 * 10**5))
-            self.end_headers()
-            for _ in range(2):
-                self.wfile.write(bytes(2 * 10**5))
-                time.sleep(0.4)  # longer than it takes to look
-
-    mirror.RequestHandlerClass = Slow
-    monkeypatch.setattr(_timing, "_FIRST", 0.0)
-    with caplog.at_level(logging.INFO, "airfeel"):
-        fetch.download(mirror.address, tmp_path / "file", most=10**6)
-    assert caplog.messages and " of 0.4 MB" in caplog.messages[0]
 
 
 def test_next_source_is_asked_for_what_the_first_did_not_have(mirror, tmp_path, monkeypatch):
@@ -249,16 +185,6 @@ def test_a_killed_fetch_leaves_no_half_file_and_the_next_one_cleans_up(mirror, t
     mirror.RequestHandlerClass = honest
     ensure_files(TINY, cache / "tiny")
     assert names_in(cache / "tiny") == sorted(CONTENT)
-
-
-@pytest.mark.long
-def test_a_file_that_may_not_grow_is_one_sentence(mirror, tmp_path):
-    """The process may write no file beyond 20,000 bytes: the images fail half-way."""
-    limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (20_000, 20_000))
-    folder = tmp_path / "cache" / "tiny"
-    check_storing_failed(start_fetch(folder.parent, "test_data.TINY", preexec_fn=limit), folder, errno.EFBIG)
-    assert "train-images-idx3-ubyte" not in names_in(folder)
-    assert not [n for n in names_in(folder) if n.startswith(".")]
 
 
 def test_a_read_only_cache_is_used_when_complete(mirror, shared_folder, ordinary_user):

@@ -97,23 +97,6 @@ def test_the_headline_says_the_numbers_of_the_tables(tmp_path):
     assert rows[-1][3:] == ["785", "1"] and "±" not in rows[-1][1]
 
 
-def test_a_headline_over_several_settings_says_so(tmp_path):
-    found = found_of(shipped("fig6").shortened(10, 2), tmp_path)
-    assert "sending 2 to 25 times fewer symbols" in opening(found)
-    assert "means over 4 settings" in headline(found)
-
-
-def test_a_headline_without_a_perfect_channel_tells_the_extremes(tmp_path):
-    curves = [{"label": name, "scheme": name} for name in ("tsa_ga", "a_dsgd", "common_k")]
-    experiment = Experiment(
-        name="mine", title="mine", rounds=20, curves=curves, base={"dataset": "fashion-mnist"}
-    )
-    found = found_of(experiment, tmp_path)
-    said = headline(found)
-    assert "learned articles of clothing (fashion-mnist)" in opening(found)
-    assert re.search(r"^mine: test accuracy \d\d\.\d % with a_dsgd and \d\d\.\d % with common_k\.$", said)
-
-
 def test_a_headline_of_a_sweep_goes_from_its_worst_setting_to_its_best(tmp_path):
     grid = {"uplink.power": [50.0, 500.0], "uplink.ratio": [0.04, 0.1]}
     found = found_of(Experiment(name="mine", title="mine", rounds=20, grid=grid), tmp_path)

@@ -43,7 +43,8 @@ def sweep_file(tmp_path_factory):
 
 @pytest.mark.parametrize("module", ["numpy", "cyclopts"])
 def test_while_modules_are_imported(tmp_path, module):
-    process = hold(tmp_path, airfeel("reproduce", "all", "--out", tmp_path / "out"), "import", module)
+    words = airfeel("reproduce", "cost", "--rounds", 1, "--seeds", 1, "--out", tmp_path / "out")
+    process = hold(tmp_path, words, "import", module)
     press_control_c(process)
     assert process.communicate(timeout=300) == ("", "airfeel: interrupted\n")
     assert process.returncode == 130
@@ -164,19 +165,3 @@ def test_a_campaign_that_is_asked_to_terminate(sweep_file, tmp_path, everybody):
     assert process.returncode == 130
     assert errors.endswith(f"{STOPPED}\n")
     until_gone(workers)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("moment", ["import airfeel.workers", "open rounds.jsonl"])
-def test_a_killed_campaign_takes_its_workers_with_it(sweep_file, tmp_path, moment):
-    """Whatever they are at: workers that import, or that hold the lock of a run."""
-    words = airfeel("sweep", sweep_file, "--out", tmp_path / "out", "--workers", "2")
-    process = hold(tmp_path, words, *moment.split(), "worker", count=2)
-    workers = workers_of(process)
-    assert len(workers) == 2
-    os.kill(process.pid, signal.SIGKILL)
-    go_on(tmp_path)
-    _, errors = process.communicate(timeout=300)  # ends when nobody is left to write to it
-    require_quiet(errors)
-    until_gone(workers)
-    assert not finished(tmp_path / "out")

@@ -4,30 +4,34 @@ RuntimeWarnings are errors in this suite, so nothing below overflows unnoticed.
 """
 
 import errno
-import json
+import math
 import os
 import tracemalloc
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 
 import numpy as np
 import pytest
 
+import airfeel as af
 import fakes
 import small
-from airfeel._timing import Timer
-from airfeel.config import load_config, parse_override
+from airfeel.config import load_config
 from airfeel.lab import runner
 from airfeel.lab.report import write_report
 from airfeel.lab.runner import execute
 from airfeel.lab.store import RunError
 from airfeel.learning import partitions
+from airfeel.learning.optimizers import Schedule
 from airfeel.learning.partitions.dirichlet import Dirichlet
-from airfeel.radio.power import EqualPower
+from airfeel.learning.training import Participation
+from airfeel.radio.units import RadioUnits
+from airfeel.registry import SEAMS
 from airfeel.simulation import memory
-from airfeel.simulation import records as progress
 from airfeel.simulation.assembly import Own, assemble
 from airfeel.simulation.loop import train
+from airfeel.theory.bound import LossConstants
+from airfeel.theory.planner import LinkBudget
 from airfeel.uplink import memory as blocks
 
 DEEP = "[" * 3000 + "]" * 3000
@@ -62,6 +66,34 @@ def test_beyond_reason_is_one_sentence_and_leaves_nothing(folder, tmp_path, sett
     assert line.startswith("airfeel: ") and SENTENCES[setting] in line and len(line) < 500
 
 
+RESPONSES = {"source": np.ones((1, 6, 4))}
+NEEDED = {"response": RESPONSES, "dirichlet": {"alpha": 1.0}, "classes": {"classes": 2}}
+OBJECTS = [af.TSAGA(0.1), af.TurboCS(0.1), af.AMP(0.1), af.ChainParams(0.1, 0.1, 0.1), LinkBudget()]
+OBJECTS += [LossConstants(0.1, 2.0, 3.0), RadioUnits(1e6, 20, 100), Participation(), Schedule(0.1)]
+# What is no number, what may have any sign, and what is checked with the data.
+OTHERS = {"source", "memory", "mean", "classes", "hidden", "width", "device", "l2", "preset"}
+
+
+def options():
+    """Yield something that makes a part from one option, with the name of that option: all there are."""
+    for registry in SEAMS.values():
+        for part in registry.parts():
+            found = (option.name for option in part.options if option.annotation is not bool)
+            build = partial(lambda part, **own: part.build(NEEDED.get(part.name, {}) | own), part)
+            yield from (pytest.param(build, name, id=f"{part.name} {name}") for name in found)
+    for made in OBJECTS:
+        found = (field.name for field in fields(made) if not isinstance(getattr(made, field.name), bool))
+        kind = type(made).__name__
+        yield from (pytest.param(partial(replace, made), name, id=f"{kind} {name}") for name in found)
+
+
+@pytest.mark.parametrize(("build", "name"), [case for case in options() if case.values[1] not in OTHERS])
+def test_no_option_takes_what_is_below_its_range_or_no_number(build, name):
+    for value in (-1e9, math.nan, math.inf):
+        with pytest.raises(ValueError, match=rf"^{name}(\[\d\])? = "):
+            build(**{name: (value,) if name == "losses_db" else value})
+
+
 @pytest.mark.parametrize("content", [f"rounds = {DEEP}", "a." * 3000 + "b = 1", "rounds = 1" + "0" * 5000])
 def test_the_same_in_a_file(tmp_path, content):
     path = tmp_path / "deep.toml"
@@ -71,22 +103,6 @@ def test_the_same_in_a_file(tmp_path, content):
     assert str(caught.value).startswith(f"{path}: ") and len(str(caught.value)) < 400
 
 
-def test_brackets_within_reason_are_read():
-    assert parse_override("devices.samples=[[1]]") == ("devices.samples", [[1]])
-
-
-@pytest.mark.parametrize(
-    "setting", [{"channel.noise_var": 1e30, "uplink.power": 1e-30}, {"uplink.power": 1e30}]
-)
-@pytest.mark.parametrize("scheme", ["tsa_ga", "a_dsgd", "common_k", "low_rank", "sign_vote"])
-def test_the_ends_of_the_radio_still_give_records(scheme, setting):
-    config = load_config(
-        None, small.SETTINGS | {"scheme": scheme, "rounds": 2, "devices.learning_rate": 1e-30} | setting
-    )
-    for record in train(config, dataset=small.arrays()):
-        assert np.isfinite(json.loads(record.to_json())["nmse_db"])
-
-
 @pytest.mark.parametrize("setting", [{"devices.learning_rate": 1e30, "model.l2": 1.0}, {"model.l2": 1e30}])
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_a_training_that_diverges_says_so(setting, optimizer):
@@ -94,11 +110,6 @@ def test_a_training_that_diverges_says_so(setting, optimizer):
     config = load_config(None, small.SETTINGS | flat | setting)
     with pytest.raises(ValueError, match="the training has diverged; lower the learning rate"):
         list(train(config, dataset=small.arrays()))
-
-
-def test_power_without_end_is_refused_in_python_too():
-    with pytest.raises(ValueError, match="power = 1.7e\\+308: must be a finite number > 0 and <= 1e\\+30"):
-        EqualPower(1.7e308)
 
 
 def test_the_greatest_concentration_gives_equal_shares():
@@ -186,22 +197,6 @@ def test_memory_that_runs_out_is_a_sentence_and_the_run_goes_on_later(folder, tm
     ended = execute(config, tmp_path / "cut")
     for name in ("rounds.jsonl", "summary.json"):
         assert (ended.folder / name).read_bytes() == (whole.folder / name).read_bytes()
-
-
-def test_a_long_run_says_something_every_half_minute(monkeypatch, capsys):
-    clock = [0.0]
-    monkeypatch.setattr(progress, "Timer", partial(Timer, clock=lambda: clock[0]))
-    lines = progress.Lines()
-    record = next(iter(train(load_config(None, small.SETTINGS | {"rounds": 1}), dataset=small.arrays())))
-    said = {}
-    lines.begin(10**9, 0, [])
-    for number in range(1, 131):
-        clock[0] = float(number)
-        lines.update(replace(record, round=number))
-        if line := capsys.readouterr().err:
-            said[number] = line
-    assert list(said) == [3, 33, 63, 93, 123]
-    assert "round 33/1000000000" in said[33] and "277777.8 h left" in said[33]
 
 
 def test_a_report_on_a_full_disk(tmp_path, monkeypatch):

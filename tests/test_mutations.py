@@ -27,8 +27,8 @@ FILES = (
     "config.toml", "rounds.jsonl", "timings.jsonl", "summary.json", "manifest.json", "checkpoint.npz",
     "aggregates/round-000003.npz",
 )  # fmt: skip
-STATES = ("finished", "old", "forged", "begun")
-ABSENT = {("manifest.json", "old"), ("manifest.json", "begun"), ("summary.json", "begun")}
+STATES = ("finished", "forged", "begun")
+ABSENT = {("manifest.json", "begun"), ("summary.json", "begun")}
 CASES = [(name, state) for name in FILES for state in STATES if (name, state) not in ABSENT]
 MANY, SOME = 150, 20  # mutations of every file, and those of them in each state that is not "finished"
 ROUNDS = 13
@@ -160,9 +160,7 @@ def damage(run, other, name, kind, rng):
 
 def prepare(run, state):
     """Bring a finished run into another state."""
-    if state == "old":
-        fakes.unseal(run)
-    elif state == "begun":
+    if state == "begun":
         (run / "summary.json").unlink()
         (run / "manifest.json").unlink()
 
@@ -252,17 +250,10 @@ def mutate(place, truth, tmp_path, name, state, count):
         shutil.rmtree(out)
 
 
+@pytest.mark.parametrize("much", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "state"), CASES)
-def test_damage_is_a_sentence(place, truth, tmp_path, record_property, name, state):
-    count = len(DAMAGE) if state == "finished" else 4
-    mutate(place, truth, tmp_path, name, state, count)
-    count_cases(record_property, count, f"mutations of {name}")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "state"), CASES)
-def test_much_damage_is_a_sentence(place, truth, tmp_path, record_property, name, state):
+def test_damage_is_a_sentence(place, truth, tmp_path, record_property, name, state, much):
     others = sum(case[0] == name for case in CASES) - 1
-    count = MANY - others * SOME if state == "finished" else SOME
-    mutate(place, truth, tmp_path, name, state, count)
-    count_cases(record_property, count, f"mutations of {name}")
+    few, many = (len(DAMAGE), MANY - others * SOME) if state == "finished" else (4, SOME)
+    mutate(place, truth, tmp_path, name, state, many if much else few)
+    count_cases(record_property, many if much else few, f"mutations of {name}")

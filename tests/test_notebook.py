@@ -49,23 +49,3 @@ def test_pictures_are_inline(outputs):
 def test_it_is_stored_without_outputs():
     cells = nbformat.read(PATH, as_version=4).cells
     assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
-
-
-CELL = """
-import airfeel as af
-import small
-run = af.run(small.SETTINGS, rounds=4, dataset=small.arrays(), out="results", progress=True)
-records = list(af.train(small.SETTINGS, rounds=4, dataset=small.arrays(), progress=True))
-"""
-
-
-@pytest.mark.long
-def test_progress_is_shown_in_a_cell(tmp_path):
-    """By af.run and af.train alike, without anybody configuring logging."""
-    path = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})"
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(path + CELL)])
-    where = {"metadata": {"path": str(tmp_path)}}
-    nbclient.NotebookClient(notebook, timeout=LONGEST, kernel_name="python3", resources=where).execute()
-    said = "".join(output.text for output in notebook.cells[0].outputs if output.name == "stderr")
-    rounds = [line.partition("  ")[0] for line in said.splitlines() if "accuracy" in line]
-    assert rounds == 2 * [f"round {round}/4" for round in (1, 2, 3, 4)]

@@ -4,7 +4,6 @@ import ast
 import importlib.util
 import inspect
 import os
-import pkgutil
 import re
 import shutil
 import subprocess
@@ -84,26 +83,6 @@ def test_public_names_are_few_and_documented():
         documentation = inspect.getdoc(getattr(airfeel, name))
         assert documentation, name
         assert not documentation.startswith(f"{name}("), f"{name} has only the docstring that dataclass wrote"
-
-
-NEED_TORCH = ("airfeel.learning.modules", "airfeel.learning.torch_task")
-
-
-def modules():
-    for info in pkgutil.walk_packages(airfeel.__path__, "airfeel."):
-        if info.name not in ("airfeel.__main__", *NEED_TORCH):
-            flower = pytest.mark.flower if info.name.startswith("airfeel.flower") else ()
-            yield pytest.param(info.name, marks=flower)
-
-
-@pytest.mark.parametrize("name", list(modules()))
-def test_every_public_function_and_class_has_a_docstring(name):
-    module = importlib.import_module(name)
-    assert module.__doc__
-    for attribute, value in vars(module).items():
-        own = getattr(value, "__module__", None) == name and not attribute.startswith("_")
-        if own and (inspect.isclass(value) or inspect.isfunction(value)):
-            assert inspect.getdoc(value), f"{name}.{attribute}"
 
 
 @pytest.fixture(scope="module")

@@ -89,20 +89,6 @@ def test_softmax_and_cnn_take_no_preset_by_themselves():
     assert load(model__kind="cnn", model__preset=True).devices != load().devices
 
 
-@pytest.mark.parametrize("kind", ["mlp", "cnn", "resnet8", "resnet20"])
-def test_built_in_presets_are_shown_by_the_command(kind):
-    done = small.call(
-        ["airfeel", "config", "--quiet", "--set", f"model.kind={kind}", "--set", "model.preset=true"]
-    )
-    assert done.returncode == 0, done.stderr
-    shown = tomllib.loads(done.stdout)
-    tuned = MODELS.get(kind).tuned
-    assert "devices.learning_rate" in tuned
-    for key, value in tuned.items():
-        section, _, leaf = key.partition(".")
-        assert shown[section][leaf] == value
-
-
 def test_an_object_takes_the_place_of_the_model_and_brings_no_preset(tmp_path):
     config = af.load_config(None, small.SETTINGS | {"rounds": 2, "scheme": "dense"})
     run = af.run(config, task=Tuned(), dataset=small.arrays(), out=tmp_path)

@@ -3,12 +3,9 @@
 import csv
 import dataclasses
 import json
-import os
 import re
 import time
 import xml.etree.ElementTree as ElementTree
-from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +19,7 @@ from airfeel.lab.curves import Curve
 from airfeel.lab.exhibits import Chapter, TextTable
 from airfeel.lab.exhibits.finals import last_table, mean_gap_table
 from airfeel.lab.exhibits.receptions import reception_table
-from airfeel.lab.folder import ResultsFolder, remember_experiment
+from airfeel.lab.folder import ResultsFolder
 from airfeel.lab.plan import Experiment, shipped
 from airfeel.lab.report import _code, loose_runs, make_chapter, render, write_report
 from airfeel.lab.rundir import open_run
@@ -63,14 +60,6 @@ def results(tmp_path):
         add_run(tmp_path, "error_free", seed)
         add_run(tmp_path, "tsa_ga", seed)
     return tmp_path
-
-
-def test_interval_is_students():
-    values = [0.3, 0.5, 0.4, 0.45]
-    expected = stats.t.interval(0.95, 3, loc=0.4125, scale=stats.sem(values))
-    mean = interval(values)
-    assert (mean.low, mean.high) == pytest.approx(expected, rel=1e-12)
-    assert interval([0.3]).low == interval([0.3]).high == 0.3
 
 
 @pytest.mark.long
@@ -149,68 +138,6 @@ def test_unfinished_and_damaged_runs_are_named_and_left_out(results):
     }
     html = report.page.read_text()
     assert all(note in html for note in report.left_out)
-
-
-@pytest.mark.long
-def test_a_run_of_another_version_or_of_somebody_s_own_scheme_is_shown(results):
-    """Whatever its configuration names: it is neither checked nor imported."""
-
-    def edit(text):
-        return (
-            text.replace('scheme = "tsa_ga"', 'scheme = "no_such_package.schemes:Mine"')
-            + "\n[next_year]\nkey = 1\n"
-        )
-
-    for run in sorted(results.glob("runs/tsa_ga-*")):
-        fakes.rewrite(run, edit)
-    report = write_report(results)
-    assert report.left_out == []
-    rows = report.chapters[0].tables[0].rows[1:]
-    assert [row[:2] for row in rows] == [["error_free", "3"], ["no_such_package.schemes:Mine", "3"]]
-    table = (results / "results.csv").read_text()
-    assert table.count("\nrun,no_such_package.schemes:Mine,") == 3 * ROUNDS
-    assert "no_such_package.schemes:Mine" in report.page.read_text()
-
-
-def test_an_unreadable_configuration_is_named_and_left_out(results):
-    config = next(results.glob("runs/tsa_ga-*/config.toml"))
-    config.write_text("scheme = ")
-    runs, left_out = loose_runs(Results(ResultsFolder(results)), [])
-    assert len(runs) == 5
-    rule = "is not what the run wrote, by its hash in manifest.json"
-    assert left_out == [
-        f"{config.parent.name}: config.toml {rule}; left out until airfeel run computes it again"
-    ]
-
-
-@pytest.mark.long
-def test_runs_without_a_manifest_are_shown_as_not_verified_on_the_page(campaign):
-    path = next(campaign.glob("runs/a_dsgd-*"))  # of an experiment
-    fakes.unseal(path)
-    damaged = next(campaign.glob("runs/error_free-*"))
-    (damaged / "summary.json").write_text("{}")
-    report = write_report(campaign)
-    named, doubt = report.left_out
-    assert named.startswith(f"{damaged.name}: summary.json is not what the run wrote")
-    assert doubt.startswith("not verified") and doubt.endswith(path.name)
-    html = report.page.read_text()
-    assert doubt in html and named in html
-    assert all(damaged.name not in line for line in report.page.read_text().split(named))
-
-
-@pytest.mark.long
-def test_a_report_reads_every_file_of_a_run_once(campaign, monkeypatch):
-    opened, real = Counter(), os.open
-
-    def opening(path, *arguments, **options):
-        opened[Path(path)] += 1
-        return real(path, *arguments, **options)
-
-    monkeypatch.setattr(os, "open", opening)
-    write_report(campaign)
-    finished = list(campaign.glob("runs/*/summary.json"))
-    for name in ("summary.json", "rounds.jsonl", "config.toml", "timings.jsonl", "manifest.json"):
-        assert {opened[summary.with_name(name)] for summary in finished} == {1}
 
 
 @pytest.mark.long
@@ -361,61 +288,6 @@ def test_errors_of_rounds_and_of_their_sum_and_rounds_that_did_not_settle(tmp_pa
     assert [row[2] for row in reception_table(collected, accuracy=True)[1:]] == finals
 
 
-def test_what_nobody_recovered_has_no_table(tmp_path):
-    experiment = sweep(("error_free",))
-    fakes.write_experiment(experiment, tmp_path)
-    collected = fakes.collected(experiment, tmp_path)
-    assert reception_table(collected) == []
-    assert reception_table(collected, accuracy=True)[0] == ["curve", "variant", "accuracy (%)"]
-
-
-def test_many_variants_become_rows(tmp_path):
-    experiment = sweep(ratios=(0.05, 0.1, 0.2, 0.3, 0.4, 0.5))
-    fakes.write_experiment(experiment, tmp_path)
-    table = table_of(fakes.collected(experiment, tmp_path), "Final accuracy")
-    assert table[0] == ["variant", "error-free", "tsa-ga", "a-dsgd"]
-    assert len(table) == 7
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("curves", "ratios", "split", "dashed"),
-    [
-        (("error_free", "tsa_ga"), (0.1,), False, "error-free"),
-        (("error_free", "tsa_ga"), (0.1, 0.2), False, "s/N = 0.1"),
-        (("error_free", "tsa_ga"), (0.1, 0.2, 0.3, 0.4, 0.5), True, "error-free"),
-        (("tsa_ga",), (0.1, 0.2, 0.3, 0.4, 0.5), False, "s/N = 0.1"),
-    ],
-)
-def test_the_number_of_curves_decides_how_they_are_told_apart(tmp_path, curves, ratios, split, dashed):
-    experiment = sweep(curves, ratios)
-    fakes.write_experiment(experiment, tmp_path)
-    drawing = make_chapter(fakes.collected(experiment, tmp_path)).drawings[0]
-    assert drawing.split is split
-    assert dashed in drawing.payload()["dashes"]
-    _, svg, _ = drawing.save(tmp_path / "figure")
-    text = " ".join(ElementTree.parse(svg).getroot().itertext())
-    assert all(f"s/N = {ratio}" in text for ratio in ratios if len(ratios) > 1)
-
-
-def test_a_figure_can_ask_for_a_plot_of_every_variant(tmp_path):
-    plain = sweep(("error_free", "tsa_ga"), (0.1, 0.2))
-    asked = tuple(figure.model_copy(update={"split": True}) for figure in plain.figures)
-    fakes.write_experiment(plain, tmp_path)
-    for experiment, split in ((plain, False), (plain.model_copy(update={"figures": asked}), True)):
-        drawings = make_chapter(fakes.collected(experiment, tmp_path)).drawings
-        assert {drawing.split for drawing in drawings} == {split}
-
-
-def test_a_curve_keeps_its_colour_where_another_has_nothing_to_show(campaign):
-    first, second = (
-        drawing.payload() for drawing in make_chapter(fakes.collected(sweep(), campaign)).drawings
-    )
-    colours = dict(zip(first["names"], first["colours"], strict=True))
-    assert "error-free" not in second["names"]
-    assert second["colours"] == [colours[name] for name in second["names"]]
-
-
 def test_the_page_has_everything_about_the_experiments(campaign):
     report = write_report(campaign)
     assert [chapter.name for chapter in report.chapters] == ["fig5a", "sweep", "runs"]
@@ -451,18 +323,6 @@ def test_figures_of_the_same_name_get_files_of_their_own(tmp_path):
         fakes.write_experiment(sweep().model_copy(update={"name": name}), tmp_path)
     names = [d.figure.name for chapter in write_report(tmp_path).chapters for d in chapter.drawings]
     assert names == ["sweep", "error", "two-sweep", "two-error"]
-
-
-def test_settings_are_readable(tmp_path):
-    experiment = shipped("fig6").shortened(4, 1)
-    fakes.write_experiment(experiment, tmp_path)
-    tables = {
-        table.title: table.rows
-        for table in make_chapter(fakes.collected(experiment, tmp_path)).section("settings")
-    }
-    assert ["A-DSGD", "a_dsgd", "0.5 × uplink.ratio"] in tables["Curves"]
-    assert ["s/N = 0.04", "0.04"] in tables["Variants"]
-    assert ["uplink.power", "500.0"] in tables["All runs"]
 
 
 def test_the_command_prints_tables_and_files(campaign, capsys):
@@ -551,10 +411,7 @@ def plots_can_be_zoomed_and_asked(shown):
     shown.until("getComputedStyle(document.querySelector('#figure-fig5a .tip')).display === 'block'")
     assert shown.see("document.querySelectorAll('#figure-fig5a .tip tr').length") == 6
     with_control = {"deltaX": 0, "deltaY": -300, "modifiers": 2}
-    for look in (
-        lambda: shown.see(button.format("zoom in")),
-        lambda: point("mouseWheel", **with_control),
-    ):
+    for look in (lambda: shown.see(button.format("zoom in")), lambda: point("mouseWheel", **with_control)):
         look()
         shown.until(f"{ticks} !== '{all_of_it}'")
         near = shown.see(ticks)
@@ -597,48 +454,7 @@ def numbers_can_be_saved(shown, campaign):
 
 
 @pytest.mark.browser
-def test_figures_of_other_kinds_can_be_saved_too(tmp_path, chromium, tmp_path_factory):
-    experiment = Experiment(
-        name="alone",
-        title="Recovery alone",
-        kind="recovery",
-        rounds=2,
-        seeds=[0, 1],
-        base={"size": 300, "ratio": 0.4, "activity": 0.1},
-        curves=[{"label": scheme, "scheme": scheme} for scheme in ("tsa_ga", "turbo_cs")],
-        variants=[{"label": f"{level} dB", "snr_db": level} for level in (5.0, 20.0)],
-        figures=[
-            {"name": "dots", "title": "NMSE", "kind": "recovery"},
-            {"name": "course", "title": "NMSE", "kind": "evolution", "variant": "20.0 dB"},
-        ],
-    )
-    runs = experiment.runs()
-    remember_experiment(experiment, tmp_path, runs)
-    for run in runs:
-        run.do(tmp_path)
-    report = write_report(tmp_path)
-    with opened(chromium, report.page.as_uri(), tmp_path_factory.mktemp("profile")) as shown:
-        shown.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
-        shown.see("document.querySelectorAll('.csv').forEach(button => button.click())")
-        lines = {
-            name: wait_for(tmp_path / f"{name}.csv").read_text().splitlines() for name in ("dots", "course")
-        }
-        assert shown.said == []
-    assert lines["dots"][0] == "curve,form,setting,mean,low,high"
-    assert len(lines["dots"]) == 1 + 2 * 2 * 2
-    assert lines["course"][0] == "curve,variant,round,symbols,mean,low,high,seeds"
-    assert len(lines["course"]) == 1 + 2 * 2 * 2
-
-
-@pytest.mark.browser
-def test_the_page_fits_a_phone_and_paper(shown, campaign):
-    size = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
-    shown.call("Emulation.setDeviceMetricsOverride", **size)
-    shown.go((campaign / "report.html").as_uri())
-    assert shown.see("document.documentElement.scrollWidth") == 390
-    assert (
-        shown.see("Math.max(...[...document.querySelectorAll('.chart svg')].map(s => s.clientWidth))") <= 390
-    )
+def test_the_page_fits_paper(shown):
     dark = [{"name": "prefers-color-scheme", "value": "dark"}]
     colour = "getComputedStyle(document.querySelector('.role-axis-label text')).fill"
     shown.call("Emulation.setEmulatedMedia", features=dark)

@@ -16,13 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import airfeel
 from airfeel import _files, storage
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import load_config
 from airfeel.lab import rundir
 from airfeel.lab.rundir import open_run
-from airfeel.lab.store import RunError, finished, read_aggregate, read_records
+from airfeel.lab.store import RunError, finished, read_aggregate
 from airfeel.simulation.records import Record
 from guards import limited
 
@@ -103,16 +102,6 @@ def test_what_is_no_checkpoint_is_one_sentence_with_the_file(tmp_path, content, 
     with pytest.raises(rundir.Damaged, match=sentence) as raised:
         rundir.load_checkpoint(tmp_path / "checkpoint.npz")
     assert str(raised.value).startswith(str(tmp_path / "checkpoint.npz"))
-
-
-def test_forged_facts_start_the_run_again(tmp_path):
-    for facts in ({}, {"version": airfeel.__version__}, {"round": "x", "length": 10**30}):
-        with open_run(CONFIG, tmp_path) as folder:
-            folder.restore()
-            write_rounds(folder, 1, 2)
-            sealed(folder.checkpoint, storage.to_bytes({"state": (1,), "facts": facts}))
-            assert folder.restore() is None
-            assert "is no checkpoint of this version: checkpoint.npz not used" in folder.notes[-2]
 
 
 def test_rounds_after_the_checkpoint_are_cut_and_the_rest_is_kept(tmp_path):
@@ -281,13 +270,3 @@ def test_a_forged_aggregate_takes_no_memory(tmp_path, members, rule):
     (tmp_path / "aggregates" / "round-000001.npz").write_bytes(archive_of(**raw))
     with limited(), pytest.raises(_files.Unreadable, match=f"round-000001.npz: {rule}"):
         read_aggregate(tmp_path, 1)
-
-
-def test_records_and_aggregates_come_back(tmp_path):
-    aggregate = np.array([0.0, 1.5, 0.0, -2.0])
-    with open_run(CONFIG, tmp_path) as folder:
-        folder.restore()
-        write_rounds(folder, 1, 3)
-        folder.keep_aggregate(2, aggregate)
-        assert [record.round for record in read_records(folder.path)] == [1, 2, 3]
-        np.testing.assert_array_equal(read_aggregate(folder.path, 2), aggregate)

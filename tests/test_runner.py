@@ -15,30 +15,6 @@ from airfeel.lab import runner
 from airfeel.lab.runner import execute
 from airfeel.simulation.records import Progress
 
-DAMAGE = {
-    "half a line": lambda run: append(run / "rounds.jsonl", b'{"round":99,"accu'),
-    "a line too much": lambda run: append(run / "rounds.jsonl", b'{"round":99}\n'),
-    "records cut": lambda run: cut(run / "rounds.jsonl", 300),
-    "records gone": lambda run: (run / "rounds.jsonl").unlink(),
-    "checkpoint cut": lambda run: cut(run / "checkpoint.npz", 1000),
-    "checkpoint empty": lambda run: cut(run / "checkpoint.npz", 0),
-    "checkpoint gone": lambda run: (run / "checkpoint.npz").unlink(),
-    "both checkpoints bad": lambda run: [cut(path, 99) for path in run.glob("checkpoint*")],
-    "timings gone": lambda run: (run / "timings.jsonl").unlink(),
-    "false summary": lambda run: (run / "summary.json").write_text('{"rounds_sha256": "x"}'),
-    "broken summary": lambda run: (run / "summary.json").write_text('{"roun'),
-    "leftovers": lambda run: (run / "checkpoint.npz.tmp").write_bytes(b"x"),
-}
-
-
-def append(path, content):
-    with path.open("ab") as file:
-        file.write(content)
-
-
-def cut(path, length):
-    path.write_bytes(path.read_bytes()[:length])
-
 
 def stop_after(rounds):
     """Return a question that is answered with yes after so many rounds."""
@@ -56,19 +32,6 @@ def config(tmp_path_factory):
 @pytest.fixture(scope="module")
 def whole(config, tmp_path_factory):
     return execute(config, tmp_path_factory.mktemp("whole"))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kind", DAMAGE)
-def test_every_damage_is_noticed_and_mended(config, whole, tmp_path, kind):
-    stopped = execute(config, tmp_path, stop=stop_after(7))
-    assert (stopped.round, stopped.summary) == (7, None)
-    DAMAGE[kind](stopped.folder)
-    ended = execute(config, tmp_path)
-    assert ended.summary == whole.summary
-    for name in ("rounds.jsonl", "summary.json", "config.toml"):
-        assert (ended.folder / name).read_bytes() == (whole.folder / name).read_bytes()
-    assert not list(ended.folder.glob("*.tmp"))
 
 
 def test_a_run_stopped_again_and_again_comes_to_the_same_end(config, whole, tmp_path):

@@ -6,11 +6,9 @@ import math
 import numpy as np
 import pytest
 
-import airfeel as af
 import small
 from airfeel.config import load_config, parse_override
 from airfeel.lab import rundir
-from airfeel.learning.tasks import Samples, Score
 from airfeel.learning.training import Participation
 from airfeel.radio.gaussian import GaussianMAC
 from airfeel.registry import SCHEMES
@@ -236,47 +234,3 @@ def test_a_round_without_a_sender_is_silent_and_changes_nothing():
     assert step.record.nmse_db is None
     assert step.record.devices == step.record.symbols == 0
     assert not step.state.theta.any()
-
-
-class LeastSquares:
-    """A task that has nothing to do with images: one linear output, squared error, no accuracy."""
-
-    size = 3
-
-    def init(self, seed):
-        return np.zeros(3)
-
-    def prepare(self, inputs, targets):
-        return Samples(np.asarray(inputs), np.asarray(targets))
-
-    def gradient(self, theta, samples):
-        return samples.inputs.T @ (samples.inputs @ theta - samples.labels) / len(samples)
-
-    def evaluate(self, theta, samples):
-        return Score(float(np.mean((samples.inputs @ theta - samples.labels) ** 2)), float("nan"))
-
-
-def test_a_user_s_own_task_and_arrays():
-    rng = np.random.default_rng(0)
-    inputs, weights = rng.standard_normal((700, 3)), np.array([1.0, -2.0, 0.5])
-    data = (inputs[:500], inputs[:500] @ weights, inputs[500:], inputs[500:] @ weights)
-    config = load_config(None, small.SETTINGS | {"scheme": "dense", "rounds": 40})
-    records = list(af.train(config, task=LeastSquares(), dataset=data))
-    assert records[-1].loss < 1e-6 < records[0].loss
-    assert records[-1].accuracy is None
-
-
-def test_arrays_that_do_not_belong_together_are_refused_at_once():
-    with pytest.raises(ValueError, match=r"len\(test_labels\) = 199: must be the number of test_inputs, 200"):
-        train(configure(), dataset=(*DATA[:3], DATA[3][:-1]))
-    with pytest.raises(ValueError, match="devices.samples = 5000: must be at most 600"):
-        train(configure(devices__samples=5000), dataset=DATA)
-
-
-@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
-def test_a_diverging_run_says_so():
-    inputs, targets = np.random.default_rng(0).standard_normal((2, 600, 3))
-    data = (inputs[:500], targets[:500, 0], inputs[500:], targets[500:, 0])
-    config = configure(scheme="dense", devices__learning_rate=1e4, rounds=200)
-    with pytest.raises(ValueError, match="lower the learning rate"):
-        list(train(config, task=LeastSquares(), dataset=data))

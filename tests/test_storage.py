@@ -187,12 +187,6 @@ def test_what_is_no_dataclass_is_no_state(tmp_path, state):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_is_no_place_for_a_state(tmp_path):
-    with pytest.raises(IsADirectoryError):
-        af.save_state(tmp_path, ChainParams(**CHAIN))
-    assert tmp_path.is_dir()
-
-
 # --- files that are not what was written -------------------------------------------------------------------
 
 
@@ -224,23 +218,18 @@ def chain(**fields):
     [
         ({"array": "a"}, "has no array 'a': the state is not complete"),
         ({"array": 3}, "is no state of airfeel"),
-        ({"array": "b", "more": 1}, "is no state of airfeel"),
         ({}, "is no state of airfeel"),
         ([1, 2], "is no state of airfeel"),
-        ({"tuple": 3}, "is no state of airfeel"),
-        ({"dict": []}, "is no state of airfeel"),
         ({"class": 3, "fields": {}}, "is no state of airfeel"),
         (chain(), "does not have the fields of ChainParams (activity, beta, p01, variance)"),
         (chain(**CHAIN, self=1), "does not have the fields of ChainParams (self)"),
         (chain(**(CHAIN | {"p01": "x"})), "ChainParams refuses what the file holds (p01 = 'x': must be"),
-        (chain(**(CHAIN | {"p01": 7.0})), "ChainParams refuses what the file holds (p01 = 7.0: must be"),
         (
             {"class": "subprocess:Popen", "fields": {}},
             "names the class subprocess:Popen, which is not trusted",
         ),
         ({"class": "airfeel_evil:X", "fields": {}}, "which is not trusted"),
         ({"class": "airfeel.beliefs.chains:np", "fields": {}}, "must be a frozen dataclass of a module"),
-        ({"class": "airfeel.beliefs.chains:", "fields": {}}, "must be a frozen dataclass of a module"),
         ({"class": "airfeel.config:load_config", "fields": {}}, "must be a frozen dataclass of a module"),
         ({"class": "airfeel.receivers.tsaga:ChainParams", "fields": CHAIN}, "must be a frozen dataclass"),
         ({"class": "airfeel.nothing:X", "fields": {}}, "must be a frozen dataclass of a module imported"),
@@ -317,6 +306,3 @@ def test_nothing_is_imported_because_a_file_names_it(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
-
-
-# --- something else in the place of the file ---------------------------------------------------------------

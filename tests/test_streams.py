@@ -33,18 +33,6 @@ def test_all_addresses_differ():
     assert len(draws) == len(addresses)
 
 
-@pytest.mark.parametrize("vary", ["seed", "round", "device"])
-@pytest.mark.parametrize("start", [0, 1000, 123_456])
-def test_neighbouring_streams_are_uncorrelated(vary, start):
-    """190 pairs of 2000 numbers each: five standard deviations hold for all of them."""
-    address = {"seed": 3, "purpose": "noise", "round": 5, "device": 7}
-    draws = [stream(**address | {vary: start + i}).standard_normal(2000) for i in range(20)]
-    correlation = np.corrcoef(draws)[np.triu_indices(20, 1)]
-    assert np.abs(correlation).max() < 5 / np.sqrt(2000)
-    assert abs(np.mean(draws)) < 5 / np.sqrt(40_000)
-    assert abs(np.mean(np.square(draws)) - 1) < 5 * np.sqrt(2 / 40_000)
-
-
 def test_the_global_generator_is_left_alone():
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     stream(0, "noise").standard_normal(10)

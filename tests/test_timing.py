@@ -77,27 +77,6 @@ def test_a_campaign_without_a_terminal_speaks_before_its_first_run_ends(tmp_path
     assert said[2:] == ["0/2 runs  25%  about 103 s left"]
 
 
-def test_a_campaign_times_rounds_of_the_dearest_kind(tmp_path, monkeypatch):
-    """A few cheap rounds say nothing of a run whose rounds cost ten times as much."""
-    clock, said = Clock(), []
-    monkeypatch.setattr("airfeel.lab.progress.Timer", lambda *now: Timer(*now, clock=clock))
-    lines = CampaignLines()
-    monkeypatch.setattr(lines, "note", said.append)
-    works = [
-        SimpleNamespace(label="dear", effort=100.0, rounds=10),
-        SimpleNamespace(label="cheap", effort=50.0, rounds=50),
-    ]
-    lines.begin(works, 0, tmp_path)
-    for label in ("dear", "cheap"):
-        (tmp_path / "runs" / label).mkdir(parents=True)
-    for second in range(1, 8):  # a dear round and ten cheap ones take two seconds
-        clock.now += 1
-        (tmp_path / "runs/cheap/rounds.jsonl").write_text("{}\n" * 5 * second)
-        (tmp_path / "runs/dear/rounds.jsonl").write_text("{}\n" * (second // 2))
-        lines.update()
-    assert said == ["0/2 runs  17%  the first rounds are under way", "0/2 runs  40%  about 9 s left"]
-
-
 @pytest.fixture
 def clock(monkeypatch):
     """A clock for the lines of a run."""

@@ -30,14 +30,9 @@ def test_variance_is_stationary():
     [
         ({"activity": 0.0}, "activity = 0"),
         ({"activity": 1.0}, "activity = 1"),
-        ({"activity": float("nan")}, "activity = nan"),
         ({"p01": 0.0}, "p01 = 0"),
-        ({"p01": 1.1}, "p01 = 1.1"),
         ({"activity": 0.9, "p01": 0.5}, "p01 = 0.5: must be <= .1 - activity./activity"),
         ({"beta": 0.0}, "beta = 0"),
-        ({"beta": 1.01}, "beta = 1.01"),
-        ({"variance": 0.0}, "variance = 0"),
-        ({"variance": float("inf")}, "variance = inf"),
         ({"p01": "0.1"}, "p01 = .0.1.: must be a finite number"),
     ],
 )

@@ -61,14 +61,6 @@ def test_exact_where_nothing_has_to_be_merged(message):
     assert np.allclose(mean, exact, rtol=1e-9, atol=1e-12)
 
 
-def test_joint_message_is_a_kalman_filter_where_the_support_is_certain():
-    certain = Model(activity=1 - 1e-9, p01=1e-10, beta=0.2)
-    tau = np.full(5, 0.3)
-    z, _ = observe(certain, 5, 500, tau)
-    exact = exact_filter(certain.activity, certain.p01, 0.2, 1.0, z, tau)[1]
-    assert np.allclose(filter_with("joint", certain, z, tau)[1], exact, atol=1e-6)
-
-
 def test_joint_belief_is_the_law_of_the_next_round():
     # After one round the four moments are exact: compare with the mixture over (s_1, s_2).
     chain = ChainParams(0.2, 0.3, 0.1, 1.5)

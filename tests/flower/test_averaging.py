@@ -69,12 +69,13 @@ def test_an_app_with_the_mod_serves_other_strategies_too():
         ("scheduled", {"channel.noise_var": 1.0}),
         ("d_dsgd", {"channel.noise_var": 0.1, "channel.kind": "fading"}),
         ("error_free", {}),
+        ("split", {}),
     ],
 )
 @pytest.mark.parametrize("exchange", ["one", "two"])
 def test_the_trajectory_is_that_of_train(scheme, channel, exchange):
     """The same data, seeds and scheme, once in our loop and once as messages between apps."""
-    if exchange == "two" and scheme in ("d_dsgd", "error_free"):
+    if exchange == "two" and scheme in ("d_dsgd", "error_free", "split"):
         pytest.skip("their signals do not add up in the air")
     settings = small.SETTINGS | {"rounds": 6, "scheme": scheme, "devices.samples": [60, 80, 100, 120, 140]}
     config = af.load_config(None, settings | channel)
@@ -97,7 +98,7 @@ def test_the_trajectory_is_that_of_train(scheme, channel, exchange):
         return found
 
     weights = lambda device, round: {"num-examples": len(parts.data[device])}  # noqa: E731
-    radio = parts.air if scheme != "error_free" else None
+    radio = parts.air if parts.scheme.uses_radio else None
     strategy = AirAvg(
         parts.scheme,
         config.uplink.ratio,
@@ -156,14 +157,6 @@ def test_bytes_are_counted():
         assert traffic.up_message < 0.11 * 3 * 4 * 500_000 and traffic.down > 3 * 4 * 500_025
         assert traffic.up_message == pytest.approx(sum(seen[:3]), rel=1e-3)
         assert report.metrics()["air-bytes-up"] == traffic.up
-
-
-def test_a_sparse_signal_travels_without_its_zeros():
-    """Top-k alone: one bit for each place, four bytes for each of the entries that were kept."""
-    model = {"w": np.zeros((100, 100), np.float32)}
-    strategy = AirAvg("error_free", options={"sparsity": 0.1}, **QUIET)
-    train(strategy, model, rounds=1, nodes=2)
-    assert strategy.rounds[0].traffic.up == 2 * (10_000 // 8 + 4 * 1000 + 2 * 128)
 
 
 def test_metrics_of_the_app_are_averaged_by_weight():

@@ -4,7 +4,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 pytest.importorskip("flwr", reason="needs Flower (make flower)")
@@ -44,15 +43,6 @@ def test_the_example_trains_with_every_switch(app, tmp_path, scheme):
     assert sorted(result.train_metrics_clientapp) == [1, 2, 3]
     if scheme != "fedavg":
         assert all(len(report.heard) == 3 for report in strategy.rounds)
-
-
-@pytest.mark.torch
-def test_clients_hold_as_many_classes_as_they_are_told(app, tmp_path):
-    *_, task = app
-    folder = str(small.write_folder(tmp_path / "data"))
-    labels = task.load(folder).train_labels
-    for held in task.partition(folder, 5, 40, 2, 0):
-        assert len(np.unique(labels[held])) == 2
 
 
 def test_the_app_does_not_ask_an_index_for_airfeel():

@@ -20,6 +20,8 @@ from airfeel.flower.state import Layout
 from airfeel.learning.optimizers.sgd import GradientDescent
 from airfeel.radio.fading import FadingMAC
 from airfeel.radio.power import LongTermPower
+from airfeel.schemes.common_k import CommonK
+from airfeel.uplink import packing
 
 QUIET = {"fraction_evaluate": 0.0}
 MODEL = {"w": np.linspace(-1, 1, 60, dtype=np.float32).reshape(6, 10)}
@@ -140,35 +142,6 @@ def test_an_answer_that_comes_twice_counts_once(caplog):
     training = Training(lambda round, node, reply: [reply, reply], 3)
     assert all(report.heard == tuple(NODES) for report in training.rounds)
     assert "node 12 left out: it answered twice" in caplog.text
-    training.conserved()
-
-
-def test_a_late_answer_is_refused_and_waits_at_its_client():
-    """A reply of round 2 arrives in round 3 beside the client's own: the new one counts."""
-    late = []
-
-    def disturb(round, node, reply):
-        if node == 12 and round == 2:
-            late.append(reply)
-            return []
-        return [*late, reply] if node == 12 and round == 3 else [reply]
-
-    training = Training(disturb)
-    assert training.rounds[1].missing == (12,) and 12 in training.rounds[2].heard
-    assert "is of round 2: must be of round 3" in training.rounds[2].refused[12]
-    training.conserved()
-
-
-def test_faults_at_random_lose_nothing():
-    draw, kinds = np.random.default_rng(8), list(FAULTS.values())
-
-    def disturb(round, node, reply):
-        if round == 1 or draw.random() < 0.6:
-            return [reply]
-        return kinds[draw.integers(len(kinds))][0](reply)
-
-    training = Training(disturb, 25, ratio=0.3)
-    assert 20 < sum(len(report.heard) for report in training.rounds) < 90
     training.conserved()
 
 
@@ -309,13 +282,6 @@ def test_the_second_message_may_be_lost_too():
     training.conserved()
 
 
-def test_two_messages_and_one_give_equal_results():
-    one, two = (Training(None, 6, "tsa_ga", channel=FadingMAC(0.5), exchange=e) for e in ("one", "two"))
-    np.testing.assert_allclose(one.state.theta, two.state.theta, rtol=1e-9)
-    np.testing.assert_allclose(one.state.ledger.spent, two.state.ledger.spent, rtol=1e-9)
-    assert one.rounds[-1].silent == two.rounds[-1].silent
-
-
 def test_what_is_in_a_memory_after_all_that_can_happen():
     memory = ClientMemory(9, "t", "s", 5, *({"error": np.full(2, float(value))} for value in range(3)))
 
@@ -336,32 +302,11 @@ def test_packing_and_unpacking():
     draw = np.random.default_rng(1)
     for share in (0.0, 0.05, 0.5, 1.0):
         signal = np.where(draw.random(1003) < share, draw.standard_normal(1003), 0).astype(np.float32)
-        assert np.array_equal(wire.unpack(wire.pack(signal), 1003), signal)
-    packed = wire.pack(np.eye(1, 80, dtype=np.float32)[0])
+        assert np.array_equal(packing.unpack(packing.pack(signal), 1003), signal)
+    packed = packing.pack(np.eye(1, 80, dtype=np.float32)[0])
     for wrong in ({"values": packed["values"][:0]}, {"places": packed["places"][:3]}):
         with pytest.raises(ValueError, match="its signal"):
-            wire.unpack({**packed, **wrong}, 80)
-
-
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.array(7),
-        np.zeros((0, 3)),
-        np.arange(6, dtype=">f4").reshape(2, 3),
-        np.asfortranarray(np.arange(6, dtype=np.float16).reshape(2, 3)),
-        np.array([True, False]),
-        np.array(["text", "more"]),
-        np.arange(300) + 1j,
-    ],
-)
-def test_arrays_are_read_as_flower_reads_them(array):
-    record = wire.to_record({"it": array})
-    for _ in range(2):  # the second time the header is known
-        (found,) = wire.from_record(record).values()
-        theirs = record["it"].numpy()
-        assert (found.dtype, found.shape) == (theirs.dtype, theirs.shape)
-        assert np.array_equal(found, theirs)
+            packing.unpack({**packed, **wrong}, 80)
 
 
 def test_arrays_that_are_not_what_their_header_says_are_refused():
@@ -378,7 +323,7 @@ def test_arrays_that_are_not_what_their_header_says_are_refused():
 
 def test_a_reply_of_a_node_that_was_not_asked_is_left_out():
     request = apps.Message(apps.RecordDict(), 3, "train")
-    question = Question(1, 2, 3, Layout(()), "num-examples", asked=(4, 5))
+    question = Question(1, 2, 3, Layout(()), "num-examples", (4, 5), CommonK(), {})
     assert sort([apps.Message(apps.RecordDict(), reply_to=request)], question).refused == {
         3: "it was not asked"
     }

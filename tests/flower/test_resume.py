@@ -81,17 +81,6 @@ def test_a_resumed_training_is_the_same_to_the_last_bit(uninterrupted, tmp_path,
     assert not any(report.restarted for report in again.rounds)
 
 
-def test_without_a_file_a_restarted_client_says_so(tmp_path):
-    path = tmp_path / "training.npz"
-    grid = Mortal(apps.app(apps.drift), 4)
-    strategy(path, scheme="common_k", channel=None).start(grid, apps.record(MODEL), 3)
-    for node in grid.contexts:
-        grid.restart(node)
-    again = strategy(path, scheme="common_k", channel=None)
-    again.start(grid, apps.record(MODEL), 4)
-    assert sorted(again.rounds[0].restarted) == list(grid.contexts)
-
-
 def test_another_training_does_not_find_the_memory_of_this_one(tmp_path):
     """A file outlives its training: the next one starts empty."""
     found = []

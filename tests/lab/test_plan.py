@@ -1,17 +1,14 @@
 """Experiment files: the shipped ones are the paper's, all are checked before anything is computed."""
 
 import tomllib
-from math import prod
 
 import pytest
 
 import small
-from airfeel.config import build_config, mistakes
+from airfeel.config import mistakes
 from airfeel.lab.figures import BEYOND, PAPER, RIVALS, SHIPPED
 from airfeel.lab.plan import Experiment, read_experiment, select, shipped
-from airfeel.registry import MODELS, SCHEMES
-from airfeel.units import count
-from airfeel.uplink.scheme import Setting
+from airfeel.registry import MODELS
 
 OF_THEIR_OWN_SIZE = ("rates", "cell", "models", "cifar", *RIVALS, "rivals-cifar")
 TRAINING = [name for name in SHIPPED if shipped(name).kind == "training" and name not in OF_THEIR_OWN_SIZE]
@@ -63,80 +60,6 @@ def test_fig5_compares_six_schemes(name, steps):
         assert config.devices.local_steps == steps
         assert (config.uplink.ratio, config.uplink.power) == (0.1, 500.0)
         assert config.uplink.sparsity == (0.05 if config.scheme.startswith("a_dsgd") else 0.2)
-
-
-def test_rates_vary_both_learning_rates_together_on_seeds_of_their_own():
-    experiment = shipped("rates")
-    assert (experiment.rounds, experiment.seeds) == (100, (10, 11, 12, 13, 14))
-    configs = [run.config for run in experiment.runs()]
-    assert {config.devices.learning_rate for config in configs} == {0.01, 0.03, 0.1, 0.3}
-    assert all(config.server.learning_rate == config.devices.learning_rate for config in configs)
-    assert {(config.uplink.ratio, config.partition.classes) for config in configs} == {
-        (ratio, classes) for ratio in (0.1, 0.04) for classes in (None, 2)
-    }
-    assert experiment.shortened(seeds=2).seeds == (10, 11)
-
-
-def test_other_models_train_with_their_presets():
-    for name, kinds in (("models", {"mlp", "cnn"}), ("cifar", {"resnet8"})):
-        configs = [run.config for run in shipped(name).runs()]
-        assert {config.model.kind for config in configs} == kinds
-        assert {config.uplink.ratio for config in configs} == {0.1}
-        for config in configs:
-            plain = build_config({"model": {"kind": config.model.kind, "preset": False}}, source="")
-            assert config.devices != plain.devices
-    images = {
-        config.devices.count * config.devices.local_steps * config.devices.batch_size for config in configs
-    }
-    assert images == {4000}
-
-
-@pytest.mark.parametrize("name", RIVALS)
-def test_rivals_meet_under_the_same_circumstances(name):
-    experiment = shipped(name)
-    assert (experiment.rounds, experiment.seeds) == (100, (100, 101, 102, 103, 104))
-    planned = {(run.curve, run.variant): run.config for run in experiment.runs() if run.seed == 100}
-    assert {config.uplink.ratio for config in planned.values()} == {0.1, 0.04, 0.01}
-    for config in planned.values():
-        assert (config.devices.count, config.devices.samples, config.uplink.power) == (10, 300, 500.0)
-        assert config.server.learning_rate == config.devices.learning_rate
-    rates = {config.devices.learning_rate for config in planned.values()}
-    assert name.endswith("-own") or len(rates) == 1
-
-
-@pytest.mark.parametrize("name", ["rivals-softmax", "rivals-mlp", "rivals-cnn"])
-def test_what_is_left_out_cannot_exist(name):
-    """A scheme refuses every combination that is left out on its account; A-DSGD's reason is memory."""
-    experiment = shipped(name)
-    whole = experiment.model_copy(update={"left_out": ()})
-    planned = {(run.curve, run.variant) for run in experiment.runs()}
-    left = [run for run in whole.runs() if run.seed == 100 and (run.curve, run.variant) not in planned]
-    assert left and all(experiment.why_not(run.curve, run.variant) for run in left)
-    shapes = {
-        "softmax": {"weights": (784, 10), "bias": (10,)},
-        "mlp": {"1.weight": (100, 784), "1.bias": (100,), "3.weight": (10, 100), "3.bias": (10,)},
-        "cnn": {
-            "0.weight": (8, 1, 5, 5),
-            "0.bias": (8,),
-            "2.weight": (16, 8, 3, 3),
-            "2.bias": (16,),
-            "5.weight": (24, 784),
-            "5.bias": (24,),
-            "7.weight": (10, 24),
-            "7.bias": (10,),
-        },
-    }[name.removeprefix("rivals-")]
-    size = sum(prod(shape) for shape in shapes.values())
-    for run in whole.runs():
-        if run.seed == 100 and run.config.scheme in ("low_rank", "d_dsgd"):
-            symbols = count(run.config.uplink.ratio, size)
-            setting = Setting(devices=10, symbols=symbols, power=500.0, noise_var=1.0, rounds=100)
-            scheme = SCHEMES.get(run.config.scheme).build({})
-            if (run.curve, run.variant) in planned:
-                scheme.init(shapes, setting)
-            else:
-                with pytest.raises(ValueError, match="needs"):
-                    scheme.init(shapes, setting)
 
 
 def test_left_out_must_name_what_there_is(tmp_path):
@@ -213,13 +136,6 @@ def test_fig7_varies_the_power_and_fig8_the_classes():
     classes = settings("fig8").values()
     assert {config.partition.classes for config in classes} == {None, 2, 5}
     assert {(config.uplink.sparsity, config.devices.local_steps) for config in classes} == {(0.05, 1)}
-
-
-def test_figures_share_runs():
-    labels = {name: {run.label for run in shipped(name).runs()} for name in TRAINING}
-    assert len(labels["fig6"] & labels["fig7"]) == 9  # P = 500: three schemes, three seeds
-    assert len(labels["fig5b"] & labels["fig6"]) == 9  # both A-DSGD, and error-free with k/N = 0.2
-    assert len(labels["fig5a"] & labels["fig8"]) == 6  # both A-DSGD, IID
 
 
 def test_all_is_the_paper_and_nothing_beyond():

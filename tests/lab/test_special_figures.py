@@ -2,66 +2,36 @@
 
 from itertools import islice
 
-import numpy as np
 import pytest
 
 import airfeel as af
 import fakes
 import small
 from airfeel.lab.exhibits import EXHIBITS, TextTable, figure_kinds
-from airfeel.lab.plan import Experiment, FigureSpec, read_experiment
+from airfeel.lab.plan import Experiment, FigureSpec
 from airfeel.lab.rundir import open_run
 from airfeel.lab.studies.recorded import observations
 from airfeel.simulation.records import Record
 from airfeel.theory.scalar import sample_paths
 
-RECOVERY = """
-kind = "recovery"
-rounds = 2
-seeds = [0, 1]
-[base]
-size = 400
-ratio = 0.4
-activity = 0.1
-[[curves]]
-label = "TSA-GA"
-scheme = "tsa_ga"
-[[curves]]
-label = "Turbo-CS"
-scheme = "turbo_cs"
-[[variants]]
-label = "loud"
-snr_db = 20.0
-[[variants]]
-label = "noisy"
-snr_db = 5.0
-"""
-COST = """
-kind = "recovery"
-rounds = 2
-seeds = [0, 1]
-[base]
-ratio = 0.4
-[[variants]]
-label = "N = 300"
-size = 300
-[[variants]]
-label = "N = 3000"
-size = 3000
-"""
-TRAINING = """
-kind = "{kind}"
-rounds = {rounds}
-seeds = [0, 1]
-[base]
-dataset = "{data}"
-scheme = "{scheme}"
-model.l2 = 0.1
-devices.count = 3
-devices.samples = 60
-uplink.ratio = 0.3
-run.record_aggregates = true
-"""
+STUDY = {"title": "study", "kind": "recovery", "rounds": 2, "seeds": [0, 1]}
+TRAINING = {"model": {"l2": 0.1}, "devices": {"count": 3, "samples": 60}, "uplink": {"ratio": 0.3}}
+TRAINING |= {"run": {"record_aggregates": True}}
+
+
+def experiments(data):
+    """Return one small experiment for every special figure."""
+    base, names = TRAINING | {"dataset": str(data)}, {"tsa_ga": "TSA-GA", "turbo_cs": "Turbo-CS"}
+    curves = [{"label": label, "scheme": scheme} for scheme, label in names.items()]
+    levels = [{"label": label, "snr_db": level} for label, level in (("loud", 20.0), ("noisy", 5.0))]
+    sizes = [{"label": f"N = {size}", "size": size} for size in (300, 3000)]
+    small_one = {"size": 400, "ratio": 0.4, "activity": 0.1}
+    return {
+        "recovery": STUDY | {"base": small_one, "curves": curves, "variants": levels},
+        "cost": STUDY | {"base": {"ratio": 0.4}, "variants": sizes},
+        "bound": STUDY | {"kind": "bound", "rounds": 3, "base": base | {"scheme": "tsa_ga"}},
+        "magnitudes": STUDY | {"kind": "training", "rounds": 12, "base": base | {"scheme": "error_free"}},
+    }
 
 
 SPECIAL = [kind for kind in figure_kinds() if kind != "curves"]
@@ -79,22 +49,12 @@ def exhibit(kind, shown, **options):
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """Collected results of one small experiment for every special figure."""
-    out = tmp_path_factory.mktemp("results")
-    data = small.write_folder(out / "data")
-    bound = TRAINING.format(kind="bound", rounds=3, data=data, scheme="tsa_ga")
-    training = TRAINING.format(kind="training", rounds=12, data=data, scheme="error_free")
-    texts = {"recovery": RECOVERY, "cost": COST, "bound": bound, "magnitudes": training}
-    found = {kind: compute(kind, text, out) for kind, text in texts.items()}
+    out, found = tmp_path_factory.mktemp("results"), {}
+    for kind, facts in experiments(small.write_folder(out / "data")).items():
+        experiment = Experiment(name=kind, **facts)
+        assert all(run.do(out) for run in experiment.runs())
+        found[kind] = fakes.collected(experiment, out)
     return found | {"evolution": found["recovery"]}
-
-
-def compute(name, text, out):
-    file = out / f"{name}.toml"
-    file.write_text(text)
-    experiment = read_experiment(file)
-    for run in experiment.runs():
-        assert run.do(out)
-    return fakes.collected(experiment, out)
 
 
 @pytest.mark.parametrize("kind", SPECIAL)
@@ -154,12 +114,3 @@ def test_observations_recover_the_chains(tmp_path):
     assert found.persistence_lag2 == pytest.approx(0.9**2 + 0.1 * chain.p10, abs=0.01)
     assert found.correlation == pytest.approx(0.95, abs=0.01)
     assert found.correlation_lag2 == pytest.approx(0.95**2, abs=0.01)
-
-
-def test_energy_of_equal_coefficients_is_spread_evenly(tmp_path):
-    config = af.load_config(None, {"scheme": "error_free"})
-    with open_run(config, tmp_path) as folder:
-        for round in range(1, 13):
-            folder.append(Record(round, *(None,) * 5, 1, *(None,) * 10, 1, 0.0, 0).to_json(), round, 0.0)
-            folder.keep_aggregate(round, np.ones(100))
-    assert observations(folder.path).energetic == pytest.approx(0.9)

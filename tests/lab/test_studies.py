@@ -121,20 +121,6 @@ def test_a_mistake_is_one_sentence(kind, change, sentence, trees):
     assert str(raised.value).startswith(sentence) and "\n" not in str(raised.value)
 
 
-def test_gap_stays_below_both_bounds(trees, tmp_path):
-    _, path = do("bound", {**trees["bound"], "rounds": 5}, tmp_path)
-    for row in read_rows(path):
-        assert 0 < row["gap"] <= row["measured_bound"] and row["gap"] <= row["printed_bound"]
-    assert finished(path)["learning_rate"] == 1 / finished(path)["smoothness"]
-
-
-def test_folders_explain_themselves(tmp_path):
-    _, path = do("recovery", SMALL, tmp_path)
-    text = (path / "config.toml").read_text()
-    assert "size = 600" in text and "# N" in text
-    assert "seconds" not in (path / "rounds.jsonl").read_text()
-
-
 def test_studies_are_in_the_table(tmp_path):
     file = tmp_path / "own.toml"
     file.write_text(
@@ -153,9 +139,3 @@ def test_studies_are_shortened_but_never_lengthened():
     cost = shipped("cost")
     assert cost.shortened(50).rounds == cost.rounds and cost.shortened(2).rounds == 2
     assert shipped("fig5a").shortened(1000).rounds == 1000
-
-
-def test_effort_grows_with_the_work():
-    runs = shipped("cost").runs()
-    efforts = [run.effort for run in runs]
-    assert efforts[0] < efforts[-1]

@@ -5,13 +5,12 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 import fakes
-from airfeel.lab.plan import Experiment, shipped
-from browser import opened
+from airfeel.lab.plan import Experiment
 
 pytest.importorskip("altair")
 
 from airfeel.lab.exhibits.swept import PlotPosition, arrange
-from airfeel.lab.report import make_chapter, write_report
+from airfeel.lab.report import make_chapter
 from airfeel.lab.table import interval
 
 RATES, ROUNDS = (0.01, 0.1, 0.3), 20
@@ -61,32 +60,6 @@ def test_final_accuracy_by_value_in_a_plot_for_every_other_setting(tmp_path):
             assert half == pytest.approx(expected.high - expected.value, rel=1e-2)
 
 
-@pytest.mark.long
-def test_the_image_has_a_plot_each_and_the_values_below(tmp_path):
-    drawing, _ = drawn(tmp_path)
-    _, svg, _ = drawing.save(tmp_path / "swept")
-    texts = [text for text in ElementTree.parse(svg).getroot().itertext() if text.strip()]
-    assert {"IID", "χ = 2", "common_k", "devices.learning_rate"} <= set(texts)
-    for rate in RATES:
-        assert texts.count(f"{rate:g}") == 2
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("metric", "end"),
-    [
-        ("cumulative_nmse_db", lambda rows: rows[-1]["cumulative_nmse_db"]),
-        ("loss", lambda rows: (rows[-1]["loss"] + rows[-2]["loss"]) / 2),
-    ],
-)
-def test_other_metrics(tmp_path, metric, end):
-    drawing, collected = drawn(tmp_path, metric=metric)
-    curves = {(curve.name, curve.variant): curve for curve in drawing.curves}
-    assert (("error_free", "IID") in curves) == (metric == "loss")  # what sends nothing has no error
-    values = [end(run.rows) for run in collected.lines["tsa_ga", "η = 0.3, IID"].values()]
-    assert curves["tsa_ga", "IID"].columns["mean"][-1] == pytest.approx(sum(values) / 3)
-
-
 def test_what_is_missing_leaves_a_gap(tmp_path):
     """The runs of the last two variants of the last curve are not there."""
     drawing, _ = drawn(tmp_path, missing=6)
@@ -117,20 +90,6 @@ def test_an_axis_must_be_a_number_in_every_variant(x):
         experiment(x=x)
 
 
-def test_a_grid_can_be_drawn_over_one_of_its_keys(tmp_path):
-    grid = {"scheme": ["tsa_ga", "common_k"], "uplink": {"ratio": [0.1, 0.2], "power": [50.0, 500.0]}}
-    figure = {"name": "power", "title": "Power", "x": "uplink.power"}
-    of = Experiment(name="grid", title="Grid", rounds=4, seeds=[0], grid=grid, figures=[figure])
-    fakes.write_experiment(of, tmp_path)
-    (drawing,) = make_chapter(fakes.collected(of, tmp_path)).drawings
-    assert drawing.variants == [  # P = s SNR, and s is twice as large in the second
-        "uplink.ratio = 0.1 (SNR -12.0 to -2.0 dB)",
-        "uplink.ratio = 0.2 (SNR -15.0 to -5.0 dB)",
-    ]
-    assert {curve.name for curve in drawing.curves} == {"tsa_ga", "common_k"}
-    assert all(curve.along("round") == [50.0, 500.0] for curve in drawing.curves)
-
-
 def test_a_power_has_its_snr_below_it(tmp_path):
     """10 log10(P / 785) dB; as lines of their own in the image, and in the names of the courses."""
     grid = {"scheme": ["tsa_ga", "common_k", "error_free"], "uplink": {"power": [50.0, 500.0, 1000.0]}}
@@ -145,40 +104,3 @@ def test_a_power_has_its_snr_below_it(tmp_path):
     assert course.variants == [
         f"uplink.power = {p} ({b})" for p, b in zip((50.0, 500.0, 1000.0), below, strict=True)
     ]
-
-
-def test_a_map_over_power_has_its_snr_in_the_fields(tmp_path):
-    grid = {"scheme": ["tsa_ga"], "uplink": {"ratio": [0.1, 0.2], "power": [50.0, 500.0]}}
-    figure = {"name": "map", "title": "Map", "x": "uplink.ratio", "y": "uplink.power"}
-    of = Experiment(name="grid", title="Grid", rounds=4, seeds=[0], grid=grid, figures=[figure])
-    fakes.write_experiment(of, tmp_path)
-    (drawing,) = make_chapter(fakes.collected(of, tmp_path)).drawings
-    _, svg, _ = drawing.save(tmp_path / "map")
-    texts = [text for text in ElementTree.parse(svg).getroot().itertext() if text.strip()]
-    for level in ("-12.0", "-2.0", "-15.0", "-5.0"):
-        assert texts.count(f"SNR {level} dB") == 1
-
-
-def test_the_study_of_learning_rates_is_drawn_over_them():
-    figures = {figure.name: figure for figure in shipped("rates").figures}
-    assert figures["rates"].x == "devices.learning_rate" and figures["rates"].metric == "accuracy"
-    places = arrange(shipped("rates").settings_by_variant(), "devices.learning_rate")
-    plots = {place.plot for place in places.values()}
-    assert plots == {"s/N = 0.1, IID", "s/N = 0.04, IID", "s/N = 0.1, χ = 2", "s/N = 0.04, χ = 2"}
-
-
-@pytest.mark.browser
-def test_the_page_draws_it(tmp_path, chromium, tmp_path_factory):
-    fakes.write_experiment(experiment(), tmp_path)
-    report = write_report(tmp_path)
-    count = "document.querySelectorAll('#figure-swept .{} path').length"
-    with opened(chromium, report.page.as_uri(), tmp_path_factory.mktemp("profile")) as shown:
-        assert shown.see(count.format("mark-line")) == 6
-        assert shown.see(count.format("mark-symbol")) == 6 * len(RATES)
-        labels = shown.see(
-            "[...document.querySelectorAll('#figure-swept .role-axis-label text')].map(t => t.textContent)"
-        )
-        assert all(labels.count(f"{rate:g}") == 2 for rate in RATES)
-        shown.see("document.querySelector('#figure-swept .legend button').click()")
-        shown.until(f"{count.format('mark-line')} === 4")
-        assert shown.said == []

@@ -75,12 +75,8 @@ def test_schedules(kind, rates):
 @pytest.mark.parametrize(
     ("make", "name"),
     [
-        (lambda: GradientDescent(1.0), "momentum"),
-        (lambda: Adam(beta1=1.0), "beta1"),
-        (lambda: Adam(epsilon=0), "epsilon"),
         (lambda: Schedule(0.0), "rate"),
         (lambda: Schedule(0.1, "linear"), "kind"),
-        (lambda: Schedule(0.1, every=0), "every"),
         (lambda: Schedule(0.1)(0), "round"),
     ],
 )

@@ -22,7 +22,6 @@ WEIGHTS = np.array([4.0, 1.0, 2.0, 2.0, 1.0]) / 10
 SHAPES = {"weights": (12, 20), "bias": (20,), "kernel": (4, 2, 3, 3)}
 SIZE, SYMBOLS, ROUNDS = size_of(SHAPES), 101, 5
 SUPERPOSED = [n for n in SCHEMES.names() if n not in ("error_free", "dense", "d_dsgd")]
-MIXTURES = ["tsa_ga", "turbo_cs", "tsa_ga_tuned"]
 
 
 @dataclass(frozen=True)
@@ -162,21 +161,6 @@ def test_a_vote_that_was_not_sent_is_cast_again():
     chosen = coordinates(SIZE, SYMBOLS, plan["seed"], plan["turn"])
     moved[:, chosen] = active
     np.testing.assert_array_equal(after.memory["error"], np.where(moved, sent.remainder, g))
-
-
-@pytest.mark.parametrize("name", MIXTURES)
-def test_mixtures_with_unequal_noise_and_symbols_that_nobody_sent(name):
-    """Energy holds, whoever sent anything keeps the remainder, and everything stays finite."""
-    air = Radio(PerSymbol(0.5, heard=0.8, empty=0.15, ripple=1.0), EqualPower(500.0))
-    results, state = course(name, air)
-    for result in results:
-        assert result.energy.max() == pytest.approx(500.0)
-        assert np.isfinite(result.mean).all() and np.isfinite(result.noise_var)
-        assert result.active.all()
-    arrived = sum(r.truth for r in results)
-    np.testing.assert_allclose(
-        arrived + WEIGHTS @ state.memory["error"], WEIGHTS @ updates().sum(axis=0), atol=1e-9
-    )
 
 
 def test_symbols_nobody_sent_leave_the_reception():

@@ -188,12 +188,3 @@ def test_sionna_writes_responses_that_a_channel_reads(tmp_path, monkeypatch, cap
     assert not np.allclose(first, second)
     link = channel.link(4, 785, 1, 1)
     assert link.active.shape == (4, 785) and link.active.mean() > 0.5
-
-
-def test_the_table_of_antenna_gains(monkeypatch):
-    script = load("antenna_gain")
-    monkeypatch.setattr(script, "SEEDS", range(2))
-    monkeypatch.setattr(script, "ANTENNAS", (1, 4))
-    table = {row[:3]: row[3] for row in script.rows()}
-    assert table[1, 4, "fair"] == pytest.approx(table[1, 4, "principal"])
-    assert table[25, 1, "fair"] < table[25, 4, "fair"] < table[25, 4, "bound"]

@@ -172,36 +172,27 @@ class Stills:
         return Link(np.ones(num_devices, bool), self.cost, np.ones(num_devices), 1.0)
 
 
-def relative_error(policy, seed, sending=None, name="turbo_cs"):
+def relative_error(policy, seed, sending=None):
     """Return the error against the mean of all devices, in one round over 70 dB of path loss."""
     devices, size = 25, 4000
-    losses = np.linspace(-30, 40, devices)
-    rng = stream(seed, "test")
+    rng, weights = stream(seed, "test"), np.full(devices, 1 / devices)
     common = rng.standard_normal(size) * (rng.random(size) < 0.05)
     g = common * (1 + 0.1 * rng.standard_normal((devices, size)))
-    scheme = SCHEMES.get(name).build({} if name == "common_k" else {"sparsity": 0.05})
+    scheme = SCHEMES.get("turbo_cs").build({"sparsity": 0.05})
     state = begin(scheme, {"theta": (size,)}, Setting(devices, size // 2))
-    weights = np.full(devices, 1 / devices)
-    air = Radio(Stills(losses), policy(2000.0))
+    air = Radio(Stills(np.linspace(-30, 40, devices)), policy(2000.0))
     result, _ = carry(scheme, air, state, g, weights, seed=seed, round=1, sending=sending)
-    ideal = g.mean(axis=0)
-    if name == "common_k":
-        heard = result.mean != 0
-        return np.sum((result.mean - ideal)[heard] ** 2) / np.sum(ideal[heard] ** 2)
-    return np.sum((result.mean - ideal) ** 2) / np.sum(ideal**2)
+    return np.sum((result.mean - g.mean(axis=0)) ** 2) / np.sum(g.mean(axis=0) ** 2)
 
 
-@pytest.mark.parametrize("name", ["tsa_ga", "turbo_cs", "common_k"])
-def test_over_70_db_no_choice_of_far_devices_to_leave_out_is_better(name):
+def test_over_70_db_no_choice_of_far_devices_to_leave_out_is_better():
     """Mean over seeds: both policies against every number of devices heard, and against all of them."""
-    seeds = range(4)
 
     def mean(policy, **options):
-        return 10 * np.log10(np.mean([relative_error(policy, s, name=name, **options) for s in seeds]))
+        return 10 * np.log10(np.mean([relative_error(policy, seed, **options) for seed in range(4)]))
 
     cut = [mean(EqualPower, sending=np.arange(25) < heard) for heard in (5, 8, 11, 14, 17, 20, 25)]
-    assert mean(Selection) < min(cut) + 0.5
-    assert mean(LeastError) < min(cut) + 0.5
+    assert max(mean(Selection), mean(LeastError)) < min(cut) + 0.5
     assert cut[-1] > min(cut) + 3  # everybody: the weakest device's noise
 
 

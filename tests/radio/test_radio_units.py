@@ -52,13 +52,6 @@ def test_the_budget_in_joules_is_power_times_air_time(bandwidth, power, loss, fi
     assert units.symbols_per_second * units.air_seconds(symbols) == pytest.approx(symbols)
 
 
-@given(levels)
-def test_round_trips(level):
-    assert dbm(watts(level)) == pytest.approx(level, abs=1e-9)
-    units = RadioUnits(1e6, 20, 100).with_snr_db(level)
-    assert units.snr_db == pytest.approx(level, abs=1e-9)
-
-
 def small_config(**more):
     return af.load_config(None, small.SETTINGS | {"rounds": 4} | more)
 

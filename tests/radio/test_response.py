@@ -1,15 +1,10 @@
 """Responses measured or computed elsewhere, from arrays, functions and files."""
 
-import hashlib
 import re
 
 import numpy as np
 import pytest
 
-import small
-from airfeel.config import load_config
-from airfeel.lab.runner import execute
-from airfeel.lab.store import RunError
 from airfeel.radio.fading import FadingMAC
 from airfeel.radio.response import Response
 
@@ -80,35 +75,6 @@ def test_what_devices_misjudge_turns_pairs_of_symbols():
     wide = Response(draw(devices=3, elements=4000), csi_error=0.05, threshold=0.5).link(3, 8000, 1, 1)
     error = (wide.gain - 1)[wide.active] / np.sqrt(wide.cost[wide.active])  # (h - h^) times a constant
     assert np.mean(np.abs(error) ** 2) == pytest.approx(0.05, rel=0.1)
-
-
-def test_a_run_goes_on_only_with_the_responses_it_began_with(tmp_path):
-    path, data = tmp_path / "street.npz", small.write_folder(tmp_path / "data")
-    np.savez(path, responses=draw(devices=5, elements=40))
-    flat = {"dataset": str(data), "channel.kind": "response", "channel.source": str(path), "rounds": 3}
-    config, out = load_config(None, small.SETTINGS | flat), tmp_path / "out"
-    stopped = execute(config, out, stop=lambda: True)
-    noted = f'content.channel.source = "{hashlib.sha256(path.read_bytes()).hexdigest()}"'
-    assert stopped.round == 1 and noted in (stopped.folder / "config.toml").read_text()
-
-    np.savez(path, responses=draw(devices=5, elements=40, seed=1))
-    kept = (stopped.folder / "config.toml").read_bytes()
-    sentence = f"channel.source = '{path}': its content has changed since"
-    with pytest.raises(RunError, match=re.escape(sentence)):
-        execute(config, out)
-    told = small.call(small.command(data, out, **{k.replace(".", "__"): v for k, v in flat.items()}))
-    assert told.returncode != 0 and sentence in told.stderr and "Traceback" not in told.stderr
-    assert (stopped.folder / "config.toml").read_bytes() == kept
-
-    other = execute(config, out, force=True)  # computed anew, with what is there now
-    again = execute(config, out)
-    assert other.summary and not again.computed and not again.notes
-    np.savez(path, responses=draw(devices=5, elements=40))
-    (note,) = execute(config, out).notes
-    assert f"content of channel.source = '{path}' has changed" in note
-    assert execute(config, tmp_path / "old").summary != other.summary  # a file is read anew once it changed
-    path.unlink()
-    assert execute(config, out).summary == again.summary  # a finished run needs it no more
 
 
 @pytest.mark.parametrize(

@@ -91,21 +91,6 @@ def test_initial_gamma_counts_rows_and_noise():
     assert abs(printed / truth - 1) > 0.4
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_initial_gamma_listens_where_it_is_quiet(seed):
-    """A few measurements drowned in noise hide nothing that the others tell."""
-    model = Model(size=20_000, ratio=0.25, variance=3.0, snr_db=0.0)
-    heard, signals, _, _ = stream_of(model, seed=seed, rounds=1)
-    rng = stream(seed, "quiet")
-    extra = np.where(rng.random(model.rows) < 0.1, 1e4 * model.noise_var, 0.0)
-    y = heard[0].observation + np.sqrt(extra) * rng.standard_normal(model.rows)
-    receiver = af.TSAGA(activity=model.activity)
-    reception = af.Reception(y, heard[0].operator, model.noise_var + extra)
-    estimate, _ = receiver.receive(receiver.init(model.size), reception)
-    truth = np.sum(signals[0] ** 2) / (model.size * model.activity)
-    assert estimate.info.chain.variance == pytest.approx(truth, rel=0.2)  # as with equal noise, see above
-
-
 def test_algorithm_1_line_4_starts_from_the_prior():
     # With one iteration tau tells what the iteration started from; it must describe the error of z.
     size, rows, lam, gamma, noise_var = 20_000, 4000, 0.1, 1.0, 1e-3

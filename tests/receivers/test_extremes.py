@@ -102,17 +102,6 @@ def test_a_jump_in_level_is_told():
     assert [e.info.restarted for e in found] == [False, False, True, False]
 
 
-@pytest.mark.parametrize("factor", [1e-5, 0.01, 100.0, 1e5])
-@pytest.mark.parametrize("learn", [False, True])
-@pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_levels_that_run_away(factor, learn, precision):
-    # Each step is small enough to keep the memory; together they leave any floating-point range behind.
-    receiver = af.TSAGA(activity=0.1, learn=learn, learn_from=2, precision=precision)
-    y = DCT @ sparse()
-    # The amplitudes change by orders of magnitude where the chain allows percents: only finite is asked for.
-    go(receiver, [af.Reception(factor**t * y, DCT, 0.0) for t in range(40)])
-
-
 def test_one_coefficient_a_million_times_the_others(pair):
     receiver, operator = pair
     x = sparse()
@@ -145,46 +134,6 @@ def test_a_single_coefficient():
     assert found[-1].mean[0] == pytest.approx(3.0, rel=0.05)
 
 
-NAMED = {
-    "noise far above a faint signal": ({}, 1e-5, 1e300, np.float64),
-    "a faint signal": ({}, 1e-155, 0.0, np.float64),
-    "no tolerance at all": ({"tolerance": 1e155}, 1.0, 1e-4, np.float32),
-    "a wide prior and single-precision zeros": ({"variance": 1e80}, 0.0, 1e-4, np.float32),
-    "a narrow prior and single-precision zeros": ({"variance": 1e-80}, 0.0, 1e-4, np.float32),
-    "the loudest single precision": ({}, 1e38, 0.0, np.float32),
-    "the loudest": ({}, 1e307, 1e300, np.float64),
-    "the faintest": ({"variance": 1.0}, 1e-323, 5e-324, np.float64),
-}
-
-
-@pytest.mark.parametrize("kind", ["tsaga", "paper", "turbo_cs", "soft", "threshold", "mmse"])
-@pytest.mark.parametrize("case", NAMED.values(), ids=NAMED)
-def test_the_ends_of_the_range(kind, case):
-    options, size, noise_var, dtype = case
-    make, operator = {
-        "tsaga": (lambda **o: af.TSAGA(0.1, learn_from=2, **o), DCT),
-        "paper": (lambda **o: af.TSAGA.paper(0.1, learn_from=2, **o), DCT),
-        "turbo_cs": (lambda **o: af.TurboCS(0.1, **o), DCT),
-        "soft": (lambda **o: af.AMP(0.1, **o), GAUSS),
-        "threshold": (lambda **o: af.AMP(0.1, threshold=1e200, **o), GAUSS),
-        "mmse": (lambda **o: af.AMP(0.1, denoiser="mmse", **o), GAUSS),
-    }[kind]
-    y = (np.clip(measure(operator, sparse()), -3, 3) * size).astype(dtype)
-    found = go(make(**options), [af.Reception(y, operator, noise_var)] * 4)
-    if size == 0 or kind == "threshold":
-        assert (found[-1].mean == 0).all()
-
-
-def test_precision_that_changes_between_rounds():
-    # Rounding that double precision does not know is noise to the single precision that follows.
-    receiver = af.TSAGA.paper(0.1, learn_from=2)
-    y = measure(DCT, sparse())
-    kinds = [np.float64, np.float64, np.float32, np.float32, np.float64]
-    found = go(receiver, [af.Reception((1e3 * y).astype(kind), DCT, 0.0) for kind in kinds])
-    for estimate in found:
-        assert np.linalg.norm(estimate.mean / 1e3 - sparse()) < 0.1 * np.linalg.norm(sparse())
-
-
 @pytest.mark.parametrize("rounds", [1000, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_thousands_of_rounds(rounds):
     model = Model(size=64, ratio=0.5, activity=0.1, p01=0.02, beta=0.02)
@@ -211,10 +160,8 @@ def test_thousands_of_rounds(rounds):
         (np.zeros(ROWS, complex), DCT, 0.1, "observation has shape .*: must be 30 complex channel uses"),
         (np.zeros(ROWS), DCT, -0.1, "noise_var = -0.1: must be a finite number >= 0"),
         (np.zeros(ROWS), DCT, float("nan"), "noise_var = nan"),
-        (np.zeros(ROWS), DCT, float("inf"), "noise_var = inf"),
         (np.zeros(ROWS), DCT, "0.1", "noise_var = '0.1'"),
         (np.zeros(ROWS), DCT, 10**400, "noise_var = a whole number of about 401 digits: must be a finite"),
-        (np.zeros(ROWS), DCT, -(10**400), "noise_var = a whole number of about 401 digits"),
         (np.full(ROWS, np.longdouble("1e4000")), DCT, 0.1, r"observation\[0\] = inf"),
         (
             np.zeros(ROWS),
@@ -222,7 +169,6 @@ def test_thousands_of_rounds(rounds):
             np.ones(ROWS - 1),
             r"noise_var has shape \(59,\): must be a vector of length 60",
         ),
-        (np.zeros(ROWS), DCT, np.ones((ROWS, 1)), r"noise_var has shape \(60, 1\)"),
         (np.zeros(ROWS), DCT, np.full(ROWS, np.nan), r"noise_var\[0\] = nan: every entry must be finite"),
         (np.zeros(ROWS), DCT, np.r_[np.ones(59), -1], r"noise_var\[59\] = -1.0: every entry must be >= 0"),
         (np.zeros(ROWS), np.zeros((ROWS, SIZE)), 0.1, "operator = .*must be a scipy"),
@@ -237,27 +183,11 @@ def test_bad_receptions_are_refused(y, operator, noise_var, named):
     ("make", "named"),
     [
         (lambda: af.TSAGA(activity=0.0), "activity = 0.0: must be a finite number > 0 and < 1"),
-        (lambda: af.TSAGA(activity=1.0), "activity = 1.0"),
-        (lambda: af.TSAGA(activity=-0.1), "activity = -0.1"),
         (lambda: af.TSAGA(activity=0.1, p01=0.0), "p01 = 0.0"),
-        (lambda: af.TSAGA(activity=0.1, beta=1.5), "beta = 1.5"),
-        (lambda: af.TSAGA(activity=0.1, variance=0.0), "variance = 0.0"),
-        (lambda: af.TSAGA(activity=0.1, max_iterations=0), "max_iterations = 0"),
-        (lambda: af.TSAGA(activity=0.1, tolerance=-1.0), "tolerance = -1.0"),
         (lambda: af.TSAGA(activity=0.1, window=1), "window = 1"),
-        (lambda: af.TSAGA(activity=0.1, learn_from=0), "learn_from = 0"),
-        (lambda: af.TSAGA(0.1, amplitude_message="exact"), "amplitude_message = 'exact': must be one of"),
-        (lambda: af.TSAGA(activity=0.1, precision="float16"), "precision = 'float16'"),
         (lambda: af.TSAGA(activity=0.1).init(0), "size = 0"),
         (lambda: af.TurboCS(1.5), "activity = 1.5: must be a probability"),
-        (lambda: af.TurboCS(np.array([0.1, -0.1])), "activity = "),
-        (lambda: af.TurboCS(0.0), "activity = 0.0"),
-        (lambda: af.TurboCS(0.1, variance=-1.0), "variance = -1.0"),
-        (lambda: af.TurboCS(0.1, mean=float("nan")), "mean = nan"),
         (lambda: af.TurboCS("0.1"), "activity = '0.1'"),
-        (lambda: af.AMP(activity=0.0), "activity = 0.0"),
-        (lambda: af.AMP(activity=0.1, denoiser="hard"), "denoiser = 'hard': must be one of 'soft', 'mmse'"),
-        (lambda: af.AMP(activity=0.1, threshold=0.0), "threshold = 0.0"),
     ],
 )
 def test_bad_parameters_are_refused(make, named):
@@ -285,12 +215,7 @@ OTHER = {  # what a receiver cannot take: receiver, operator, noise, and the rul
     "columns too short": (af.AMP(0.1), aslinearoperator(0.3 * GAUSS.matrix), 0.1, UNIT),
     "a partial DCT": (af.AMP(0.1), DCT, 0.1, UNIT),
     "nearly a whole DCT": (af.AMP(0.1), WHOLE, 0.1, UNIT),
-    "unequal noise": (
-        af.AMP(0.1),
-        GAUSS,
-        np.ones(ROWS),
-        "noise_var is one number per .*: AMP wants",
-    ),
+    "unequal noise": (af.AMP(0.1), GAUSS, np.ones(ROWS), "noise_var is one number per .*: AMP wants"),
     "a short prior": (
         af.TurboCS(np.full(9, 0.1)),
         DCT,

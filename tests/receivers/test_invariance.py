@@ -66,25 +66,6 @@ def test_a_given_variance_is_in_the_users_units():
         assert np.abs(found / c - reference).max() <= 1e-6 * np.abs(reference).max()
 
 
-@pytest.mark.parametrize("name", ["tsaga", "expansion", "moments"])
-@pytest.mark.parametrize("factor", [2.0**-5, 2.0**6])
-def test_a_state_in_other_units_is_the_same_state(name, factor):
-    # All that is remembered, the window of the learning included: the factor is one the receiver keeps.
-    receiver = RECEIVERS[name]
-    state = receiver.init(MODEL.size)
-    for reception in HEARD[:5]:
-        _, state = receiver.receive(state, reception)
-    other = state.scaled(factor * state.scale, np.float64)
-    assert other.scale == factor * state.scale
-    for reception in HEARD[5:]:
-        estimate, state = receiver.receive(state, reception)
-        again, other = receiver.receive(other, reception)
-        assert np.allclose(again.mean, estimate.mean, rtol=1e-9, atol=1e-12)
-        assert np.allclose(again.variance, estimate.variance, rtol=1e-9, atol=1e-12)
-        assert again.info.chain.variance == pytest.approx(estimate.info.chain.variance, rel=1e-9)
-        assert again.info.chain.beta == pytest.approx(estimate.info.chain.beta, rel=1e-9)
-
-
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10**6))
 @pytest.mark.parametrize("name", ["tsaga", "turbo_cs"])
@@ -146,11 +127,3 @@ def test_estimates_do_not_share_memory_with_the_state():
         estimate.mean[:] = np.nan
         estimate.variance[:] = np.nan
         assert all(np.array_equal(kept[key], array) for key, array in pack_state(state).items())
-
-
-def test_turbo_cs_leaves_its_own_priors_alone():
-    activity, mean, variance = np.full(240, 0.2), np.linspace(-1, 1, 240), np.full(240, 0.5)
-    kept = activity.copy(), mean.copy(), variance.copy()
-    receiver = af.TurboCS(activity, mean, variance)
-    receiver.receive(receiver.init(240), HEARD[0])
-    assert all((a == b).all() for a, b in zip((activity, mean, variance), kept, strict=True))

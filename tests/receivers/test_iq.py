@@ -24,11 +24,3 @@ def test_i_and_q_are_two_measurements(rows):
     reception = af.Reception(uses, operator, unequal)
     assert (reception.noise_var == np.repeat(unequal, 2)[:rows]).all()
     assert af.Reception(uses.astype(np.complex64), operator, 1e-4).observation.dtype == np.float32
-
-
-def test_channel_uses_must_fit_the_rows():
-    operator = af.PartialDCT(20, 6, seed=0)
-    with pytest.raises(ValueError, match=r"shape \(6,\): must be 3 complex channel uses .* 6 rows"):
-        af.Reception(np.ones(6, complex), operator, 0.1)
-    with pytest.raises(ValueError, match="every entry must be finite"):
-        af.Reception(np.array([1, 1j * np.inf, 0]), operator, 0.1)

@@ -69,22 +69,6 @@ def test_without_both_chains_every_round_is_turbo_cs():
         assert np.allclose(found.mean, alone.mean, rtol=1e-9, atol=1e-12)
 
 
-def test_info_holds_the_parameters_in_force():
-    heard, _, _, _ = stream_of(SMALL, seed=4, rounds=12)
-    receiver = SMALL.known(learn_from=10)
-    state, chains = receiver.init(SMALL.size), []
-    for reception in heard:
-        before = state
-        estimate, state = receiver.receive(state, reception)
-        chains.append(estimate.info.chain)
-        if before.chain is not None:
-            assert estimate.info.chain.p01 == before.chain.p01
-    start = af.ChainParams(SMALL.activity, SMALL.p01, SMALL.beta, SMALL.variance)
-    assert all(c.p01 == start.p01 and c.variance == pytest.approx(start.variance) for c in chains[:10])
-    assert chains[10] != chains[9] and chains[11] != chains[10]  # learned at the end of round 10, then always
-    assert len(state.window) == receiver.window
-
-
 @pytest.mark.parametrize("options", [{}, {"amplitude_message": "expansion"}, {"support_chain": False}])
 def test_float32_follows_float64(options):
     model = Model(size=2000, ratio=0.3)
@@ -92,17 +76,6 @@ def test_float32_follows_float64(options):
     double = run(model.known(**options), heard, signals)
     single = run(model.known(precision="float32", **options), heard, signals)
     assert np.abs(single.nmse_db[5:] - double.nmse_db[5:]).mean() < 0.05
-
-
-def test_precision_of_the_observation_is_that_of_the_estimate():
-    heard, _, _, _ = stream_of(SMALL, seed=6, rounds=1)
-    r = heard[0]
-    single = af.Reception(r.observation.astype(np.float32), r.operator, r.noise_var)
-    for receiver in (SMALL.known(), af.TurboCS(SMALL.activity)):
-        estimate, _ = receiver.receive(receiver.init(SMALL.size), single)
-        assert estimate.mean.dtype == estimate.variance.dtype == np.float32
-        estimate, _ = receiver.receive(receiver.init(SMALL.size), r)
-        assert estimate.mean.dtype == estimate.variance.dtype == np.float64
 
 
 @pytest.mark.parametrize(

@@ -156,31 +156,6 @@ def test_never_better_than_the_sum_over_all_supports(size, rows, lam, noise_var,
     assert error.mean() < np.sum(x**2, axis=1).mean()  # and better than nothing
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_exact_when_everything_is_measured(own):
-    rng = stream(9, "square")
-    operator = orthonormal_rows(10, 10, rng) if own else af.PartialDCT(10, 10, seed=0)
-    _, y = draw(10, 0.3, dense(operator), 0.05, 200, rng)
-    assert np.allclose(
-        receive_all(operator, y, 0.05, 0.3), exact_mmse(dense(operator), y, 0.05, 0.3, 1.0), atol=1e-9
-    )
-
-
-def test_known_zeros_are_treated_exactly():
-    """Padding with coefficients of prior variance 0 by hand gives what ``fast`` gives."""
-    fast = af.PartialDCT(47, 20, seed=3, fast=True)
-    rng = stream(4, "padding")
-    x = np.where(rng.random(47) < 0.2, rng.standard_normal(47), 0.0)
-    y = fast @ x + 0.01 * rng.standard_normal(20)
-    inside, _ = af.TurboCS(0.2, variance=1.0).receive(af.TurboCS(0.2).init(47), af.Reception(y, fast, 1e-4))
-    known = np.arange(fast.extended_size) < 47
-    by_hand = af.TurboCS(np.where(known, 0.2, 0.0), variance=np.where(known, 1.0, 0.0))
-    outside, _ = by_hand.receive(by_hand.init(known.size), af.Reception(y, fast.extended, 1e-4))
-    assert np.allclose(outside.mean[47:], 0, atol=0) and np.allclose(outside.variance[47:], 0, atol=0)
-    assert np.allclose(outside.mean[:47], inside.mean, atol=1e-10)
-    assert outside.info.tau == pytest.approx(inside.info.tau, rel=1e-9)
-
-
 def test_a_surprise_is_read_off_the_residual():
     """Where the residual contradicts the prior's variance, tau describes the error of z all the same."""
     size, rows = 4000, 800

@@ -60,16 +60,6 @@ def test_every_coefficient_is_sent_within_a_bounded_number_of_rounds(seed, power
     assert longest.max() < 200  # whatever the energies: everything is sent several times
 
 
-def test_what_gathers_more_is_sent_more_often():
-    energies = np.where(np.arange(SIZE) % 7 == 0, 100.0, 1.0)
-    sent = np.concatenate(heard_course(Scheduled(basis="identity"), energies, rounds=300)[0][50:])
-    often = np.bincount(sent, minlength=SIZE)
-    ratio = often[energies == 100].mean() / often[energies == 1].mean()
-    # E L^2 is alike for all where they wait 1 / sqrt(E); E is half prior, about the mean over all.
-    prior = energies.mean()
-    assert ratio == pytest.approx(np.sqrt((100 + prior) / (1 + prior)), rel=0.15)
-
-
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_exponent_2_makes_the_worst_wait_least_and_exponent_3_the_mean(seed, monkeypatch):
     """With energies that are known: the two optima of docs/mathematics.md, found by the schedule itself."""
@@ -191,21 +181,6 @@ def test_whether_energies_fall_with_the_frequency_is_learned(layout, falls, seed
     assert slope == pytest.approx(float(falls), abs=0.2)
 
 
-def test_pixels_in_no_order_are_no_reason_to_wait():
-    """All frequencies are alike: after a few rounds high ones are sent as often as low ones."""
-    scheme, shapes = Scheduled(), {"weights": (10, 196)}
-    state, rng, often = scheme.init(shapes, setting(symbols=196)), np.random.default_rng(3), np.zeros(1960)
-    for t in range(1, 41):
-        plan = scheme.plan(state, 1, t)
-        chosen = plan["chosen"]
-        gathered = (state.age[chosen] + 1) * rng.choice([-1.0, 1.0], len(chosen))
-        _, state = scheme.decode(state, plan, Heard(gathered, 0.0))
-        if t > 20:
-            often[chosen] += 1
-    low = basis.profile(basis.read("10x14cx14c")) > 1
-    assert often[~low].mean() > 0.8 * often[low].mean()
-
-
 @pytest.mark.parametrize("heard", [np.zeros(SIZE), np.full(SIZE, -1.0)])
 def test_nothing_heard_and_nothing_there_still_give_a_schedule(heard):
     found = expected_energy(heard, _layout())
@@ -228,15 +203,6 @@ def test_a_warm_up_sends_more_first_and_as_much_in_all(rounds, symbols):
 def test_a_warm_up_needs_the_horizon():
     with pytest.raises(ValueError, match="warmup = True: needs the number of rounds"):
         Scheduled(warmup=True).init(SHAPES, Setting(3, 12))
-
-
-@pytest.mark.parametrize(
-    ("options", "rule"),
-    [({"basis": "x"}, "basis = 'x'"), ({"age_exponent": 0.0}, "age_exponent")],
-)
-def test_bad_options_are_refused(options, rule):
-    with pytest.raises(ValueError, match=rule):
-        Scheduled(**options)
 
 
 class InPart:
@@ -318,22 +284,6 @@ def test_a_silent_round_says_nothing_and_everything_grows_older(memory):
     np.testing.assert_allclose(after[1].scheme.control, in_a_round(scheme) * before[1].scheme.control)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_noise_in_the_control_stays_bounded_by_the_fading(seed):
-    """What channel noise leaves in H is at most sum a W lambda^j of it: without fading it would grow on."""
-    noisy, rng = Radio(GaussianMAC(1.0), EqualPower(50.0)), np.random.default_rng(seed)
-    updates, sending = rng.standard_normal((160, 5, SIZE)), rng.random((160, 5)) < 0.5
-    drift = {}
-    for fade in (0.7, 1.0):
-        scheme = Scheduled(keeps="control", fade=fade)
-        found = [
-            np.subtract(*controls(scheme, state)) for _, state in course(scheme, noisy, updates, sending)
-        ]
-        drift[fade] = [np.mean(np.square(part)) for part in (found[20:50], found[-30:])]
-    assert drift[0.7][1] < 2 * drift[0.7][0]
-    assert drift[1.0][1] > 2 * drift[1.0][0] and drift[1.0][1] > 3 * drift[0.7][1]
-
-
 def test_with_everybody_heard_there_is_no_control():
     scheme, one = Scheduled(), {}
     for memory in ("auto", "average"):
@@ -345,7 +295,7 @@ def test_with_everybody_heard_there_is_no_control():
     assert not one["auto"][-1][1].memory["control"].any() and scheme.keeps == "auto"
 
 
-@pytest.mark.parametrize("memory", ["none", "average", "auto", "control", "error"])
+@pytest.mark.parametrize("memory", ["none", "average", "auto", "error"])
 def test_where_all_is_sent_and_everybody_heard_it_is_the_mean_of_the_updates(memory):
     """Federated averaging is the limit: every L_n is 1, and the newest update alone counts."""
     scheme, updates = Scheduled(keeps=memory, clip=1e30), drifting(5)
@@ -355,26 +305,28 @@ def test_where_all_is_sent_and_everybody_heard_it_is_the_mean_of_the_updates(mem
         np.testing.assert_allclose(result.mean, WEIGHTS @ g, atol=1e-12)
 
 
-def test_a_device_sends_what_is_new_of_the_mean_of_its_latest_updates_for_all_rounds_it_stands_for():
+@pytest.mark.parametrize("move", [0.3, 0.0])
+def test_a_device_sends_what_is_new_of_the_mean_of_its_latest_updates_for_all_rounds_it_stands_for(move):
     """u <- u + max(1/rounds, newest) (g - u), signal L (u - h), h <- fade^dt h, then + a (signal / L)."""
     scheme = Scheduled(basis="identity", newest=0.4)
     g, memory = drifting(4)[:, :1], {key: row[None] for key, row in scheme.memory(SHAPES).items()}
     chosen, ages = np.array([3, 5, 70]), np.array([4, 1, 2])
     u = h = np.zeros(SIZE)
     for own, t in enumerate([1, 2, 6, 7]):
-        plan = {"layout": "20x6 6", "chosen": chosen, "ages": ages, "move": 0.3, "fade": 0.9, "round": t}
+        plan = {"layout": "20x6 6", "chosen": chosen, "ages": ages, "move": move, "fade": 0.9, "round": t}
         u = u + max(1 / (own + 1), 0.4) * (g[own, 0] - u)
         h = 0.9 ** (t - [0, 1, 2, 6][own]) * h
-        new = np.where(ages == 1, g[own, 0][chosen], u[chosen]) - h[chosen]
+        alone = (ages == 1) & (move == 0)
+        new = np.where(alone, g[own, 0][chosen], u[chosen]) - h[chosen]
         sent = scheme.encode(plan, memory, g[own])
         np.testing.assert_allclose(sent.signal[0], ages * new, atol=1e-12)
         heard = np.array([0.0, 1.0, 0.5, 1.0])[own]
         memory = scheme.settle(plan, memory, g[own], sent, np.array([heard]))
         h = h.copy()
-        h[chosen] += 0.3 * heard * new
+        h[chosen] += move * heard * new
         np.testing.assert_allclose(memory["average"][0], u, atol=1e-12)
         np.testing.assert_allclose(memory["control"][0], h, atol=1e-12)
-        assert memory["seen"].tolist() == [[own + 1, t]]
+        assert memory["seen"].tolist() == [[own + 1, t if move else 0]]
 
 
 def test_the_server_adds_what_it_knows_and_believes_a_multiple_of_what_it_expected():

@@ -80,9 +80,3 @@ def test_noise_turns_votes_but_does_not_change_their_worth(noise_var):
     scheme, air = SignVote(step=0.25), Radio(GaussianMAC(noise_var), EqualPower(1.0))
     result, _ = carry(scheme, air, begin(scheme, SHAPES, SETTING), updates(5), WEIGHTS, seed=3, round=1)
     np.testing.assert_array_equal(np.abs(result.mean[chosen(scheme)]), 0.25)
-
-
-@pytest.mark.parametrize("step", [0.0, -1.0, np.nan])
-def test_a_step_that_goes_nowhere_is_refused(step):
-    with pytest.raises(ValueError, match="step = .*: must be a finite number >= 1e-30"):
-        SignVote(step=step)

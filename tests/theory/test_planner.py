@@ -23,10 +23,7 @@ LINK = LinkBudget(size=7850, rows=1570, devices=25, power=200.0)
 @pytest.mark.parametrize("seed", [3, 4, 5])
 @pytest.mark.parametrize(
     ("scheme", "method"),
-    [
-        (IndependentTurboCS(0.1), Method("joint", False, False)),
-        (ADsgd(0.1), Method(denoiser="soft")),
-    ],
+    [(IndependentTurboCS(0.1), Method("joint", False, False)), (ADsgd(0.1), Method(denoiser="soft"))],
 )
 def test_reference_model_is_the_noise_of_equal_devices(scheme, method, seed):
     """Devices with one gradient, through the real uplink: sigma^2 = sigma_e^2 s lambda gamma / (M^2 P).
@@ -80,11 +77,6 @@ def test_every_method_can_be_planned(method):
     assert plan.steady_db(found) <= -6.0
 
 
-def test_memory_needs_less_bandwidth():
-    alone = LinkPlan(CHAIN, Method("joint", False, False), rounds=2, samples=8000)
-    assert solve_rows(QUICK, LINK, -12.0).rows < 0.8 * solve_rows(alone, LINK, -12.0).rows
-
-
 @pytest.mark.parametrize(
     ("solve", "words"),
     [
@@ -93,39 +85,20 @@ def test_memory_needs_less_bandwidth():
         (lambda: solve_rows(QUICK, LINK, 1.0), ["target_nmse = 1.0", "< 0"]),
         (lambda: solve_power(QUICK, LINK, math.nan), ["target_nmse = nan"]),
         (lambda: solve_rows(QUICK, LINK, -10.0, "voltage"), ["hold = 'voltage'"]),
+        (lambda: LinkBudget(rows=0), ["rows = 0"]),
+        (lambda: LinkBudget(size=100, rows=101), ["rows = 101"]),
+        (
+            lambda: LinkBudget(size=10**400),
+            ["size = a whole number of about 401 digits", "<= 1000000000000000"],
+        ),
+        (lambda: LinkBudget(power=1e308), ["power = 1e+308", "<= 1e+150"]),
         (lambda: LINK.with_snr(1e308), ["power = inf"]),
-        (lambda: LINK.with_rows(10**400), ["rows = a whole number"]),
-        (lambda: Method(denoiser="hard"), ["denoiser = 'hard'"]),
     ],
 )
 def test_impossible_targets_and_bad_links_are_named(solve, words):
     with pytest.raises(ValueError) as caught:
         solve()
     assert all(word in str(caught.value) for word in words)
-
-
-ENDS = {"size": "<= 1000000000000000", "rows": "<= 7850", "devices": "<= 1000000000000000"}
-ENDS |= {"power": ">= 1e-150 and <= 1e+150", "channel_noise": ">= 1e-30 and <= 1e+30", "excess": ">= 1e-30"}
-
-
-@pytest.mark.parametrize("name", ENDS)
-@pytest.mark.parametrize("value", [0, -1, 10**400, 1e308, 1e-320, math.nan])
-def test_every_number_of_a_link_has_ends(name, value):
-    with pytest.raises(ValueError) as caught:
-        LinkBudget(**{name: value})
-    shown = "a whole number of about 401 digits" if value == 10**400 else value
-    assert str(caught.value).startswith(f"{name} = {shown}") and ENDS[name] in str(caught.value)
-
-
-@pytest.mark.parametrize("power", [1e-150, 1e150])
-@pytest.mark.parametrize("other", [1e-30, 1e30])
-@pytest.mark.parametrize("devices", [1, np.int64(10**15)])
-def test_at_the_ends_of_all_ranges_a_link_still_has_its_ratios(power, other, devices):
-    """Also where NumPy's own numbers would overflow."""
-    link = LinkBudget(10**15, 10**15, devices, power, np.float64(other), other)
-    assert 0 < link.device_snr < math.inf and 0 < link.snr < math.inf
-    assert link.with_snr(1.0).snr == pytest.approx(1.0)
-    assert link.with_rows(1).snr == pytest.approx(1e15 * link.snr)
 
 
 class Flat:
@@ -161,12 +134,6 @@ def simulated_db(chain, link, rounds, seeds):
         late = slice(-(rounds // 4), None)
         error, power = error + trace.error[late].sum(), power + trace.power[late].sum()
     return 10 * math.log10(error / power)
-
-
-@pytest.mark.long
-def test_simulation_confirms_the_answer():
-    found = solve_rows(LinkPlan(CHAIN, rounds=24, samples=40_000), LINK, -15.0)
-    assert simulated_db(CHAIN, found, rounds=24, seeds=3) < -15.0 + 0.5
 
 
 CASES = [

@@ -51,16 +51,6 @@ def test_numbers_are_those_of_the_plan(capsys):
         assert error == pytest.approx(swing, rel=0.1)
 
 
-def test_json_is_for_scripts_and_repeats_itself(capsys):
-    first, second = (predict(capsys, "--json", "--activity", "0.05") for _ in range(2))
-    assert first == second
-    answer = json.loads(first)
-    assert len(answer["nmse_db"]) == len(answer["nmse_db_error"]) == 8
-    assert answer["chain"]["activity"] == 0.05
-    assert answer["link"]["held"] == "energy"
-    assert answer["nmse_db"][-1] < answer["nmse_db"][0]
-
-
 @pytest.mark.parametrize("solve", ["rows", "power"])
 def test_target_is_solved(capsys, solve):
     answer = json.loads(
@@ -106,20 +96,6 @@ def test_a_run_tells_its_chain_and_its_noise(capsys, tmp_path):
     snr = chain["activity"] * chain["variance"] / np.median([row["noise_var"] for row in rows])
     assert answer["link"]["snr_db"] == pytest.approx(10 * math.log10(snr))
     assert answer["link"]["excess"] > 1  # real devices are not equal
-
-
-@pytest.mark.long
-def test_map_is_drawn_and_does_not_depend_on_the_processes(tmp_path):
-    charts = pytest.importorskip("airfeel.lab.study_charts")
-    plan = LinkPlan(af.ChainParams(0.1, 0.02, 0.05), Method(), rounds=4, samples=1600)
-    heard = []
-    field = contour(plan, LinkBudget(), cells=3, told=lambda done, of: heard.append((done, of)))
-    assert heard[-1] == (9, 9) and field.nmse_db.shape == (3, 3)
-    middle = LinkBudget(rows=round(field.x.values[1] * 7850), power=500.0)
-    assert field.nmse_db[1, 1] == plan.steady_db(middle)
-    png, svg, pdf = charts.draw_map(field).save(tmp_path / "map")
-    assert png.read_bytes()[:4] == b"\x89PNG" and "<svg" in svg.read_text()
-    assert pdf.read_bytes()[:4] == b"%PDF"
 
 
 def test_a_map_over_hertz_and_dbm_knows_that_only_power_over_bandwidth_counts(tmp_path):

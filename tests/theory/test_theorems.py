@@ -90,17 +90,6 @@ def test_a_rise_is_found_where_it_is(axis):
         assert course.rises(axis) > 100
 
 
-def test_exact_posterior_beats_every_approximate_message():
-    """Squared error of the exact mean after three rounds, against the receiver's three messages."""
-    chain, options = af.ChainParams(0.1, 0.3, 0.01), {"start": "signal", "samples": 40_000}
-    best = exact_evolution(chain, 0.3, 1e-3, 3, samples=40_000)
-    phi = 1 / (1 / best.v[-1, -1] + 1 / best.tau[-1, -1])
-    for message in ("joint", "moments", "expansion"):
-        reached = af.state_evolution(chain, 0.3, 1e-3, 3, amplitude_message=message, **options)
-        spread = np.hypot(reached.mse_error[-1], phi.std(ddof=1) / np.sqrt(len(phi)))
-        assert phi.mean() < reached.mse[-1] + 3 * spread
-
-
 def test_theorem_2_fails_for_the_expansion_message_with_fast_supports():
     """The paper's expansion pulls idle amplitudes to zero: memory makes it worse. Other messages gain."""
     chain, options = af.ChainParams(0.1, 0.3, 0.002), {"start": "signal", "samples": 16_000}

@@ -134,24 +134,6 @@ def test_updates_of_another_shape_are_refused_as_a_whole(shape, monkeypatch):
         carry(CommonK(), AIRS[0], state, np.ones(shape, np.float32), WEIGHTS, seed=0, round=1)
 
 
-@pytest.mark.parametrize("height", [2, DEVICES])
-@pytest.mark.parametrize("name", ["dense", "tsa_ga", "common_k"])
-def test_memories_go_where_there_is_room_for_them(name, height, monkeypatch):
-    given = []
-
-    def allocate(forms):
-        given.append({name: np.full(shape, np.nan, dtype) for name, (shape, dtype) in forms.items()})
-        return given[-1]
-
-    scheme = SCHEMES.get(name).build({})
-    plain = course(scheme, AIRS[1], updates(), height, monkeypatch)
-    placed = course(scheme, AIRS[1], updates(), height, monkeypatch, allocate=allocate)
-    for (one, state), (two, again) in zip(plain, placed, strict=True):
-        assert any(again.memory is arrays for arrays in given)
-        assert state.memory["error"].tobytes() == again.memory["error"].tobytes()
-        assert one.mean.tobytes() == two.mean.tobytes()
-
-
 @pytest.mark.parametrize("name", ["dense", "error_free", "tsa_ga", "common_k"])
 def test_a_round_takes_the_memories_and_a_few_rows(name, monkeypatch):
     devices, size = 60, 20_000

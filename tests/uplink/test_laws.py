@@ -15,12 +15,10 @@ from airfeel.radio.choosing import LeastError
 from airfeel.radio.power import EqualPower, Ledger
 from airfeel.registry import CHANNELS, SCHEMES
 from airfeel.schemes.a_dsgd import ADsgd
-from airfeel.schemes.common_k import coordinates
-from airfeel.schemes.sign_vote import SignVote
 from airfeel.uplink.arrive import Radio, Senders, transmission
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import Uplink, carry
-from airfeel.uplink.scheme import ErrorFeedback, Heard, Setting, size_of
+from airfeel.uplink.scheme import ErrorFeedback, Heard, Setting, placed, size_of
 from rounds import Controlled, FirstOnes, Tracking
 
 SHAPES = {"weights": (12, 20), "bias": (20,), "kernel": (4, 2, 3, 3)}
@@ -83,7 +81,8 @@ def course(scheme, air=NOISY, state=None, first=1, last=ROUNDS, dtype=np.float32
 def half_way(scheme, dtype=np.float32):
     """Return plan, memories and updates of a round in the middle of a training."""
     _, state = course(scheme, last=2, dtype=dtype)
-    return scheme.plan(state.scheme, seed=7, round=3), state.memory, updates(dtype=dtype)[2], state
+    plan = placed(scheme, scheme.plan(state.scheme, seed=7, round=3), range(DEVICES), DEVICES)
+    return plan, state.memory, updates(dtype=dtype)[2], state
 
 
 def arrays(value):
@@ -111,6 +110,7 @@ def test_rows_one_by_one_equal_all_rows_at_once(name):
     rounding = 1e-6 * np.abs(together.signal).max() if isinstance(scheme, ADsgd) else 0.0
     for m in range(DEVICES):
         one, own = slice(m, m + 1), {key: part[m : m + 1] for key, part in memory.items()}
+        plan = placed(scheme, plan, [m], DEVICES)
         alone = scheme.encode(plan, own, rows[one])
         np.testing.assert_allclose(alone.signal[0], together.signal[m], rtol=0, atol=rounding)
         settled = scheme.settle(plan, own, rows[one], alone, delivered[one])
@@ -180,7 +180,7 @@ def test_common_support_says_that_all_devices_tell_the_same_numbers(name):
     plan, _, _, state = half_way(scheme)
     rows = np.random.default_rng(2).standard_normal((SYMBOLS + 20, SIZE)).astype(np.float32)
     memory = {key: np.repeat(part[:1], len(rows), axis=0) for key, part in state.memory.items()}
-    signals = scheme.encode(plan, memory, rows).signal
+    signals = scheme.encode(placed(scheme, plan, [0] * len(rows), DEVICES), memory, rows).signal
     signals = np.append(signals, np.zeros((1, signals.shape[1]), signals.dtype), axis=0)
     *found, known = (scheme.decode(state.scheme, plan, Heard(signal, 0.0))[0].mean for signal in signals)
     found = np.array(found) - known  # what the server adds of its own is the same whatever they tell
@@ -262,37 +262,6 @@ def test_a_mean_of_updates_is_the_mean_whoever_is_heard(channel):
         np.testing.assert_allclose(state.memory["mean"][m], own.mean(axis=0), atol=1e-9)
 
 
-@every_channel
-def test_both_sides_of_a_control_variate_agree_whatever_is_delivered(channel):
-    """Shares, deliveries in part, silent rounds, devices that return: H is the weighted mean of all h_m."""
-    scheme, computing, sending = Controlled(), sometimes(0.6), sometimes(0.7)
-    computing[3], sending[1] = False, False
-    state, server = begin(scheme, SHAPES, SETTING), scheme.init(SHAPES, SETTING)
-    for t in range(1, ROUNDS + 1):
-        masks = {"computing": computing[t - 1], "sending": computing[t - 1] & sending[t - 1]}
-        uplink = Uplink(scheme, AIRS[channel], state, WEIGHTS, seed=7, round=t, **masks)
-        for devices in uplink.blocks:
-            uplink.encode(devices, updates(dtype=np.float64)[t - 1, devices])
-        uplink.arrive()
-        heard = uplink.arrival.heard(uplink.computed, noise=False)
-        _, state = uplink.decode()
-        _, server = scheme.decode(server, uplink.plan, heard)
-        np.testing.assert_allclose(server["control"], WEIGHTS @ state.memory["control"], atol=1e-12)
-    assert server["control"].any()
-
-
-@pytest.mark.parametrize("name", ["sign_vote"])
-def test_a_vote_takes_a_step_from_what_was_there(name):
-    """The invariant of votes: what stays is what was there less a step to the side that was voted for."""
-    scheme = LIST[name]
-    plan, memory, rows, _ = half_way(scheme, np.float64)
-    sent = scheme.encode(plan, memory, rows)
-    left = memory["error"] + rows - scheme.settle(plan, memory, rows, sent, np.ones(DEVICES))["error"]
-    chosen = coordinates(SIZE, SYMBOLS, plan["seed"], plan["turn"])
-    np.testing.assert_allclose(left[:, chosen], SignVote().step * sent.signal, atol=1e-12)
-    assert not np.delete(left, chosen, axis=1).any()
-
-
 @every_scheme
 def test_devices_that_do_not_compute_keep_their_rows(name):
     scheme, computing = LIST[name], sometimes(0.5)
@@ -322,7 +291,7 @@ def test_estimates_have_the_right_length_and_are_finite_whatever_is_heard(name):
     state = scheme.init(SHAPES, SETTING)
     rng, memory = np.random.default_rng(2), begin(scheme, SHAPES, SETTING).memory
     for t in range(1, 4):
-        plan = scheme.plan(state, seed=7, round=t)
+        plan = placed(scheme, scheme.plan(state, seed=7, round=t), range(DEVICES), DEVICES)
         width = scheme.encode(plan, memory, updates()[0]).signal.shape[1]
         observation = rng.standard_normal(width) * 10.0 ** rng.integers(-6, 6)
         estimate, state = scheme.decode(state, plan, Heard(observation, 0.1))

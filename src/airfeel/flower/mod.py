@@ -62,7 +62,7 @@ class AirMod:
         scheme = wire.find(announced.scheme, announced.options, self._schemes)
         plan = wire.read_plan(content)
         fresh = scheme.memory(layout.shapes)
-        known = recall(context, announced, fresh)
+        known = None if scheme.stateless else recall(context, announced, fresh)
         client, memory = uuid.uuid4().int >> 65, fresh
         if known is not None:
             client, memory = known.client, known.at(announced, wire.last_heard(content, known.client))
@@ -74,10 +74,11 @@ class AirMod:
         name, trained = _trained(reply.content, announced.arrays)
         layout.require(trained)
         update = (layout.flat(model) - layout.flat(trained)).astype(np.float32)
-        sent, if_heard, if_not = _encode(scheme, plan, memory, update)
+        sent, *outcomes = _encode(scheme, wire.plan_here(scheme, plan, content), memory, update)
         signal = np.asarray(sent.signal[0], dtype=np.float32)
-        which = client, announced.training, announced.session, announced.round
-        keep(context, ClientMemory(*which, dict(memory), if_heard, if_not))
+        if not scheme.stateless:
+            which = client, announced.training, announced.session, announced.round
+            keep(context, ClientMemory(*which, dict(memory), *outcomes))
         device = context.node_config.get("partition-id")
         facts = {
             "round": announced.round,
@@ -85,14 +86,14 @@ class AirMod:
             "energy": float(np.sum(signal.astype(np.float64) ** 2)),
             "device": device if isinstance(device, int) else -1,  # of a node that has no number
             "client": client,
-            "fresh": int(known is None),
+            "fresh": int(known is None and not scheme.stateless),
         }
         answer = wire.without_ours(reply.content)
         del answer[name]
         if exact := layout.exact(trained):
             answer[name] = wire.to_record(exact)
         answer[wire.ROUND] = MetricRecord(facts)
-        answer[wire.SIGNAL] = wire.to_record(wire.pack(signal))
+        answer[wire.SIGNAL] = wire.to_record(scheme.pack(sent))
         if announced.audit and sent.payload is not None:
             answer[wire.TRUTH] = wire.to_record({"truth": sent.payload[0]})
         reply.content = answer if announced.step == "send" else _put_aside(context, answer)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from airfeel.flower import wire
 from airfeel.flower.state import Layout
+from airfeel.uplink.scheme import Plan, Scheme, placed
 
 TOLERANCE = 1e-6  # of an announced energy: sums in double precision of the same numbers
 
@@ -25,6 +26,12 @@ class Question:
     layout: Layout
     weighted_by: str
     asked: Sequence[int]
+    scheme: Scheme[Any]
+    plan: Plan
+
+    def told(self, nodes: Sequence[int]) -> Plan:
+        """Return the plan as these nodes have it."""
+        return placed(self.scheme, self.plan, [self.asked.index(node) for node in nodes], len(self.asked))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,7 +103,8 @@ def read(message: Message, question: Question, signals: bool) -> Reply:
     if not (math.isfinite(energy) and energy >= 0):
         raise ValueError(f"its energy is {energy}: must be finite and >= 0")
     if signals:
-        signal = wire.unpack(wire.from_record(content[wire.SIGNAL]), question.symbols)
+        plan = question.told([int(message.metadata.src_node_id)])
+        signal = question.scheme.unpack(plan, wire.from_record(content[wire.SIGNAL]), question.symbols)
         if not np.isfinite(signal).all():
             raise ValueError("its signal is not finite")
         if not math.isclose(energy, float(np.sum(signal.astype(np.float64) ** 2)), rel_tol=TOLERANCE):

@@ -15,7 +15,7 @@ from airfeel.flower.report import RoundReport, Traffic
 from airfeel.flower.state import Layout, State, extend_ledger, mark_heard, welcome
 from airfeel.learning.optimizers import Optimizer
 from airfeel.radio.power import Ledger
-from airfeel.units import count, decibel, relative_error
+from airfeel.units import decibel, relative_error
 from airfeel.uplink import arrive
 from airfeel.uplink.arrive import Arrival, Digital, Radio, Senders, Superposed, WeightedMean
 from airfeel.uplink.round import decode
@@ -31,7 +31,6 @@ class OpenRound:
     """
 
     announced: wire.Announcement
-    plan: Plan
     question: Question
     traffic: Traffic
     first: Replies | None = None
@@ -67,13 +66,13 @@ class Server:
         """Whether the signals add up in the air, so that all share one alpha."""
         return self.air is not None and self.scheme.uses_radio and self.scheme.superposes
 
-    def begin(self, layout: Layout, ratio: float, asked: int, rounds: int | None, identity: str) -> State:
+    def begin(self, layout: Layout, symbols: int, asked: int, rounds: int | None, identity: str) -> State:
         """Return the state before the first round, but for the model; ``asked`` clients are there."""
         if not layout.size:
             raise ValueError("the model has no floating arrays to compress: use FedAvg, or other exact=")
         setting = Setting(
             devices=asked,
-            symbols=count(ratio, layout.size),
+            symbols=symbols,
             power=None if self.air is None else self.air.policy.power,
             noise_var=None if self.air is None else getattr(self.air.channel, "noise_var", None),
             rounds=rounds,
@@ -124,7 +123,8 @@ class Server:
             alpha=arrival.alpha if self.superposes else None,
         )
         state = replace(state, ledger=ledger, nodes=mark_heard(state.nodes, heard, report.round))
-        return self._apply(current, state, report, arrival, [replies[node] for node in heard], senders.whole)
+        given = arrival, current.question.told(ids), [replies[node] for node in heard], senders.whole
+        return self._apply(current, state, report, *given)
 
     def _ledger(self, state: State) -> Ledger:
         """Return the accounts of all nodes, newcomers too."""
@@ -135,7 +135,7 @@ class Server:
         self, current: OpenRound, air: Radio | None, senders: Senders, ledger: Ledger
     ) -> Superposed | Digital:
         """Return the way of the signals, on which all symbols of a round must be alike."""
-        given = self.scheme, air, current.plan, senders, ledger
+        given = self.scheme, air, current.question.plan, senders, ledger
         found = arrive.transmission(*given, self.seed, current.question.round)
         if isinstance(found, Superposed):
             link = found.draw(current.question.symbols)
@@ -167,6 +167,7 @@ class Server:
         state: State,
         report: RoundReport,
         arrival: Arrival,
+        plan: Plan,
         heard: list[Reply],
         whole: float,
     ) -> tuple[State, RoundReport]:
@@ -175,7 +176,7 @@ class Server:
         everybody = sum(node.weight for node in state.nodes.values())
         audit = bool(heard) and current.announced.audit
         told = audit and any(reply.truth is not None for reply in heard)
-        given = self.scheme, state.scheme, current.plan, arrival, whole / (everybody or 1.0)
+        given = self.scheme, state.scheme, plan, arrival, whole / (everybody or 1.0)
         estimate, after, truth = decode(*given, measure=audit and not told)
         measured = _mean(heard, whole, len(theta)) if told else truth if audit else None
         if heard or estimate.mean.any():

@@ -62,6 +62,11 @@ class Layout:
         """What a scheme is told: the tensors of the flat vector, a single number as one of length 1."""
         return {tensor.name: tensor.shape or (1,) for tensor in self.tensors if not tensor.exact}
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the flat vector in the types of the model."""
+        return sum(prod(t.shape) * np.dtype(t.dtype).itemsize for t in self.tensors if not t.exact)
+
     def require(self, arrays: Arrays) -> None:
         """Refuse arrays that are not those of the model, by name or by shape."""
         known = [tensor.name for tensor in self.tensors]
@@ -166,6 +171,14 @@ def welcome(nodes: Nodes, replies: "Iterable[Reply]") -> dict[int, Node]:
             old = Node(len(known), reply.client)
         known[reply.node] = replace(old, weight=reply.weight, client=reply.client)
     return known
+
+
+def in_order(nodes: Nodes, ids: Iterable[int]) -> tuple[int, ...]:
+    """Return nodes in the order of their numbers as devices, unknown ones by their ids after them.
+
+    Flower asks them in an order of chance, on which nothing shall depend.
+    """
+    return tuple(sorted(ids, key=lambda node: (nodes[node].device if node in nodes else len(nodes), node)))
 
 
 def mark_heard(nodes: Nodes, ids: Iterable[int], round: int) -> dict[int, Node]:

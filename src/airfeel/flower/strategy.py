@@ -18,14 +18,16 @@ from airfeel.flower import wire
 from airfeel.flower.replies import Question, sort
 from airfeel.flower.report import RoundReport, Traffic
 from airfeel.flower.server import OpenRound, Server
-from airfeel.flower.state import Layout, State
+from airfeel.flower.state import Layout, State, in_order
 from airfeel.learning.optimizers import Optimizer
 from airfeel.learning.optimizers.sgd import GradientDescent
 from airfeel.radio.link import Channel
 from airfeel.radio.power import EqualPower, PowerPolicy
 from airfeel.registry import CHANNELS
+from airfeel.schemes.split import symbols_within
+from airfeel.units import count
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.scheme import Scheme, everywhere, width
+from airfeel.uplink.scheme import Scheme, everywhere, placed, width
 
 Evaluate = Callable[[int, ArrayRecord], Any]
 
@@ -36,15 +38,20 @@ RESULTS = ("train_metrics_clientapp", "evaluate_metrics_clientapp", "evaluate_me
 class AirAvg(FedAvg):  # type: ignore[misc]
     """Federated averaging over a compressed uplink, with or without a radio.
 
-    Clients need ``mods=[air_mod]``. They send signals that are ``ratio`` as long as the model; the server
-    takes their weighted mean, or what a channel makes of it, recovers the mean update and applies it.
+    Clients need ``mods=[air_mod]``. They send signals that are ``ratio`` as long as the model, or with
+    ``compression`` so many times fewer bytes; the server takes their weighted mean, or what a channel makes
+    of it, recovers the mean update and applies it.
 
     Parameters
     ----------
     scheme
-        A scheme by name (``airfeel list``), by ``package.module:Name``, or an object.
+        A scheme by name (``airfeel list``), by ``package.module:Name``, or an object; ``"tsa_ga"`` if unset.
     ratio
-        s/N, the length of a signal over the number of parameters.
+        s/N, the length of a signal over the number of parameters; 0.1 if unset.
+    compression
+        In place of scheme and ratio, for a digital uplink: clients send arrays of so many times fewer bytes,
+        one bit for a coefficient (the scheme ``split``), and carry nothing from round to round. Up to 30 all
+        coefficients travel in every round; 100 is as far as was measured.
     channel
         None for a digital uplink, which loses nothing; ``"gaussian"``, ``"fading"`` or any channel for a
         radio that is simulated at the server.
@@ -82,10 +89,11 @@ class AirAvg(FedAvg):  # type: ignore[misc]
 
     def __init__(
         self,
-        scheme: str | Scheme[Any] = "tsa_ga",
-        ratio: float = 0.1,
+        scheme: str | Scheme[Any] | None = None,
+        ratio: float | None = None,
         channel: str | Channel | None = None,
         *,
+        compression: float | None = None,
         options: Mapping[str, Any] | None = None,
         power: float | PowerPolicy = 500.0,
         exchange: str = "one",
@@ -99,15 +107,24 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         **fedavg: Any,
     ) -> None:
         super().__init__(**fedavg)
+        if compression is not None:
+            _checks.real("compression", compression, at_least=1)
+            given = {"scheme": scheme, "ratio": ratio, "channel": channel, "options": options}
+            beside = next((name for name, value in given.items() if value is not None), None)
+            if beside is not None:
+                rule = f"chooses the scheme and how much it sends, without a radio; leave out {beside}"
+                raise _checks.reject("compression", compression, rule)
+            scheme = "split"
+        self.compression = compression
         self.server = Server(
-            scheme=wire.build(scheme, options or {}),
+            scheme=wire.build("tsa_ga" if scheme is None else scheme, options or {}),
             air=_radio(channel, power),
             optimizer=optimizer or GradientDescent(),
             rate=_checks.real("rate", rate, above=0),
             seed=_checks.integer("seed", seed, at_least=0),
             minimum=_checks.integer("minimum", minimum, at_least=1),
         )
-        self.ratio = _checks.real("ratio", ratio, above=0, at_most=1)
+        self.ratio = _checks.real("ratio", 0.1 if ratio is None else ratio, above=0, at_most=1)
         self.exchange = _checks.choice("exchange", exchange, ("one", "two"))
         if exchange == "two" and not self.server.superposes:
             rule = "is for a channel on which the signals of the scheme add up"
@@ -167,21 +184,21 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         messages = list(super().configure_train(round, arrays, config, grid))
         if not messages:
             return messages
-        asked = tuple(int(message.metadata.dst_node_id) for message in messages)
-        state = self._state_for(arrays, len(asked))
-        plan = self.server.scheme.plan(state.scheme, self.server.seed, round)
+        state, scheme = self._state_for(arrays, len(messages)), self.server.scheme
+        asked = in_order(state.nodes, (int(message.metadata.dst_node_id) for message in messages))
+        plan = scheme.plan(state.scheme, self.server.seed, round)
         step = "send" if self.exchange == "one" else "announce"
         given = (*self._named, self.arrayrecord_key, "\n".join(self.exact), step, self.audit)
         announced = wire.Announcement(state.training, self._session, round, *given)
         common = {wire.ROUND: announced.record(), **wire.plan_records(plan)}
-        for node, message in zip(asked, messages, strict=True):
-            own = {wire.NODE: wire.node_record(node, state.nodes)}
+        for message in messages:
+            own = wire.node_record(scheme, asked, int(message.metadata.dst_node_id), state.nodes)
             message.content = RecordDict({**message.content, **common, **own})
-        fresh = everywhere(self.server.scheme.memory(state.layout.shapes), 1)
-        symbols = width(self.server.scheme, plan, fresh, state.layout.size)
+        fresh = everywhere(scheme.memory(state.layout.shapes), 1)
+        symbols = width(scheme, placed(scheme, plan, [0], len(asked)), fresh, state.layout.size)
         digest = wire.digest(announced, state.layout, plan)
-        question = Question(round, digest, symbols, state.layout, self.weighted_by_key, asked)
-        self._open = OpenRound(announced, plan, question, Traffic().sent(messages))
+        question = Question(round, digest, symbols, state.layout, self.weighted_by_key, asked, scheme, plan)
+        self._open = OpenRound(announced, question, Traffic().sent(messages))
         return messages if self.exchange == "one" else self._announce(messages, grid)
 
     def aggregate_train(
@@ -219,7 +236,8 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         server, (name, options) = self.server, self._named
         radio = "digital" if server.air is None else f"{server.air.channel}, {server.air.policy}"
         update = f"{server.optimizer}, rate {server.rate:g}, exact {list(self.exact)}"
-        return f"{name} {options}, ratio {self.ratio:g}, {radio}, {update}, seed {server.seed}"
+        length = f"ratio {self.ratio:g}" if self.compression is None else f"compression {self.compression:g}"
+        return f"{name} {options}, {length}, {radio}, {update}, seed {server.seed}"
 
     def _resume(self, path: str | os.PathLike[str]) -> ArrayRecord:
         """Return the model of the checkpoint, and go on after its round."""
@@ -229,6 +247,13 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         LOG.info("airfeel: going on after round %d from %s", state.round, os.fspath(path))
         return self._arrays
 
+    def _symbols(self, layout: Layout) -> int:
+        """Return s: a share of N, or what fits in so many times fewer bytes of arrays, headers included."""
+        if self.compression is None:
+            return count(self.ratio, layout.size)
+        whole = layout.nbytes + wire.HEADER * len(layout.shapes)
+        return symbols_within(layout.size, whole / self.compression - wire.HEADER)
+
     def _state_for(self, arrays: ArrayRecord, asked: int) -> State:
         """Return the state of the training: begun now, or brought to the model that is given."""
         if self._state is not None and arrays is self._arrays:
@@ -236,7 +261,8 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         model = wire.from_record(arrays)
         layout = Layout.of(model, self.exact)
         if self._state is None:
-            self._state = self.server.begin(layout, self.ratio, asked, self._horizon, self._identity)
+            given = self._symbols(layout), asked, self._horizon, self._identity
+            self._state = self.server.begin(layout, *given)
         if layout != self._state.layout:
             raise ValueError("initial_arrays: must have the names, shapes and types of the model so far")
         state = replace(self._state, theta=layout.flat(model), exact=layout.exact(model))

@@ -1,7 +1,7 @@
 """What travels in Flower's messages: a scheme by name, the announcement of a round, its plan, and signals.
 
-The announcement is the same for all clients of a round; beside it stands a record for each node, which says
-which of its signals was heard last.
+The announcement is the same for all clients of a round; beside it may stand a record for each node, which
+says which of its signals was heard last, or which place it has among those asked.
 """
 
 import difflib
@@ -23,12 +23,13 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from airfeel import _checks, _files
 from airfeel.flower.state import Arrays, Layout, Nodes
 from airfeel.registry import SCHEMES, Part, has_fields
-from airfeel.uplink.scheme import Plan, Scheme
+from airfeel.uplink.scheme import Plan, Scheme, placed
 
 ROUND = "airfeel"  # config of a request, metrics of a reply
 PLAN = "airfeel-plan"  # arrays and texts of the plan
 NODE = "airfeel-node"  # what only one node is told
 SIGNAL = "airfeel-signal"
+HEADER = 128  # bytes of an array's description in a message
 TRUTH = "airfeel-truth"  # what a signal stands for, for an audit
 OURS = (ROUND, PLAN, NODE, SIGNAL, TRUTH)
 
@@ -137,15 +138,28 @@ def read_plan(content: RecordDict) -> dict[str, Any]:
     return {**words, **{name.removeprefix("plan."): value for name, value in arrays.items()}}
 
 
-def node_record(node: int, nodes: Nodes) -> ConfigRecord:
-    """Return what only one node is told: the last round in which it was heard.
+def node_record(
+    scheme: Scheme[Any], asked: Sequence[int], node: int, nodes: Nodes
+) -> dict[str, ConfigRecord]:
+    """Return what only one node is told, as far as its scheme wants it: its place, when it was heard last.
 
     A node that is not known may be a client that was restarted: it is told of all clients, and finds itself.
     """
-    if node in nodes:
-        return ConfigRecord({"heard": nodes[node].heard})
-    known = list(nodes.values())
-    return ConfigRecord({"clients": [one.client for one in known], "rounds": [one.heard for one in known]})
+    told: dict[str, Any] = {"place": asked.index(node), "asked": len(asked)} if scheme.splits else {}
+    if node in nodes and not scheme.stateless:
+        told["heard"] = nodes[node].heard
+    elif not scheme.stateless:
+        known = list(nodes.values())
+        told |= {"clients": [one.client for one in known], "rounds": [one.heard for one in known]}
+    return {NODE: ConfigRecord(told)} if told else {}
+
+
+def plan_here(scheme: Scheme[Any], plan: Plan, content: RecordDict) -> Plan:
+    """Return the plan as this client sees it, at the place that it was told."""
+    if not scheme.splits:
+        return plan
+    record: Any = content[NODE]
+    return placed(scheme, plan, [record["place"]], record["asked"])
 
 
 def last_heard(content: RecordDict, client: int) -> int:
@@ -167,40 +181,6 @@ def digest(announcement: Announcement, layout: Layout, plan: Plan) -> int:
         if array:
             found.update(np.ascontiguousarray(value).tobytes())
     return int.from_bytes(found.digest(), "big")
-
-
-def pack(signal: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
-    """Return a signal as arrays: as it is, or where most of it is zero, one bit for each place and the rest.
-
-    >>> sorted(pack(np.array([0, 0, 3] + [0] * 61, dtype=np.float32)))
-    ['places', 'values']
-    """
-    there = signal != 0
-    if signal.size / 8 + 4 * np.count_nonzero(there) < 4 * signal.size:
-        return {"places": np.packbits(there), "values": signal[there]}
-    return {"signal": signal}
-
-
-def unpack(arrays: Arrays, length: int) -> NDArray[np.float32]:
-    """Undo :func:`pack` for a signal of known length; refuse everything else in a sentence."""
-    if set(arrays) == {"signal"}:
-        signal = arrays["signal"]
-        if signal.dtype != np.float32 or signal.shape != (length,):
-            held = f"{signal.dtype} of shape {signal.shape}"
-            raise ValueError(f"its signal is {held}: must be float32 of shape ({length},)")
-        return signal
-    if set(arrays) != {"places", "values"}:
-        raise ValueError(f"its signal has the arrays {sorted(arrays)}: must be signal, or places and values")
-    places, values = arrays["places"], arrays["values"]
-    if places.dtype != np.uint8 or places.shape != (-(-length // 8),) or values.dtype != np.float32:
-        raise ValueError(f"its signal marks {8 * places.size} places: must be {length} of float32")
-    there = np.unpackbits(places, count=length).astype(np.bool_)
-    if values.shape != (np.count_nonzero(there),):
-        marked = np.count_nonzero(there)
-        raise ValueError(f"its signal has {values.size} values for {marked} places: must be as many")
-    found = np.zeros(length, dtype=np.float32)
-    found[there] = values
-    return found
 
 
 def to_record(arrays: Arrays) -> ArrayRecord:

@@ -23,7 +23,7 @@ from airfeel.lab import store
 from airfeel.lab.engines import Engine, open_engine
 from airfeel.lab.progress import Overview
 from airfeel.lab.runner import Work, held_back, stop_asked
-from airfeel.lab.store import Damage, FinishedRun, examine, finished, not_verified
+from airfeel.lab.store import Damage, FinishedRun, examine, finished
 from airfeel.learning.datasets import is_here
 from airfeel.simulation.assembly import assemble
 from airfeel.simulation.loop import train
@@ -104,17 +104,15 @@ def carry_out(
 
 
 def _missing(runs: Sequence[Work], out: Path) -> tuple[list[Work], list[str]]:
-    """Return the runs that are not finished, and sentences on finished ones: damaged, or not verified."""
-    missing, notes, doubtful = [], [], []
+    """Return the runs that are not finished, and a sentence on each that is damaged."""
+    missing, notes = [], []
     for run in runs:
         found = examine(out / "runs" / run.label)
         if not isinstance(found, FinishedRun):
             missing.append(run)
-        elif not found.verified:
-            doubtful.append(run.label)
         if isinstance(found, Damage):
             notes.append(f"{run.label}: {found}: the run is computed again")
-    return missing, notes + not_verified(doubtful)
+    return missing, notes
 
 
 class _Campaign:

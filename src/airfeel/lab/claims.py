@@ -9,14 +9,14 @@ intersection-union test, which needs no correction). A claim is *not reproduced*
 that there the chances of all comparisons add up. Over many claims, Holm's method says which verdicts stand.
 """
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 from scipy.special import stdtr
 
 from airfeel.lab.claim_rules import (
@@ -84,17 +84,14 @@ class Verdict:
 def judge(collected: Mapping[str, RunSelection]) -> list[Verdict]:
     """Judge the claims, in order of number; those of which nothing was run are left out."""
     verdicts = [judge_claim(claim, collected) for claim in shipped_claims()]
-    begun = [verdict for verdict in verdicts if any(part.outcome != NOT_RUN for part in verdict.parts)]
-    return corrected(begun)
+    return corrected([v for v in verdicts if any(part.outcome != NOT_RUN for part in v.parts)])
 
 
 def corrected(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Say of every decided verdict whether it stands beside all the others."""
-    stands = holm([verdict.chance for verdict in verdicts])
-    decided = [verdict.outcome in (REPRODUCED, NOT_REPRODUCED) for verdict in verdicts]
     return [
-        replace(verdict, stands=stand if is_decided else None)
-        for verdict, stand, is_decided in zip(verdicts, stands, decided, strict=True)
+        replace(verdict, stands=stands if verdict.outcome in (REPRODUCED, NOT_REPRODUCED) else None)
+        for verdict, stands in zip(verdicts, holm([verdict.chance for verdict in verdicts]), strict=True)
     ]
 
 
@@ -129,7 +126,7 @@ def claims_table(verdicts: Sequence[Verdict]) -> list[list[str]]:
 
 def to_json(verdicts: Sequence[Verdict]) -> str:
     """Return the verdicts as a list in JSON; what is not a number there is null."""
-    return json.dumps([_plain(asdict(verdict)) for verdict in verdicts], indent=2, ensure_ascii=False) + "\n"
+    return TypeAdapter(Sequence[Verdict]).dump_json(verdicts, indent=2).decode() + "\n"
 
 
 def _judge(comparison: Comparison, collected: Mapping[str, RunSelection]) -> ClaimPart:
@@ -138,28 +135,22 @@ def _judge(comparison: Comparison, collected: Mapping[str, RunSelection]) -> Cla
     if not values:
         return ClaimPart(comparison.what, math.nan, math.nan, math.nan, NOT_RUN)
     mean = interval(values)
-    outcome = _outcome(mean, comparison)
+    outcome, chance = _outcome(mean, comparison.low, comparison.high)
     if outcome in (UNDECIDED, SINGLE_SEED) and _seeds_missing(comparison, collected):
         outcome = INCOMPLETE
     low, high = (mean.low, mean.high) if mean.seeds > 1 else (math.nan, math.nan)
-    chance = _chance(outcome, mean, comparison)
     return ClaimPart(comparison.what, mean.value, low, high, outcome, mean.seeds, chance)
 
 
-def _outcome(mean: Mean, claimed: Comparison) -> str:
-    """Say where an interval lies; the limits of the claimed range do not belong to it."""
+def _outcome(mean: Mean, low: float, high: float) -> tuple[str, float]:
+    """Say where an interval lies, and its chance; the limits of the claimed range do not belong to it."""
     if mean.seeds == 1:
-        return SINGLE_SEED
-    if claimed.low < mean.low and mean.high < claimed.high:
-        return REPRODUCED
-    return NOT_REPRODUCED if mean.high <= claimed.low or claimed.high <= mean.low else UNDECIDED
-
-
-def _chance(outcome: str, mean: Mean, claimed: Comparison) -> float:
-    """Return how easily chance alone gives the outcome of a comparison."""
-    if outcome == REPRODUCED:
-        return chance_inside(mean, claimed.low, claimed.high)
-    return chance_outside(mean, claimed.low, claimed.high) if outcome == NOT_REPRODUCED else 1.0
+        return SINGLE_SEED, 1.0
+    if low < mean.low and mean.high < high:
+        return REPRODUCED, chance_inside(mean, low, high)
+    if mean.high <= low or high <= mean.low:
+        return NOT_REPRODUCED, chance_outside(mean, low, high)
+    return UNDECIDED, 1.0
 
 
 def _whole(parts: Sequence[ClaimPart]) -> str:
@@ -179,12 +170,11 @@ def _whole_chance(parts: Sequence[ClaimPart]) -> float:
 
 def _seeds_missing(comparison: Comparison, collected: Mapping[str, RunSelection]) -> bool:
     """Whether a line of a comparison lacks seeds that its experiment plans."""
-    for _, (name, *line) in comparison.terms:
-        shown = collected.get(name)
-        found = shown.lines.get((line[0], line[1]), {}) if shown else {}
-        if shown is None or shown.experiment is None or set(shown.experiment.seeds) - set(found):
-            return True
-    return False
+    planned = [(collected[p.experiment], p.curve, p.variant) for _, p in comparison.terms]
+    return any(
+        shown.experiment is None or set(shown.experiment.seeds) - set(shown.lines[curve, variant])
+        for shown, curve, variant in planned
+    )
 
 
 def _values(comparison: Comparison, collected: Mapping[str, RunSelection]) -> list[float]:
@@ -240,15 +230,6 @@ def score(verdicts: Sequence[Verdict]) -> str:
     return f"Of {len(verdicts)} claims: {counts}.{stand if decided else ''}"
 
 
-def _plain(item: Any) -> Any:
-    """Return the same without infinities and nan, which JSON does not have."""
-    if isinstance(item, dict):
-        return {key: _plain(value) for key, value in item.items()}
-    if isinstance(item, list | tuple):
-        return [_plain(value) for value in item]
-    return None if isinstance(item, float) and not math.isfinite(item) else item
-
-
 def chance_inside(mean: Mean, low: float, high: float) -> float:
     """Return how easily a number outside a range, or at its limits, gives a mean so far inside it."""
     return max(_beyond(mean, low, 1), _beyond(mean, high, -1))
@@ -256,9 +237,8 @@ def chance_inside(mean: Mean, low: float, high: float) -> float:
 
 def chance_outside(mean: Mean, low: float, high: float) -> float:
     """Return how easily a number inside a range gives a mean so far outside it."""
-    limits = math.isfinite(low) + math.isfinite(high)
     sides = [_beyond(mean, limit, sign) for limit, sign in ((low, -1), (high, 1)) if math.isfinite(limit)]
-    return min(1.0, limits * min(sides))
+    return min(1.0, len(sides) * min(sides))
 
 
 def holm(chances: Sequence[float], level: float = LEVEL) -> list[bool]:

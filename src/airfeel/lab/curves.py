@@ -6,7 +6,7 @@ each where it is not. One description serves page and files: one to be moved and
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +102,7 @@ class CurveDrawing:
         return {
             "spec": self._page_spec(),
             "x": self.figure.x,
-            "axes": {
-                key: {name: getattr(axis, name) for name in axis.__slots__}
-                for key, axis in self._axes().items()
-            },
+            "axes": {key: asdict(axis) for key, axis in self._axes().items()},
             "logY": self.figure.log_y,
             "percent": self.figure.y_format.endswith("%"),
             "subjects": list(self.figure.subjects),
@@ -290,18 +287,20 @@ def draw_curves(figure: Figure, curves: Sequence[Curve], schemes: Mapping[str, s
     return replace(drawing, curves=sorted(curves, key=lambda curve: curve.name in WITHOUT_RADIO))
 
 
+def plain_curve(name: str, x: Iterable[float], y: Iterable[float], variant: str = "") -> Curve:
+    """Return a curve without a band, as long as the shorter of x and y."""
+    pairs = np.array(list(zip(x, y, strict=False)), dtype=float)
+    at, values = pairs.T
+    return Curve(name, variant, {"round": at, "mean": values, "low": values, "high": values})
+
+
 def plain_curves(figure: Figure, data: Mapping[str, tuple[Iterable[float], Iterable[float]]]) -> CurveDrawing:
     """Make the drawing of named curves without bands, each given by its x and y."""
-    curves = []
-    for name, pair in data.items():
-        x, y = (np.array(list(values), dtype=float) for values in pair)
-        x = x[: len(y)]
-        curves.append(
-            Curve(name, "", {"round": x, "mean": y[: len(x)], "low": y[: len(x)], "high": y[: len(x)]})
-        )
-    found = looks(dict.fromkeys(data, ""))
-    colours, dashes = ({name: look[place] for name, look in found.items()} for place in (0, 1))
-    return CurveDrawing(figure, curves, colours, dashes, [""])  # type: ignore[arg-type]
+    drawing = draw_curves(
+        figure, [plain_curve(name, *of) for name, of in data.items()], dict.fromkeys(data, "")
+    )
+    assert drawing is not None  # there is at least one
+    return drawing
 
 
 def _scale(values: Mapping[str, Any]) -> Any:

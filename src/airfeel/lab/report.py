@@ -35,7 +35,7 @@ from airfeel.lab.figures import SHIPPED
 from airfeel.lab.folder import Begun, ResultsFolder
 from airfeel.lab.plan import shipped
 from airfeel.lab.results import write_results, write_runs
-from airfeel.lab.store import edited_between, left_out, not_verified
+from airfeel.lab.store import edited_between, left_out
 from airfeel.lab.table import Results, RunSelection
 from airfeel.lab.words import headline, opening, trained, word_columns
 
@@ -123,9 +123,9 @@ def write_report(
 
 
 def loose_runs(results: Results, elsewhere: Collection[str]) -> tuple[list[str], list[str]]:
-    """Return the finished training runs of no experiment, and a sentence about each one left out or doubtful.
+    """Return the finished training runs of no experiment, and a sentence about each one left out.
 
-    Those in ``elsewhere`` belong to experiments; they are named only where they are damaged or not verified.
+    Those in ``elsewhere`` belong to experiments; they are named only where they are damaged.
     """
     folder, runs = results.folder, results.runs
     notes = [left_out(label, damage) for label in folder.labels() if (damage := folder.damage(label))]
@@ -143,7 +143,7 @@ def loose_runs(results: Results, elsewhere: Collection[str]) -> tuple[list[str],
             notes.append(visible(f"{label}: a study ({kind}) of no known experiment, left out"))
         else:
             found.append(label)
-    return found, notes + not_verified([label for label, run in runs.items() if not run.verified])
+    return found, notes
 
 
 def make_chapter(shown: RunSelection, taken: Collection[str] = ()) -> Chapter:

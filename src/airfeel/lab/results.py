@@ -21,7 +21,7 @@ from airfeel import _checks, _files
 from airfeel._extras import missing
 from airfeel.lab import store
 from airfeel.lab.folder import Begun, ResultsFolder
-from airfeel.lab.store import ROUNDS, left_out, not_verified
+from airfeel.lab.store import ROUNDS, left_out
 
 _FROM_ROW = (
     *("round", "accuracy", "loss", "nmse_db", "symbols", "energy"),
@@ -44,10 +44,9 @@ class Source(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Lines of the table, whether a manifest vouches for them, and what is wrong with a run without lines."""
+    """Lines of the table, and what is wrong with a run without lines."""
 
     content: bytes
-    verified: bool = True
     damage: str = ""
 
 
@@ -62,7 +61,7 @@ def read_results(folder: str | Path, per: str = "round") -> Any:
     like all others: nothing that a file names is imported.
 
     Every file is held against the manifest of its run, which finds damage but not forgery. A damaged run is
-    left out and named on the logger ``airfeel``, and so are runs of version 0.1, which have no manifest.
+    left out and named on the logger ``airfeel``.
     """
     _checks.choice("per", per, ["round", "run"])
     try:
@@ -78,7 +77,7 @@ def read_results(folder: str | Path, per: str = "round") -> Any:
     if not runs:
         nothing = f"{folder}: has no finished run under {Path(folder) / 'runs'}"
         raise ValueError("\n".join([nothing, *damaged]))
-    for note in damaged + not_verified([run.folder.name for run in runs if not run.verified]):
+    for note in damaged:
         _log.warning(note)
     return pandas.DataFrame(
         [{"run": run.folder.name, **run.settings, **row} for run in runs for row in run.rows]
@@ -130,7 +129,7 @@ def write_results(results: ResultsFolder, told: Callable[[str], None] = _log.war
     A run that several experiments share has lines in each of them; one that belongs to none is listed under
     its name. ``curve`` is what the experiment calls the run's curve: two curves may have the same scheme with
     other options. The keys that any experiment sweeps are columns too. ``told`` hears which runs are left
-    out as damaged, and which are there though nobody can verify them.
+    out as damaged.
     """
     out = results.path
     path, index = out / "results.csv", out / ".results.json"
@@ -151,13 +150,13 @@ def write_results(results: ResultsFolder, told: Callable[[str], None] = _log.war
             with suppress(_files.Unwritable):  # of a linked folder, nothing is ours
                 _files.remove_abandoned(_files.below(out, *steps))
         _files.write_atomically(path, table)
-        rows = [[*source, len(block.content), *block[1:]] for source, block in blocks.items()]
+        rows = [[*source, len(block.content), block.damage] for source, block in blocks.items()]
         facts = {"airfeel": airfeel.__version__, "sha256": _sha256(table), "blocks": rows}
         _files.write_atomically(index, json.dumps(facts, separators=(",", ":")).encode())
     runs = {source.label: block for source, block in blocks.items()}
-    damaged = [left_out(label, block.damage) for label, block in runs.items() if block.damage]
-    for note in damaged + not_verified([label for label, block in runs.items() if not block.verified]):
-        told(note)
+    for label, block in runs.items():
+        if block.damage:
+            told(left_out(label, block.damage))
     return path
 
 
@@ -217,12 +216,12 @@ def _block(results: ResultsFolder, source: Source, keys: Sequence[str]) -> Block
     """Return the lines of one run, one per round; none of one that is damaged."""
     run = results.run(source.label)
     if run is None:
-        return Block(b"", damage=str(results.damage(source.label) or ""))
+        return Block(b"", str(results.damage(source.label) or ""))
     settings = run.settings
     head = [source.experiment or settings.get("name") or "run", settings.get("scheme"), settings.get("seed")]
     tail = [source.curve, *(settings.get(key) for key in keys)]
     rows = ([*head, *(row.get(column) for column in _FROM_ROW), *tail] for row in run.rows)
-    return Block(csv_table(rows), run.verified)
+    return Block(csv_table(rows))
 
 
 def _read_blocks(path: Path, index: Path, heading: bytes) -> dict[Source, Block]:
@@ -233,8 +232,8 @@ def _read_blocks(path: Path, index: Path, heading: bytes) -> dict[Source, Block]
         if known != (airfeel.__version__, _sha256(table)) or not table.startswith(heading):
             return {}
         found, place = {}, len(heading)
-        for experiment, curve, label, stamp, length, verified, damage in facts["blocks"]:
-            block = Block(table[place : place + length], bool(verified), str(damage))
+        for experiment, curve, label, stamp, length, damage in facts["blocks"]:
+            block = Block(table[place : place + length], str(damage))
             found[Source(experiment, curve, label, tuple(stamp))] = block
             place += length
         return found if place == len(table) else {}

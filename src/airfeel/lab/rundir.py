@@ -199,12 +199,11 @@ class RunFolder:
         """Shorten the records to ``length`` bytes and the timings to ``round`` rounds."""
         if self.rounds.exists():
             _files.cut(self.rounds, length)
-        if self.timings.exists():
-            try:
-                kept = b"".join(islice(_files.read_lines(self.timings), round))
-            except _files.Unreadable:  # no result depends on them
-                kept = b""
-            _files.write_atomically(self.timings, kept)
+        try:
+            kept = b"".join(islice(_files.read_lines(self.timings), round))
+        except (FileNotFoundError, _files.Unreadable):  # no result depends on them
+            kept = b""
+        _files.write_atomically(self.timings, kept)
 
 
 def run_path(config: Described, out: Path) -> Path:

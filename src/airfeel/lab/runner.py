@@ -20,7 +20,6 @@ from airfeel.lab.store import (
     count_endings,
     edited_since,
     examine,
-    not_verified,
     read_records,
     refilled_since,
 )
@@ -99,7 +98,6 @@ def _before(config: Config, run: FinishedRun) -> Outcome:
     notes = edited_since(path, toml)
     changed = refilled_since(path, toml)
     notes += [f"the content of {file} has changed since this run was computed" for file in changed]
-    notes += not_verified([] if run.verified else [run.folder.name])
     return Outcome(run.folder, config.rounds, run.summary, computed=False, notes=tuple(notes))
 
 

@@ -61,8 +61,7 @@ class FinishedRun:
     """A complete run with intact files, each of which is read once.
 
     ``rows`` are its records as dictionaries, whatever kind of run it was; ``settings`` what it was started
-    with, by dotted key, and ``toml`` the file that says so; ``verified`` whether a manifest vouches for all
-    of it.
+    with, by dotted key, and ``toml`` the file that says so.
     """
 
     folder: Path
@@ -71,7 +70,6 @@ class FinishedRun:
     toml: str = ""
     settings: Row = field(default_factory=dict)
     timings: bytes = b""
-    verified: bool = True
 
     @cached_property
     def seconds(self) -> dict[int, float]:
@@ -96,36 +94,22 @@ def examine(path: Path) -> FinishedRun | Damage | None:
     if not _present(path / SUMMARY):
         return None
     try:
-        read = {name: _content(path, name) for name in (SUMMARY, ROUNDS, CONFIG)}
-        read |= {name: _content(path, name) for name in (TIMINGS, MANIFEST) if _present(path / name)}
-        listed = read.pop(MANIFEST, None)
-        if listed is not None:
-            _compare(path, listed, read)
+        read = {name: _content(path, name) for name in (SUMMARY, *OTHERS)}
+        _compare(path, read.pop(MANIFEST), read)
         summary = _summary(read[SUMMARY])
-        if summary.get("rounds_sha256") != sha256(read[ROUNDS]):
-            raise Damage(ROUNDS, f"is not what the run wrote, by its hash in {SUMMARY}")
         settings = _settings(path, read[CONFIG])
         rows = list(_rows(read[ROUNDS].splitlines()))
     except Damage as damage:
         return damage
     if not rows:
         return Damage(ROUNDS, "holds no record")
-    timings = read.get(TIMINGS, b"")
-    return FinishedRun(path, summary, rows, read[CONFIG].decode(), settings, timings, listed is not None)
+    return FinishedRun(path, summary, rows, read[CONFIG].decode(), settings, read[TIMINGS])
 
 
 def finished(path: Path) -> dict[str, Any] | None:
     """Return the summary of the run in ``path`` if it is complete and its files are intact."""
     run = examine(path)
     return run.summary if isinstance(run, FinishedRun) else None
-
-
-def not_verified(labels: Sequence[str]) -> list[str]:
-    """Return one sentence about runs that no manifest vouches for, none where there are none."""
-    if not labels:
-        return []
-    names = ", ".join(labels[:3]) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
-    return [visible(f"not verified, as there is no {MANIFEST}: {names}")]
 
 
 def left_out(label: str, damage: Damage | str) -> str:
@@ -156,8 +140,6 @@ def checked_records(path: Path) -> list[Record]:
     if run is None:
         _log.warning(f"{path} is not finished: what it holds so far is not verified")
         return read_records(path)
-    for note in not_verified([] if run.verified else [path.name]):
-        _log.warning(note)
     return run.records
 
 
@@ -179,7 +161,7 @@ def stamp(*paths: Path, others: Sequence[Path] = ()) -> Stamp | None:
 
 def compose_manifest(path: Path, summary: bytes) -> bytes:
     """Return the manifest of the run in ``path``, whose ``summary.json`` will have the given content."""
-    names = [CONFIG, *(name for name in (ROUNDS, TIMINGS) if (path / name).exists()), *aggregates(path)]
+    names = [CONFIG, ROUNDS, TIMINGS, *aggregates(path)]
     return _manifest({SUMMARY: sha256(summary)} | {name: _files.digest(path / name) for name in names})
 
 

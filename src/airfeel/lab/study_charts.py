@@ -1,6 +1,5 @@
 """Figures of an inspection and of a forecast: courses, and a map of errors. Needs the extra ``report``."""
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -91,26 +90,23 @@ def _fine(field: Map) -> list[dict[str, float]]:
     """Interpolate the map linearly between its points, on the axes as they are drawn."""
     sides = field.x, field.y
     where = [np.log(side.values) if side.log else side.values for side in sides]
-    value = RegularGridInterpolator(where, field.nmse_db)
     edges = [np.linspace(axis[0], axis[-1], FINE + 1) for axis in where]
-    ends = [
+    middles = [(edge[:-1] + edge[1:]) / 2 for edge in edges]
+    nmse = RegularGridInterpolator(where, field.nmse_db)(tuple(np.meshgrid(*middles, indexing="ij")))
+    x, y = (
         [float(f"{end:.5g}") for end in (np.exp(edge) if side.log else edge)]
         for side, edge in zip(sides, edges, strict=True)
+    )
+    return [
+        {"x": x[i], "x2": x[i + 1], "y": y[j], "y2": y[j + 1], "nmse": round(float(value), 2)}
+        for (i, j), value in np.ndenumerate(nmse)
     ]
-    rows = []
-    for i, (left, right) in enumerate(pairwise(edges[0])):
-        for j, (low, high) in enumerate(pairwise(edges[1])):
-            nmse = round(float(value(((left + right) / 2, (low + high) / 2))), 2)
-            corners = {"x": ends[0][i], "x2": ends[0][i + 1], "y": ends[1][j], "y2": ends[1][j + 1]}
-            rows.append(corners | {"nmse": nmse})
-    return rows
 
 
 def _computed(field: Map) -> list[dict[str, float]]:
     return [
-        {"x": float(x), "y": float(y), "nmse": round(float(field.nmse_db[i, j]), 2)}
-        for i, x in enumerate(field.x.values)
-        for j, y in enumerate(field.y.values)
+        {"x": float(field.x.values[i]), "y": float(field.y.values[j]), "nmse": round(float(value), 2)}
+        for (i, j), value in np.ndenumerate(field.nmse_db)
     ]
 
 
@@ -123,8 +119,4 @@ def _shades(lowest: float) -> Any:
     """Return the scale of colours: from dark, the smallest error, to light at 0 dB, in equal steps."""
     step = next((s for s in (1.0, 2.5, 5.0, 10.0) if -lowest <= s * SHADES), 20.0)
     count = max(2, int(np.ceil(-lowest / step)))
-    stops = np.array([[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]], dtype=float)
-    at = np.linspace(0, len(stops) - 1, count)
-    mixed = np.array([np.interp(at, range(len(stops)), stops[:, c]) for c in range(3)]).T
-    colours = ["#" + "".join(f"{round(c):02x}" for c in colour) for colour in mixed]
-    return altair.Scale(type="threshold", domain=list(-step * np.arange(count - 1, 0, -1)), range=colours)
+    return altair.Scale(type="threshold", domain=list(-step * np.arange(count - 1, 0, -1)), scheme="viridis")

@@ -112,11 +112,13 @@ def _outcomes(shown: RunSelection) -> str:
     if lost:
         over = f", means over {variants} settings" if variants > 1 else ""
         ideal = _mean(v for line, of in finals.items() if line[0] in WITHOUT_RADIO for v in of.values())
-        first, *rest = ((f"{lost[curve]:z.1f}", f"with {curve}") for curve in _chosen(shown, lost))
+        ranked = sorted(lost, key=lost.__getitem__)
+        first, *rest = ((f"{lost[curve]:z.1f}", f"with {curve}") for curve in _chosen(shown, ranked))
         said = [" points of accuracy lost ".join(first), *map(" ".join, rest)]
         return f"{_listed(said)} (a perfect channel reaches {ideal:.1f} %{over})."
     reached = _by_curve(finals)
-    said = [f"{_span(finals, curve)} % with {curve}" for curve in _chosen(shown, reached)]
+    ranked = sorted(reached, key=reached.__getitem__, reverse=True)
+    said = [f"{_span(finals, curve)} % with {curve}" for curve in _chosen(shown, ranked)]
     return f"test accuracy {_listed(said)}" + (f" over {variants} settings." if variants > 1 else ".")
 
 
@@ -126,12 +128,11 @@ def _span(finals: Mapping[Line, BySeed], curve: str) -> str:
     return " to ".join(dict.fromkeys(f"{value:.1f}" for value in (min(means), max(means))))
 
 
-def _chosen(shown: RunSelection, values: Mapping[str, float]) -> list[str]:
-    """Return the few curves worth a headline: subjects and the farthest from them, or the extremes."""
-    ranked = sorted(values, key=values.__getitem__, reverse=shown.experiment is None)
-    chosen = [curve for curve in shown.subjects if curve in values]
+def _chosen(shown: RunSelection, ranked: Sequence[str]) -> list[str]:
+    """Return the few of ranked curves worth a headline: subjects, or the best, and the worst."""
     if shown.experiment is None:
-        return ranked[:3]
+        return list(ranked[:3])
+    chosen = [curve for curve in shown.subjects if curve in ranked]
     return list(dict.fromkeys([*(chosen or ranked[:1]), ranked[-1]]))
 
 

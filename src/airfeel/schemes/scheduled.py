@@ -54,7 +54,7 @@ class Scheduled(Scheme[ScheduledState]):
     2. E_n is the energy of coefficient n in a round, learned from what was heard; L_n rounds after it was
        last sent, V_n = E_n L_n^2 is missing. The s largest V_n are announced, with their L_n.
     3. A device sends L_n (u_n - h_n) on these: u is the mean of its latest updates (``newest`` of the new one
-       in it; where L_n = 1 the new one alone), h its control, which the server knows of. Nothing gathers.
+       in it; where L_n = 1 and a = 0 that alone), h its control, which the server knows of. Nothing gathers.
     4. The air adds up: y. The server finds f_n = L_n H_n + y_n / (share heard), H the mean of all h, believes
        at most ``clip`` sqrt(V_n) of it, and learns E_n from it, half old and half new; as much again comes
        from row and column. Low frequencies of images come first, unless they turn out to be no larger.
@@ -137,7 +137,8 @@ class Scheduled(Scheme[ScheduledState]):
         coefficients -= memory["average"]
         coefficients *= share
         coefficients += memory["average"]
-        new = np.where(ages == 1, new, coefficients[:, chosen])
+        alone = (ages == 1) & (plan.get("move", 0) == 0)  # with everybody heard, as in federated averaging
+        new = np.where(alone, new, coefficients[:, chosen])
         if self._controls:
             new -= self._faded(plan, memory, new.dtype) * memory["control"][:, chosen]
         return Sent(ages * new, coefficients)

@@ -130,7 +130,8 @@ class Arrival:
 
     ``noise_var`` is one number, or one per symbol; where nobody sent it is infinite and the observation zero.
     ``delivered`` is which part of each device's signal arrived, (rows,), or of each symbol, (rows, s). Where
-    nobody was heard, ``alpha`` is None. ``clean`` is the mean of the same signals without noise.
+    nobody was heard, ``alpha`` is None. ``clean`` is the mean of the same signals without noise. Where
+    signals arrive one by one, ``each`` is what part of the share every row has.
     """
 
     observation: Array
@@ -141,12 +142,14 @@ class Arrival:
     share: float | Array
     clean: Array
     channel_uses: int
+    each: Array | None = None
 
     def heard(self, computed: float, *, noise: bool = True) -> Heard:
         """Return what the server is told, or would be told of the same signals without noise."""
         if noise:
-            return Heard(self.observation, self.noise_var, self.share, computed)
-        return Heard(self.clean, np.where(np.isinf(self.noise_var), np.inf, 0.0)[()], self.share, computed)
+            return Heard(self.observation, self.noise_var, self.share, computed, self.each)
+        noise_var = np.where(np.isinf(self.noise_var), np.inf, 0.0)[()]
+        return Heard(self.clean, noise_var, self.share, computed, self.each)
 
     @property
     def typical_noise(self) -> float:
@@ -293,7 +296,8 @@ class Digital:
             return nothing(len(who.weights), len(mean))
         delivered = self.delivered(slice(None))
         share, alpha = _share(who, delivered), 1.0 if self._uses else None
-        return Arrival(mean, 0.0, alpha, self._energy, delivered, share, mean, self._uses)
+        each = who.weights * delivered / who.whole
+        return Arrival(mean, 0.0, alpha, self._energy, delivered, share, mean, self._uses, each)
 
 
 def nothing(devices: int, symbols: int) -> Arrival:

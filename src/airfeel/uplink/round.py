@@ -11,7 +11,7 @@ from airfeel.receivers.base import Estimate
 from airfeel.uplink.arrive import Arrival, Radio, Senders, WeightedMean, transmission
 from airfeel.uplink.memory import Allocate, Devices, NextMemory, blocks, place, require_finite, take
 from airfeel.uplink.result import Aggregate, UplinkState
-from airfeel.uplink.scheme import Array, Mask, Plan, Scheme, Sent, announced, width
+from airfeel.uplink.scheme import Array, Mask, Plan, Scheme, Sent, announced, placed, width
 
 
 class Uplink:
@@ -69,7 +69,7 @@ class Uplink:
         """
         if not self.blocks:
             anybody = take(self.state.memory, np.arange(1))
-            symbols = width(self.scheme, self.plan, anybody, self.state.size)
+            symbols = width(self.scheme, placed(self.scheme, self.plan, [0], 1), anybody, self.state.size)
             self.transmission.put(slice(0, 0), np.zeros((0, symbols)))
         self.arrival = self.transmission.arrive()
         expected = self.transmission.delivered(slice(None))
@@ -91,7 +91,8 @@ class Uplink:
         arrival, who = self.arrival, self.senders
         energy = who.everywhere(arrival.energy)
         ledger = self.state.ledger.charge(energy, self.air.policy.power)
-        given, stood_for = (self.scheme, self.state.scheme, self.plan), self._payload.value
+        plan, stood_for = self._told(who.devices), self._payload.value
+        given = self.scheme, self.state.scheme, plan
         estimate, after, truth = decode(*given, arrival, self.computed, measure=stood_for is None)
         aggregate = Aggregate(
             mean=estimate.mean,
@@ -103,7 +104,7 @@ class Uplink:
             noise_var=None if arrival.alpha is None else arrival.typical_noise,
             info=estimate.info,
             variance=estimate.variance,
-            downlink=announced(self.plan),
+            downlink=announced(self._told(who.devices[:1])),
         )
         return aggregate, UplinkState(self._next.value, ledger, after, self.state.size)
 
@@ -112,18 +113,23 @@ class Uplink:
         first = int(np.searchsorted(self.senders.devices, devices[0]))
         return slice(first, first + len(devices))
 
+    def _told(self, devices: Devices) -> Plan:
+        """Return the plan as these devices see it: those who compute are those who were asked."""
+        places = np.searchsorted(self.senders.devices, devices)
+        return placed(self.scheme, self.plan, places, len(self.senders.devices))
+
     def _encoded(self, devices: Devices, updates: Array) -> Sent:
         _require_shape(updates, len(devices), self.state.size)
         require_finite(devices, updates)
         with np.errstate(over="ignore", invalid="ignore"):  # together with what waited it may be too large
-            found = self.scheme.encode(self.plan, take(self.state.memory, devices), updates)
+            found = self.scheme.encode(self._told(devices), take(self.state.memory, devices), updates)
         sent: Sent = _checks.returned(self.scheme, "encode", found, Sent)
         require_finite(devices, sent.signal)
         return sent
 
     def _settle(self, devices: Devices, updates: Array, sent: Sent, delivered: Array) -> None:
         memory = take(self.state.memory, devices)
-        self._next.put(devices, self.scheme.settle(self.plan, memory, updates, sent, delivered))
+        self._next.put(devices, self.scheme.settle(self._told(devices), memory, updates, sent, delivered))
         if sent.payload is not None and delivered.ndim == 1:
             self._payload.put(self._rows(devices), sent.payload, delivered)
 

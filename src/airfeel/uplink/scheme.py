@@ -6,7 +6,7 @@ federated-learning framework (one client at a time) and in somebody's own radio.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar, Generic, TypeVar
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from airfeel.ranges import require
 from airfeel.receivers.base import Estimate
+from airfeel.uplink import packing
 
 Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
@@ -47,12 +48,13 @@ class Sent:
 
     ``remainder`` is what the signal does not contain. ``payload`` is what it stands for, (rows, N), where
     symbols are mixtures from which ``decode`` cannot find that even without noise: the records measure the
-    estimate against its weighted mean.
+    estimate against its weighted mean. ``message`` is the signal as a scheme of bits puts it into messages.
     """
 
     signal: Array
     remainder: Any = None
     payload: Array | None = None
+    message: Any = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,13 +64,15 @@ class Heard:
     The mean is over the weight of all that computed; ``share`` is the part of that weight which was heard,
     one number or one per symbol, with a device that sent at less than its full strength counted as much
     less. ``computed`` is the weight that computed over the weight of all devices. Where nobody sent a symbol,
-    the observation is zero and the variance infinite.
+    the observation is zero and the variance infinite. Where signals arrive one by one, ``each`` says what
+    part of the share is whose, one number per row.
     """
 
     observation: Array
     noise_var: float | Array
     share: float | Array = 1.0
     computed: float = 1.0
+    each: Array | None = None
 
     @property
     def silent(self) -> bool:
@@ -130,6 +134,8 @@ class Scheme(ABC, Generic[State]):
     """A number arrives for all rounds that it waited at once, which momentum at the server does not bear."""
     leads: ClassVar[bool] = False
     """One device adds to the plan before the others send (:meth:`lead`)."""
+    splits: ClassVar[bool] = False
+    """Devices share the work: the plan also tells them their places among those asked (:func:`placed`)."""
 
     def __post_init__(self) -> None:
         """Refuse options outside the ranges that their types declare."""
@@ -173,6 +179,14 @@ class Scheme(ABC, Generic[State]):
     def spends(self, plan: Plan) -> Spending:
         """Return what a round costs where signals do not superpose."""
         raise ValueError(f"{type(self).__name__} must have spends(plan), as its signals do not superpose")
+
+    def pack(self, sent: Sent) -> dict[str, NDArray[Any]]:
+        """Return the signal of one device as the arrays that travel in a message."""
+        return packing.pack(np.asarray(sent.signal[0], np.float32))
+
+    def unpack(self, plan: Plan, arrays: packing.Arrays, length: int) -> NDArray[np.float32]:
+        """Undo :meth:`pack`, given the plan as this device had it; refuse what it cannot have sent."""
+        return packing.unpack(arrays, length)
 
     def takes(self, size: int, symbols: int) -> float:
         """Return about how many bytes the server half needs, for the estimate of a run."""
@@ -247,6 +261,15 @@ def _accumulated(memory: Memory, update: Array) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         accumulated: Array = memory["error"] + update
     return accumulated
+
+
+def placed(scheme: Scheme[Any], plan: Plan, places: Sequence[int] | NDArray[np.intp], asked: int) -> Plan:
+    """Return the plan for devices at such places, one per row, among so many that were asked in this round.
+
+    It is what ``encode`` and ``unpack`` get, and for all rows ``decode``. Only a scheme that splits the work
+    is told: its plan has the entries ``places``, from 0 on, and ``asked``.
+    """
+    return {**plan, "places": np.asarray(places, np.intp), "asked": asked} if scheme.splits else plan
 
 
 def announced(plan: Plan) -> int:

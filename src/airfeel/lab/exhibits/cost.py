@@ -7,7 +7,7 @@ import numpy as np
 
 from airfeel._timing import duration
 from airfeel.lab.charts import Figure
-from airfeel.lab.curves import Curve, draw_curves
+from airfeel.lab.curves import draw_curves, plain_curve
 from airfeel.lab.exhibits import EXHIBITS, TextTable
 from airfeel.lab.plan import FigureSpec
 from airfeel.lab.store import FinishedRun
@@ -31,13 +31,10 @@ def cost(shown: RunSelection, spec: FigureSpec) -> Iterator[Any]:
             by_curve.setdefault(line[0], {})[size] = single[line]
     curves = []
     for curve, measured in by_curve.items():
-        n = np.array(sorted(measured), dtype=float)
-        seconds = np.array([measured[int(size)] for size in n])
-        growth = (
-            seconds[-1] / _growth(n[-1]) * _growth(n)
-        )  # what does not grow with N matters least at the end
-        for what, values in (("measured", seconds), ("growth of N log N", growth)):
-            curves.append(Curve(curve, what, {"round": n, "mean": values, "low": values, "high": values}))
+        n, seconds = np.array(sorted(measured.items()), dtype=float).T
+        growth = seconds[-1] * _growth(n) / _growth(n[-1])  # at the end, what does not grow matters least
+        curves.append(plain_curve(curve, n, seconds, "measured"))
+        curves.append(plain_curve(curve, n, growth, "growth of N log N"))
     words: Any = {"x_title": "number of coefficients N", "caption": spec.caption}
     figure = Figure(spec.name, spec.title, "", "seconds per iteration", log_x=True, log_y=True, **words)
     yield draw_curves(figure, curves, shown.schemes)

@@ -1,13 +1,14 @@
 """Courses that come in several forms: simulated beside predicted, a loss gap below its bounds."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from airfeel.lab.charts import Figure
-from airfeel.lab.curves import Curve, CurveDrawing, courses, draw_curves
+from airfeel.lab.curves import Array, Curve, CurveDrawing, courses, draw_curves
 from airfeel.lab.exhibits import EXHIBITS, TextTable
 from airfeel.lab.plan import FigureSpec
-from airfeel.lab.table import RunSelection, interval
+from airfeel.lab.table import LINE, RunSelection
 
 COURSES = {"nmse_db": "simulated", "predicted_nmse_db": "state evolution"}
 BOUNDS = {
@@ -29,15 +30,18 @@ def bound(shown: RunSelection, spec: FigureSpec) -> Iterator[Any]:
     figure = Figure(spec.name, spec.title, "", "loss - smallest loss", caption=spec.caption, log_y=True)
     yield _forms(figure, shown, spec, BOUNDS)
     rows = []
-    for line, runs in shown.lines.items():
-        every = [row for run in runs.values() for row in run.rows]
-        last = [run.rows[-1] for run in runs.values()]
-        sound = sum(row["gap"] <= min(row["measured_bound"], row["printed_bound"]) for row in every)
-        values = [f"{interval([row[key] for row in last]).value:.3g}" for key in BOUNDS]
+    for line, of in shown.by_line.groupby(LINE, sort=False):
+        last = of.groupby("run").last()
+        sound = (of["gap"] <= of[["measured_bound", "printed_bound"]].min(axis=1)).sum()
+        values = [f"{last[key].mean():.3g}" for key in BOUNDS]
         label = ", ".join(filter(None, line))
-        rows.append([label, str(last[0]["round"]), *values, f"{sound} of {len(every)}"])
+        rows.append([label, f"{last['round'].iloc[0]:.0f}", *values, f"{sound} of {len(of)}"])
     heading = ["scheme", "round", *BOUNDS.values(), "rounds in which both hold"]
     yield TextTable("In numbers", [heading, *rows])
+
+
+def _without_symbols(curve: Curve) -> dict[str, Array]:
+    return {key: values for key, values in curve.columns.items() if key != "symbols"}
 
 
 def _forms(
@@ -49,14 +53,9 @@ def _forms(
     names = {line: line[0] if alone else ", ".join(filter(None, line)) for line in lines}
     found = {key: {(curve.name, curve.variant): curve for curve in courses(shown, key)} for key in keys}
     drawn = [
-        Curve(
-            names[line],
-            what,
-            {k: v for k, v in found[key][line].columns.items() if k != "symbols"},
-            found[key][line].seeds,
-        )
+        replace(curve, name=names[line], variant=what, columns=_without_symbols(curve))
         for line in lines
         for key, what in keys.items()
-        if line in found[key]
+        if (curve := found[key].get(line))
     ]
     return draw_curves(figure, drawn, {names[line]: shown.schemes[line[0]] for line in lines})

@@ -1,0 +1,181 @@
+"""Our own digital uplink: one bit for a coefficient, coefficients split among the clients, no memory."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import isqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel import _checks
+from airfeel.receivers.base import Estimate
+from airfeel.registry import SCHEMES
+from airfeel.schemes.common_k import CommonKState
+from airfeel.streams import bits
+from airfeel.uplink.packing import Arrays, lengthen, require, shorten
+from airfeel.uplink.scheme import Array, Heard, Plan, Scheme, Sent, Setting, Shapes, size_of
+
+BLOCK = 256  # coefficients that are rotated together and share a scale
+BYTES = BLOCK // 8 + 2  # of a block in a message: its signs, and a scale of 16 bits
+MOST = 2**30  # clients in a round: sums of two places stay below 2**31
+ROUNDING = 1e-12  # what sums may leave of a weight of nobody
+
+
+@SCHEMES.register("split", place=4)
+@dataclass(frozen=True)
+class Split(Scheme[CommonKState]):
+    """One bit for each of s coefficients, other ones from every client; nobody carries anything.
+
+    Signals do not add up in the air here: they are messages, so clients need not send the same coefficients.
+    K clients are asked. Coefficient n gets c_n = floor(s K / N + U_n) senders, U uniform, who stand one after
+    another from a random place on: about s coefficients for each client, all of them for s = N. Which ones
+    follows from a seed, so no positions travel.
+
+    A client takes what it sends in blocks of 256, the last one filled up with zeros, and rotates each by
+    z = H D x, H the orthonormal Hadamard matrix and D random signs of its own: errors of clients are then
+    independent, and no coefficient is far larger than the others. It sends the signs of z and one scale,
+    sigma = |z|_2^2 / |z|_1 in 16 bits, and the server takes D H (sigma sign z) for x: 34 bytes a block.
+
+    The estimate is the weighted mean over those who were heard and sent n, over min(1, s K / N): where not
+    every coefficient has a sender in every round, it counts for the rounds without one.
+    """
+
+    uses_radio = False
+    splits = True
+
+    def init(self, shapes: Shapes, setting: Setting) -> CommonKState:
+        """Remember how many coefficients there are, and how many a client sends."""
+        return CommonKState(size_of(shapes), setting.symbols)
+
+    def plan(self, state: CommonKState, seed: int, round: int) -> Plan:
+        """Announce the seed of all that is drawn, and s."""
+        return {"seed": int(bits(seed, "split", round).random_raw() >> 1), "symbols": state.symbols}
+
+    def encode(self, plan: Plan, memory: Any, update: Array) -> Sent:
+        """Send signs and scales of the blocks, and say what the server reads in them."""
+        signal = np.zeros(update.shape, np.float32)
+        messages = []
+        for told, row, place in zip(signal, update, plan["places"], strict=True):
+            chosen = coefficients(plan, place, len(row))
+            blocks = np.zeros((-(-len(chosen) // BLOCK), BLOCK), np.float32)
+            blocks.reshape(-1)[: len(chosen)] = row[chosen]
+            messages.append(_quantized(rotate(blocks * _signs(plan, place, len(blocks)))))
+            told[chosen] = _read(plan, place, messages[-1], len(chosen))
+        return Sent(signal, message=messages)
+
+    def decode(self, state: CommonKState, plan: Plan, heard: Heard) -> tuple[Estimate, CommonKState]:
+        """Divide each coefficient by the weight of those who were heard and sent it."""
+        mean, places = np.zeros(state.size), plan["places"]
+        if heard.silent or not len(places):
+            return Estimate(mean), state
+        asked, least, offsets, one_more = _senders(plan, state.size)
+        weights = np.zeros(asked)
+        weights[places] = 1 / len(places) if heard.each is None else heard.each
+        below = np.append(0.0, np.cumsum(np.append(weights, weights)))  # of all at places before this one
+        first = -np.arange(asked) % asked  # the first sender, for each offset
+        table = np.array([below[first + least + more] - below[first] for more in (0, 1)])
+        weight = table[one_more.view(np.uint8), offsets]
+        np.divide(heard.observation, weight, out=mean, where=weight > ROUNDING * below[asked])
+        return Estimate(mean / min(1.0, plan["symbols"] * asked / state.size)), state
+
+    def pack(self, sent: Sent) -> dict[str, NDArray[Any]]:
+        """Return signs and scales: 34 bytes for each block."""
+        return {"blocks": sent.message[0]}
+
+    def unpack(self, plan: Plan, arrays: Arrays, length: int) -> NDArray[np.float32]:
+        """Return what stands in such bytes, of which there must be as many as this client has to send."""
+        if set(arrays) != {"blocks"}:
+            raise ValueError(f"its signal has the arrays {sorted(arrays)}: must be blocks")
+        (place,) = plan["places"]
+        chosen = coefficients(plan, place, length)
+        message = require(arrays["blocks"], np.uint8, (-(-len(chosen) // BLOCK), BYTES))
+        scales = _scales(message)
+        if not (np.isfinite(scales) & (scales >= 0)).all():
+            raise ValueError("its signal has a scale that is not finite and >= 0")
+        signal = np.zeros(length, np.float32)
+        signal[chosen] = _read(plan, place, message, len(chosen))
+        return signal
+
+    def takes(self, size: int, symbols: int) -> float:
+        """Return the bytes for offsets, senders and weights of all coefficients."""
+        return 40.0 * size
+
+
+def symbols_within(size: int, limit: float) -> int:
+    """Return the largest s for which a message of one client has at most so many bytes, or 1.
+
+    How many coefficients fall to a client is a matter of chance: two standard deviations are left free.
+
+    >>> symbols_within(20466, limit=2720), symbols_within(20466, limit=816)
+    (20466, 5988)
+    """
+    room = BLOCK * int(limit // BYTES)
+    return size if room >= size else max(1, room - 2 * isqrt(room))
+
+
+def coefficients(plan: Plan, place: int, size: int) -> NDArray[np.intp]:
+    """Return the coefficients that the client at a place sends."""
+    asked, least, offsets, one_more = _senders(plan, size)
+    place = _checks.integer("places", place, at_least=0, at_most=asked - 1)
+    return np.flatnonzero((offsets + np.int32(place)) % np.int32(asked) < least + one_more)
+
+
+def rotate(blocks: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Multiply each block (rows, 256) by the orthonormal Hadamard matrix, which undoes itself.
+
+    Sums and differences in a fixed order: every machine finds the same bits.
+    """
+    count, half = len(blocks), 1
+    turned = np.ascontiguousarray(blocks.T)
+    while half < BLOCK:
+        pairs = turned.reshape(BLOCK // (2 * half), 2, half * count)
+        turned = np.stack((pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]), axis=1)
+        half *= 2
+    return np.ascontiguousarray(turned.reshape(BLOCK, count).T) / np.float32(BLOCK**0.5)
+
+
+def _senders(plan: Plan, size: int) -> tuple[int, int, NDArray[np.int32], NDArray[np.bool_]]:
+    """Return K, the least number of senders, the offset of each coefficient, and which has one sender more.
+
+    The client at place i sends coefficient n if (i + offset) mod K is below its number of senders.
+    """
+    asked = _checks.integer("asked", plan["asked"], at_least=1, at_most=MOST)
+    symbols = _checks.integer("symbols", plan["symbols"], at_least=1, at_most=size)
+    least, rest = divmod(symbols * asked, size)
+    return asked, least, *_drawn(plan["seed"], asked, rest, size)
+
+
+@lru_cache(maxsize=1)
+def _drawn(seed: int, asked: int, rest: int, size: int) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """Return offsets in [0, K), and whether a uniform number is below rest / N, for each coefficient."""
+    raw = bits(seed, "senders").random_raw(size)
+    offsets = ((raw & 0xFFFFFFFF) * np.uint64(asked) >> np.uint64(32)).astype(np.int32)
+    return offsets, raw >> np.uint64(32) < rest * 2**32 // size
+
+
+def _signs(plan: Plan, place: int, blocks: int) -> NDArray[np.float32]:
+    """Return the random signs of one client, (blocks, 256)."""
+    raw = bits(plan["seed"], "signs", device=int(place)).random_raw(blocks * BLOCK // 64)
+    drawn = np.unpackbits(raw.astype("<u8").view(np.uint8)).reshape(blocks, BLOCK)
+    return np.where(drawn, np.float32(1), np.float32(-1))
+
+
+def _quantized(rotated: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Return blocks in bytes: one bit for each sign, then sigma = |z|_2^2 / |z|_1."""
+    total = np.abs(rotated).sum(axis=1, keepdims=True)
+    shares = rotated / np.where(total == 0, np.float32(1), total)
+    scales = shorten(np.einsum("ij,ij->i", rotated, shares)).astype("<u2")
+    return np.concatenate((np.packbits(rotated >= 0, axis=1), scales[:, None].view(np.uint8)), axis=1)
+
+
+def _scales(message: NDArray[np.uint8]) -> NDArray[np.float32]:
+    return lengthen(np.ascontiguousarray(message[:, -2:]).view("<u2")).reshape(-1, 1)
+
+
+def _read(plan: Plan, place: int, message: NDArray[np.uint8], count: int) -> NDArray[np.float32]:
+    """Return D H (sigma sign z) of the coefficients in a message."""
+    positive = np.unpackbits(message[:, :-2], axis=1).astype(np.bool_)
+    scales = _scales(message)
+    blocks = rotate(np.where(positive, scales, -scales)) * _signs(plan, place, len(message))
+    return blocks.reshape(-1)[:count]

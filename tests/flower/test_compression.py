@@ -1,0 +1,173 @@
+"""AirAvg(compression=...): how many bytes travel, what clients keep, and whom the server refuses."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="needs Flower (make flower)")
+
+from flwr.app import Array, ArrayRecord
+from flwr.serverapp.strategy import FedAvg
+
+import flower_apps as apps
+from airfeel.flower import AirAvg, wire
+from airfeel.schemes.split import BYTES
+
+QUIET = {"fraction_evaluate": 0.0}
+MODEL = {"w": np.linspace(-1, 1, 30000, dtype=np.float32).reshape(100, 300), "b": np.ones(300, np.float32)}
+
+
+class Weighing(apps.Faulty):
+    """A grid that adds up the bytes of the arrays in replies of clients, before a fault spoils them."""
+
+    up = 0
+
+    def answer(self, message):
+        reply = super().answer(message)
+        self.up += wire.payload(reply.content)
+        return reply
+
+
+def everything(round, node, reply):
+    return [reply]
+
+
+def train(strategy, fault=everything, rounds=3, nodes=6, model=MODEL, **app):
+    grid = Weighing(apps.app(apps.drift, **app), nodes, fault)
+    result = strategy.start(grid, apps.record(model), rounds)
+    return grid, apps.arrays(result.arrays)
+
+
+@pytest.mark.parametrize(
+    ("asked", "reached"), [(1, 30), (25, 30), (30, 30), (50, 50), (100, 100), (400, 400)]
+)
+def test_arrays_have_so_many_times_fewer_bytes_than_those_of_fedavg(asked, reached):
+    whole, _ = train(FedAvg(**QUIET), mod=None)
+    grid, _ = train(AirAvg(compression=asked, **QUIET))
+    assert whole.up / grid.up == pytest.approx(reached, rel=0.04 if asked < 400 else 0.2)
+    assert asked < 30 or whole.up / grid.up >= 0.99 * reached
+
+
+def test_nothing_but_bits_and_scales_travels_and_clients_keep_nothing():
+    seen = []
+
+    def look(round, node, reply):
+        seen.append({k: a.numpy() for r in reply.content.array_records.values() for k, a in r.items()})
+        return [reply]
+
+    grid, _ = train(AirAvg(compression=100, **QUIET), look)
+    for arrays in seen:
+        assert set(arrays) == {"blocks"}
+        assert arrays["blocks"].dtype == np.uint8 and arrays["blocks"].shape[1] == BYTES
+    assert not any(context.state for context in grid.contexts.values())
+
+
+def test_clients_may_forget_everything_in_every_round():
+    def training(forget):
+        def fault(round, node, reply):
+            if forget:
+                grid.restart(node)
+            return [reply]
+
+        strategy = AirAvg(compression=50, **QUIET)
+        grid = apps.Faulty(apps.app(apps.drift), 5, fault)
+        model = apps.arrays(strategy.start(grid, apps.record(MODEL), 4).arrays)
+        assert all(report.heard and not report.restarted for report in strategy.rounds)
+        return model
+
+    kept, forgotten = training(False), training(True)
+    assert all(np.array_equal(kept[name], forgotten[name]) for name in kept)
+
+
+def test_what_all_want_is_learned_with_sampled_clients_and_lost_replies():
+    """All clients want the same step; a third is asked, one of four replies is lost."""
+    goal = {name: array + np.float32(0.5) * np.sign(array) for name, array in MODEL.items()}
+
+    def towards(model, device, round):
+        return {name: model[name] - 0.3 * (model[name] - goal[name]) for name in model}
+
+    draw = np.random.default_rng(4)
+    grid = apps.Faulty(apps.app(towards), 12, lambda round, node, reply: [reply] * (draw.random() < 0.75))
+    strategy = AirAvg(compression=30, fraction_train=0.4, **QUIET)
+    found = apps.arrays(strategy.start(grid, apps.record(MODEL), 40).arrays)
+    assert any(report.missing for report in strategy.rounds)
+    left = sum(np.sum((found[k] - goal[k]) ** 2) for k in goal)
+    assert left < 0.02 * sum(np.sum((MODEL[k] - goal[k]) ** 2) for k in goal)
+
+
+def replaced(reply, change):
+    content = reply.content
+    arrays = {k: change(a.numpy().copy()) for k, a in content["airfeel-signal"].items()}
+    content["airfeel-signal"] = ArrayRecord({k: Array(a) for k, a in arrays.items()})
+    reply.content = content
+    return reply
+
+
+def with_scale(scale):
+    def change(blocks):
+        blocks[0, -2:] = np.array([scale], "<u2").view(np.uint8)
+        return blocks
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (with_scale(0x7F80), "its signal has a scale that is not finite and >= 0"),
+        (with_scale(0x7FFF), "its signal has a scale that is not finite and >= 0"),
+        (with_scale(0xFF80), "its signal has a scale that is not finite and >= 0"),
+        (lambda blocks: blocks[:0], "its signal is uint8 of shape (0, 34): must be uint8 of shape ("),
+        (lambda blocks: np.tile(blocks, (50, 1)), "must be uint8 of shape ("),
+        (lambda blocks: blocks.astype(np.float32), "its signal is float32 of shape ("),
+        (lambda blocks: blocks.astype("U3"), "its signal is <U"),
+        (lambda blocks: blocks ^ 255, "its signal"),
+    ],
+)
+def test_a_spoiled_message_is_refused_by_name_and_the_others_count(change, reason):
+    def spoil(round, node, reply):
+        return [replaced(reply, change) if node == 1003 and round == 2 else reply]
+
+    strategy = AirAvg(compression=50, **QUIET)
+    _, model = train(strategy, spoil)
+    assert reason in strategy.rounds[1].refused[1003]
+    assert len(strategy.rounds[1].heard) == 5 and len(strategy.rounds[2].heard) == 6
+    assert all(np.isfinite(array).all() for array in model.values())
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"scheme": "scheduled"}, "compression = 100: chooses the scheme .* leave out scheme"),
+        ({"ratio": 0.1}, "compression = 100: .* leave out ratio"),
+        ({"options": {"sparsity": 0.1}}, "compression = 100: .* leave out options"),
+        ({"channel": "gaussian"}, "compression = 100: .* without a radio; leave out channel"),
+        ({"compression": 0.5}, "compression = 0.5: must be a finite number >= 1"),
+        ({"compression": float("inf")}, "compression = inf: must be a finite number >= 1"),
+        ({"compression": "100"}, "compression = '100': must be a finite number >= 1"),
+    ],
+)
+def test_compression_stands_alone(given, reason):
+    with pytest.raises(ValueError, match=reason):
+        AirAvg(**{"compression": 100, **given})
+
+
+def test_a_training_goes_on_from_its_checkpoint(tmp_path):
+    def strategy(**more):
+        return AirAvg(compression=100, seed=3, **QUIET, **more)
+
+    _, expected = train(strategy(), rounds=4)
+    for rounds in (2, 4):
+        _, found = train(strategy(checkpoint=tmp_path / "training.npz"), rounds=rounds)
+    assert all(np.array_equal(found[name], expected[name]) for name in expected)
+
+
+def test_models_of_other_types_and_arrays_that_travel_whole():
+    """Bytes are those of the model's own types; what is exact is FedAvg's mean."""
+    model = {"w": MODEL["w"].astype(np.float16), "running_mean": np.ones(5, np.float32), "n": np.array(3)}
+    expected, theirs = train(FedAvg(**QUIET), mod=None, model=model, rounds=1)
+    strategy = AirAvg(compression=100, **QUIET)
+    grid, found = train(strategy, model=model, rounds=1)
+    assert found["w"].dtype == np.float16 and found["n"] == np.rint(theirs["n"])
+    np.testing.assert_allclose(found["running_mean"], theirs["running_mean"], rtol=1e-6)
+    exact = 6 * (2 * wire.HEADER + 20 + 8)
+    assert (expected.up - exact) / (grid.up - exact) == pytest.approx(100, rel=0.08)
