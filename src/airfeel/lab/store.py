@@ -322,13 +322,6 @@ def explained(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def remove_leftovers(folder: Path, name: str = "*") -> None:
-    """Remove what killed writers of files called ``name`` left; the caller holds the lock on the folder."""
-    for pattern in (f"{name}.tmp", f"{name}.new"):
-        for leftover in folder.glob(pattern):
-            _files.discard(leftover)
-
-
 def edited_since(path: Path, toml: str) -> list[str]:
     """Return a sentence about each part whose source is not the one noted in ``path`` (``config.toml``)."""
     rule = "was edited since this run was begun: raise its revision if results change"
