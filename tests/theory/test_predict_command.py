@@ -116,6 +116,16 @@ def test_a_map_over_hertz_and_dbm_knows_that_only_power_over_bandwidth_counts(tm
     assert "bandwidth (MHz)" in drawn and "transmit power (dBm)" in drawn
 
 
+@pytest.mark.long
+def test_a_map_without_a_radio_is_over_bandwidth_and_energy():
+    plan = LinkPlan(af.ChainParams(0.1, 0.02, 0.05), Method(), rounds=4, samples=1600)
+    field = contour(plan, LinkBudget(), cells=3)
+    assert field.x.values == pytest.approx([0.02, 0.1, 0.5]) and field.y.values == pytest.approx(
+        [5, 500, 5e4]
+    )
+    assert field.nmse_db[1, 1] == pytest.approx(plan.steady_db(LinkBudget()), abs=1e-6)
+
+
 def test_the_plan_has_the_size_of_the_model_that_is_configured(tmp_path, monkeypatch, capsys):
     """Known for a named data set without fetching it; a folder of images tells its own."""
     monkeypatch.setenv("AIRFEEL_DATA", str(tmp_path / "cache"))

@@ -280,50 +280,31 @@ def contour(
     With ``units`` it is a map over hertz and dBm, a tenth to ten times and 20 dB up and down, the symbols of
     a round held fixed. ``told`` hears how many predictions are done, and of how many.
     """
-    if units is not None:
-        return _radio_contour(forecast, link, units, told, cells)
-    ratios = np.geomspace(max(link.ratio / 5, 1 / link.size), min(1.0, 5 * link.ratio), cells)
-    powers = np.geomspace(link.power / 100, link.power * 100, cells)
-    links = [
-        replace(link, rows=count(ratio, link.size), power=float(power))
-        for ratio in ratios
-        for power in powers
-    ]
-    level = f"(at the cross {decibel(link.device_snr):.1f} dB SNR per symbol)"
-    return Map(
-        Axis("channel uses per parameter, s/N", ratios, link.ratio),
-        Axis(f"energy per device and round, P {level}", powers, link.power),
-        _predicted(forecast, links, told).reshape(cells, cells),
-    )
-
-
-def _radio_contour(
-    forecast: LinkForecast, link: LinkBudget, units: RadioUnits, told: Callable[[int, int], None], cells: int
-) -> Map:
-    """Predict the map of a radio: the error depends on power over bandwidth alone, so that cells share it."""
-    bandwidths = np.geomspace(units.bandwidth_hz / WIDER, units.bandwidth_hz * WIDER, cells)
-    levels = np.linspace(units.tx_power_dbm - STRONGER_DB, units.tx_power_dbm + STRONGER_DB, cells)
-    snr_db = [
-        round(replace(units, bandwidth_hz=float(hertz), tx_power_dbm=float(level)).snr_db, 6)
-        for hertz in bandwidths
-        for level in levels
-    ]
-    links = [replace(link, power=units.with_snr_db(snr).power(link.rows)) for snr in snr_db]
-    return Map(
-        Axis("bandwidth (MHz)", bandwidths / 1e6, units.bandwidth_hz / 1e6),
-        Axis("transmit power (dBm)", levels, units.tx_power_dbm, log=False),
-        _predicted(forecast, links, told).reshape(cells, cells),
-    )
-
-
-def _predicted(
-    forecast: LinkForecast, links: Iterable[LinkBudget], told: Callable[[int, int], None]
-) -> Array:
-    """Predict every link, equal ones once."""
-    different = list(dict.fromkeys(links := list(links)))
-    found = {}
+    if units is None:
+        ratios = np.geomspace(max(link.ratio / 5, 1 / link.size), min(1.0, 5 * link.ratio), cells)
+        powers = np.geomspace(link.power / 100, link.power * 100, cells)
+        links = [
+            replace(link, rows=count(ratio, link.size), power=float(power))
+            for ratio in ratios
+            for power in powers
+        ]
+        level = f"(at the cross {decibel(link.device_snr):.1f} dB SNR per symbol)"
+        x = Axis("channel uses per parameter, s/N", ratios, link.ratio)
+        y = Axis(f"energy per device and round, P {level}", powers, link.power)
+    else:
+        bandwidths = np.geomspace(units.bandwidth_hz / WIDER, units.bandwidth_hz * WIDER, cells)
+        levels = np.linspace(units.tx_power_dbm - STRONGER_DB, units.tx_power_dbm + STRONGER_DB, cells)
+        snr_db = [  # power over bandwidth is all that counts, so that cells share it
+            round(replace(units, bandwidth_hz=float(hertz), tx_power_dbm=float(level)).snr_db, 6)
+            for hertz in bandwidths
+            for level in levels
+        ]
+        links = [replace(link, power=units.with_snr_db(snr).power(link.rows)) for snr in snr_db]
+        x = Axis("bandwidth (MHz)", bandwidths / 1e6, units.bandwidth_hz / 1e6)
+        y = Axis("transmit power (dBm)", levels, units.tx_power_dbm, log=False)
+    different, found = list(dict.fromkeys(links)), {}
     with ProcessPoolExecutor(min(available_cores(), len(different)), get_context("spawn")) as pool:
-        for link, value in zip(different, pool.map(forecast.steady_db, different), strict=True):
-            found[link] = value
+        for one, value in zip(different, pool.map(forecast.steady_db, different), strict=True):
+            found[one] = value
             told(len(found), len(different))
-    return np.array([found[link] for link in links])
+    return Map(x, y, np.array([found[one] for one in links]).reshape(cells, cells))
