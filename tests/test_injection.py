@@ -14,8 +14,7 @@ import small
 from airfeel import commands
 from airfeel._checks import visible
 from airfeel.config import load_config
-from airfeel.lab.folder import remember_experiment
-from airfeel.lab.plan import Experiment
+from airfeel.lab.plan import Experiment, remember_experiment
 from airfeel.lab.progress import CampaignLive, Live
 from browser import opened
 

@@ -17,8 +17,7 @@ from scipy.special import stdtrit
 
 from airfeel._extras import LazyModule
 from airfeel.lab.charts import WITHOUT_RADIO
-from airfeel.lab.folder import Begun, ResultsFolder
-from airfeel.lab.plan import Experiment
+from airfeel.lab.plan import Begun, Experiment, ResultsFolder
 from airfeel.lab.store import FinishedRun, RunError
 from airfeel.lab.studies.recorded import Observations, observations
 from airfeel.registry import SCHEMES
