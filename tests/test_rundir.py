@@ -51,21 +51,6 @@ def lines_of(folder):
     return [json.loads(line)["round"] for line in folder.rounds.read_text().splitlines()]
 
 
-def test_a_checkpoint_returns_exactly_what_was_saved(tmp_path):
-    path = tmp_path / "checkpoint.npz"
-    rundir.save_checkpoint(path, state_of(3), {"round": 3})
-    state, facts = rundir.load_checkpoint(path)
-    assert facts == {"round": 3}
-    assert state[:3] == (3, None, "text")
-    assert state[3].dtype == np.float32
-    assert state[3] == np.float32(0.1)
-    np.testing.assert_array_equal(state[4][0], [0, 1, 2])
-    assert state[5][0] == ChainParams(0.1, 0.01, 0.02, variance=1 / 3)
-    assert state[5][1].dtype == np.float32
-    with np.load(path, allow_pickle=False) as archive:  # it is an ordinary .npz for anyone's tools
-        assert "header" in archive
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_damaged_byte_is_noticed(tmp_path_factory, data):

@@ -40,6 +40,8 @@ _log = logging.getLogger("airfeel")
 class FailedRuns(Exception):
     """Some runs failed; the message says which and why."""
 
+    exit_code = 1
+
 
 @dataclass(frozen=True, slots=True)
 class Tally:

@@ -45,6 +45,8 @@ _log = logging.getLogger("airfeel")
 class RunError(Exception):
     """A run cannot go on for a reason the user can mend; the message is one clear sentence."""
 
+    exit_code = 2
+
 
 class Damage(Exception):
     """What is wrong with a finished run: a file of it, and in which way."""
