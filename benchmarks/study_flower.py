@@ -1,16 +1,19 @@
 """Accuracy against bytes: FedAvg and compressed uplinks in Flower, on the CNN of examples/flower-mnist.
 
-    python benchmarks/study_flower.py [--rounds 100] [--samples 120] [--clients 25] [--seed 1] [--classes 0]
+    python benchmarks/study_flower.py [--rounds 100] [--samples 120] [--clients 25] [--seed 1 2 3]
+        [--classes 0] [--fraction 1] [--alpha 0] [--methods 3]
 
 All clients run in this process (LocalGrid). One line of a table for each method, printed when it is done.
 """
 
 import argparse
 import logging
+import random
 import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from airfeel.flower import wire
@@ -21,15 +24,14 @@ sys.path.insert(0, str(APP))
 
 from flower_mnist import client_app, server_app  # noqa: E402
 
-CELLS = (
-    ("FedAvg", "fedavg", 1.0),
-    ("top-k alone", "error_free", 0.1),
-    ("TSA-GA", "tsa_ga", 0.1),
-    ("scheduled", "scheduled", 0.1),
-    ("top-k alone", "error_free", 0.04),
-    ("TSA-GA", "tsa_ga", 0.04),
-    ("scheduled", "scheduled", 0.04),
-)
+CELLS = [("FedAvg", {"scheme": "fedavg"})]
+CELLS += [(f"compression={times}", {"compression": float(times)}) for times in (25, 100)]
+CELLS += [("8 bits", {"scheme": "eight_bit"}), ("signs with error memory", {"scheme": "sign_memory"})]
+CELLS += [
+    (f"{name}, s/N = {ratio:g}", {"scheme": scheme, "ratio": ratio})
+    for ratio in (0.1, 0.04)
+    for name, scheme in (("top-k alone", "error_free"), ("TSA-GA", "tsa_ga"), ("scheduled", "scheduled"))
+]
 
 
 class Counting(LocalGrid):
@@ -52,26 +54,36 @@ def settings(**given):
     return app["tool"]["flwr"]["app"]["config"] | given
 
 
+def study(asked, seed, cell):
+    """Return accuracies in per cent after half and after all rounds, and megabytes."""
+    random.seed(seed)  # whom Flower asks: the same clients for every method
+    half = asked.rounds // 2
+    given = {name: getattr(asked, name) for name in ("rounds", "samples", "classes", "fraction", "alpha")}
+    config = settings(**given, **cell, seed=seed, **{"evaluate-every": half})
+    grid = Counting(client_app.app, asked.clients, run_config=config)
+    result, _ = server_app.train(grid, config)
+    found = result.evaluate_metrics_serverapp
+    scores = [100 * found[round]["accuracy"] for round in (half, 2 * half)]
+    return [*scores, *(count / 1e6 for count in (grid.payload, grid.up, grid.down))]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, value in (("rounds", 100), ("samples", 120), ("clients", 25), ("seed", 1), ("classes", 0)):
+    for name, value in (("rounds", 100), ("samples", 120), ("clients", 25), ("classes", 0)):
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--seed", type=int, nargs="+", default=[1], help="the table has means over these")
+    parser.add_argument("--fraction", type=float, default=1.0, help="of the clients, asked in every round")
+    parser.add_argument("--alpha", type=float, default=0.0, help="Dirichlet shares of the classes; 0: none")
+    parser.add_argument("--methods", type=int, default=len(CELLS), help="how many, from the first on")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     logging.getLogger("flwr").setLevel(logging.ERROR)
-    print("| method | s/N | accuracy after half | after all | arrays up | messages up | messages down |")
-    print("|---|---|---|---|---|---|---|", flush=True)
-    half = asked.rounds // 2
-    for name, scheme, ratio in CELLS:
-        given = {"rounds": asked.rounds, "samples": asked.samples, "seed": asked.seed}
-        given |= {"classes": asked.classes, "scheme": scheme, "ratio": ratio, "evaluate-every": half}
-        config = settings(**given)
-        grid = Counting(client_app.app, asked.clients, run_config=config)
-        result, _ = server_app.train(grid, config)
-        found = result.evaluate_metrics_serverapp
-        scores = (f"{100 * found[round]['accuracy']:.1f} %" for round in (half, 2 * half))
-        bytes_ = (f"{count / 1e6:.2f} MB" for count in (grid.payload, grid.up, grid.down))
-        print(f"| {name} | {ratio:g} | {' | '.join((*scores, *bytes_))} |", flush=True)
+    print("| method | accuracy after half | after all | arrays up | messages up | messages down |")
+    print("|---|---|---|---|---|---|", flush=True)
+    for name, cell in CELLS[: asked.methods]:
+        means = np.mean([study(asked, seed, cell) for seed in asked.seed], axis=0)
+        words = [f"{value:.1f} %" for value in means[:2]] + [f"{value:.3f} MB" for value in means[2:]]
+        print(f"| {name} | {' | '.join(words)} |", flush=True)
 
 
 if __name__ == "__main__":

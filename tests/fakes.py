@@ -10,7 +10,7 @@ import pandas
 from airfeel.config.identity import recorded_digest
 from airfeel.config.mistakes import flatten
 from airfeel.lab import store
-from airfeel.lab.folder import Begun, Member, ResultsFolder, remember_experiment
+from airfeel.lab.plan import Begun, Member, ResultsFolder, remember_experiment
 from airfeel.lab.rundir import open_run
 from airfeel.lab.store import FinishedRun
 from airfeel.lab.table import Results, RunSelection, make_table

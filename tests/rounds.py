@@ -73,37 +73,3 @@ class FirstOnes(af.Scheme):
 
     def decode(self, state, plan, heard):
         return af.Estimate(np.append(heard.observation, np.zeros(state.size - state.symbols))), state
-
-
-@dataclass(frozen=True)
-class Controlled(af.Scheme):
-    """A device sends what differs from its control variate, which both sides move by what was delivered."""
-
-    exact = common_support = symbols_are_coordinates = True
-    stateless = False
-    gain: float = 0.5
-
-    def init(self, shapes, setting):
-        return {"control": np.zeros(af.size_of(shapes)), "symbols": setting.symbols}
-
-    def memory(self, shapes):
-        return {"control": np.zeros(af.size_of(shapes))}
-
-    def plan(self, state, seed, round):
-        size = len(state["control"])
-        return {"chosen": (np.arange(state["symbols"]) + state["symbols"] * (round - 1)) % size}
-
-    def encode(self, plan, memory, update):
-        return af.Sent((update - memory["control"])[:, plan["chosen"]])
-
-    def settle(self, plan, memory, update, sent, delivered):
-        control, part = memory["control"].copy(), delivered if delivered.ndim == 2 else delivered[:, None]
-        control[:, plan["chosen"]] += self.gain * part * sent.signal
-        return {"control": control}
-
-    def decode(self, state, plan, heard):
-        chosen, control, share = plan["chosen"], state["control"].copy(), np.maximum(heard.share, 1e-300)
-        mean = np.zeros(len(control))
-        mean[chosen] = np.where(heard.share, control[chosen] + heard.observation / share, 0)
-        control[chosen] += self.gain * heard.computed * heard.observation
-        return af.Estimate(mean), {**state, "control": control}

@@ -10,8 +10,7 @@ import pytest
 
 import fakes
 import small
-from airfeel.lab.folder import remember_experiment
-from airfeel.lab.plan import Experiment
+from airfeel.lab.plan import Experiment, remember_experiment
 from airfeel.lab.results import read_results
 from airfeel.lab.studies.recorded import read_recorded
 from airfeel.radio.response import Response

@@ -1,6 +1,5 @@
 """Whatever people write into titles, labels and names is text: on the page, in figures, on a terminal."""
 
-import dataclasses
 import io
 import json
 import re
@@ -15,11 +14,8 @@ import small
 from airfeel import commands
 from airfeel._checks import visible
 from airfeel.config import load_config
-from airfeel.lab.folder import remember_experiment
-from airfeel.lab.plan import Experiment
+from airfeel.lab.plan import Experiment, remember_experiment
 from airfeel.lab.progress import CampaignLive, Live
-from airfeel.lab.rundir import open_run
-from airfeel.simulation.records import Record
 from browser import opened
 
 pytest.importorskip("altair")
@@ -73,20 +69,11 @@ def hostile(tmp_path):
     )
     fakes.write_experiment(experiment, tmp_path)
     for label in labels:  # alone, so that the data set tells the curves apart
-        add_run(tmp_path, label)
+        fakes.write_run(load_config(None, {"scheme": "a_dsgd", "rounds": 2, "dataset": label}), tmp_path)
     for label in labels:
         (tmp_path / "runs" / label.replace("/", "")).mkdir()
     add_dots(tmp_path, labels)
     return tmp_path
-
-
-def add_run(out, dataset):
-    with open_run(load_config(None, {"scheme": "a_dsgd", "rounds": 2, "dataset": dataset}), out) as folder:
-        for round in (1, 2):
-            facts = dict.fromkeys(field.name for field in dataclasses.fields(Record))
-            facts |= {"round": round, "accuracy": 0.1 * round, "loss": 1.0, "nmse_db": -1.0, "symbols": round}
-            folder.append(Record(**facts).to_json(), round, 0.0)
-        folder.finish({})
 
 
 def add_dots(out, labels):

@@ -82,15 +82,6 @@ def train(settings, data, **own):
     return list(af.train(af.load_config(None, SETTINGS | settings), dataset=data, **own))
 
 
-@pytest.mark.parametrize("kind", ["cnn", "resnet8", "mlp"])
-@pytest.mark.parametrize("last", [False, True])
-def test_colour_images_are_learned_wherever_their_channels_are(kind, last):
-    data = data_of(lambda rng, count: colours(rng, count, last))
-    settings = LOCAL | {"model.kind": kind, "rounds": 12}
-    records = train(settings | ({"model.width": 4} if kind == "resnet8" else {}), data)
-    assert records[-1].accuracy > 0.9
-
-
 def test_where_the_channels_are_does_not_change_what_is_learned():
     first, last = (data_of(lambda rng, count, at=at: colours(rng, count, at)) for at in (False, True))
     runs = [train({"model.kind": "cnn", "rounds": 2}, data) for data in (first, last)]

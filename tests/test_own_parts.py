@@ -13,12 +13,7 @@ import pytest
 import airfeel as af
 import small
 from airfeel.learning.models.softmax import SoftmaxRegression
-from airfeel.radio.power import EqualPower
 from airfeel.schemes.common_k import CommonK
-from airfeel.uplink.arrive import Radio
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import carry
-from airfeel.uplink.scheme import Setting
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -219,15 +214,6 @@ def test_the_own_receiver_recovers_a_sparse_vector():
         x[np.random.default_rng(seed).choice(200, 5, replace=False)] = [1, -2, 3, -1, 2]
         estimate, _ = receiver.receive(receiver.init(200), af.Reception(operator @ x, operator, 0.0))
         np.testing.assert_allclose(estimate.mean, x, atol=1e-3)
-
-
-def test_the_own_channel_carries_a_round_within_the_power():
-    air = Radio(load("own_channel").PathLoss(noise_var=0.0), EqualPower(7.0))
-    gradients = np.random.default_rng(0).standard_normal((8, 30))
-    state = begin(CommonK(), {"theta": (30,)}, Setting(devices=8, symbols=30))
-    result, _ = carry(CommonK(), air, state, gradients, np.full(8, 1 / 8), seed=0, round=1)
-    np.testing.assert_allclose(result.mean, gradients.mean(axis=0), atol=1e-12)
-    assert result.energy.max() == pytest.approx(7.0)
 
 
 def own_run(out, **changes):

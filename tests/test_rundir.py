@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airfeel import _files, storage
+from airfeel import _files
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import load_config
 from airfeel.lab import rundir
@@ -51,21 +51,6 @@ def lines_of(folder):
     return [json.loads(line)["round"] for line in folder.rounds.read_text().splitlines()]
 
 
-def test_a_checkpoint_returns_exactly_what_was_saved(tmp_path):
-    path = tmp_path / "checkpoint.npz"
-    rundir.save_checkpoint(path, state_of(3), {"round": 3})
-    state, facts = rundir.load_checkpoint(path)
-    assert facts == {"round": 3}
-    assert state[:3] == (3, None, "text")
-    assert state[3].dtype == np.float32
-    assert state[3] == np.float32(0.1)
-    np.testing.assert_array_equal(state[4][0], [0, 1, 2])
-    assert state[5][0] == ChainParams(0.1, 0.01, 0.02, variance=1 / 3)
-    assert state[5][1].dtype == np.float32
-    with np.load(path, allow_pickle=False) as archive:  # it is an ordinary .npz for anyone's tools
-        assert "header" in archive
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_damaged_byte_is_noticed(tmp_path_factory, data):
@@ -82,26 +67,12 @@ def test_any_damaged_byte_is_noticed(tmp_path_factory, data):
         rundir.load_checkpoint(path)
 
 
-def sealed(path, content):
-    """Write a checkpoint whose checksum is right, whatever is in it."""
+@pytest.mark.parametrize("content", [b"", b"not an archive"])
+def test_what_is_no_checkpoint_is_one_sentence_with_the_file(tmp_path, content):
+    path = tmp_path / "checkpoint.npz"
     path.write_bytes(content + hashlib.sha256(content).digest())
-
-
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (b"", "is no state of airfeel"),
-        (b"not an archive", "is no state of airfeel"),
-        (storage.to_bytes([1, 2]), "is no checkpoint of a run"),
-        (storage.to_bytes({"state": 1, "facts": 3}), "is no checkpoint of a run"),
-        (storage.to_bytes({"state": 1}), "is no checkpoint of a run"),
-    ],
-)
-def test_what_is_no_checkpoint_is_one_sentence_with_the_file(tmp_path, content, sentence):
-    sealed(tmp_path / "checkpoint.npz", content)
-    with pytest.raises(rundir.Damaged, match=sentence) as raised:
-        rundir.load_checkpoint(tmp_path / "checkpoint.npz")
-    assert str(raised.value).startswith(str(tmp_path / "checkpoint.npz"))
+    with pytest.raises(rundir.Damaged, match=f"^{path}: is no state of airfeel"):
+        rundir.load_checkpoint(path)
 
 
 def test_rounds_after_the_checkpoint_are_cut_and_the_rest_is_kept(tmp_path):
@@ -122,11 +93,6 @@ def hole(path):
         file.truncate(2**42)
 
 
-def folder_with_a_file(path):
-    path.mkdir()
-    (path / "kept").write_text("")
-
-
 def open_socket(path):
     with contextlib.chdir(path.parent), socket.socket(socket.AF_UNIX) as opened:
         opened.bind(path.name)  # there is little room for a whole path
@@ -144,8 +110,6 @@ DAMAGE = {
     "link to a folder": lambda path, content: path.symlink_to("/"),
     "pipe": lambda path, content: os.mkfifo(path),
     "socket": lambda path, content: open_socket(path),
-    "empty folder": lambda path, content: path.mkdir(),
-    "folder": lambda path, content: folder_with_a_file(path),
 }
 
 
@@ -165,11 +129,10 @@ def test_a_damaged_checkpoint_falls_back_to_the_previous_one(tmp_path, damage):
         write_rounds(folder, 3, 4)
     with open_run(CONFIG, tmp_path) as folder:
         assert folder.restore()[0] == 4
-    assert len(list(folder.path.glob("checkpoint.npz.*.aside/kept"))) == (damage == "folder")
 
 
 @pytest.mark.parametrize("name", ["checkpoint.npz.previous", "checkpoint.npz.new", "summary.json"])
-@pytest.mark.parametrize("odd", ["folder", "pipe", "link to a folder"])
+@pytest.mark.parametrize("odd", ["pipe", "link to a folder"])
 def test_what_stands_in_the_place_of_a_file_does_not_block_a_run(tmp_path, name, odd):
     with open_run(CONFIG, tmp_path) as folder:
         folder.restore()

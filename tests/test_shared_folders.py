@@ -7,8 +7,7 @@ import pytest
 
 import fakes
 import small
-from airfeel.lab.folder import remember_experiment
-from airfeel.lab.plan import Experiment
+from airfeel.lab.plan import Experiment, remember_experiment
 from guards import limited
 
 pytest.importorskip("altair")
@@ -118,7 +117,7 @@ def test_a_run_does_not_go_on_in_a_file_of_somebody_else_s(results, out, tmp_pat
 
 
 @pytest.mark.parametrize("name", [".results.lock", ".results.json", "results.csv", "runs/RUN/.lock"])
-@pytest.mark.parametrize("kind", ["folder", "link", "rubbish"])
+@pytest.mark.parametrize("kind", ["link", "rubbish"])
 def test_what_stands_in_the_place_of_a_table_or_a_lock_blocks_nobody(results, out, tmp_path, name, kind):
     table = (out / "results.csv").read_bytes()
     path = place_of(out, name)
@@ -126,7 +125,7 @@ def test_what_stands_in_the_place_of_a_table_or_a_lock_blocks_nobody(results, ou
     if kind == "link":
         plant(path, tmp_path / "victim")
     else:
-        path.mkdir() if kind == "folder" else path.write_bytes(b"\xff{[")
+        path.write_bytes(b"\xff{[")
     ended = train(results, out, "--force")
     assert ended.returncode == 0, ended.stderr
     assert (out / "results.csv").read_bytes() == table

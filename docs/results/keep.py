@@ -19,8 +19,7 @@ from pathlib import Path
 import pandas
 
 from airfeel.lab.claims import INCOMPLETE, ClaimPart, Verdict, claims_table, corrected, judge, to_json
-from airfeel.lab.folder import ResultsFolder
-from airfeel.lab.plan import shipped
+from airfeel.lab.plan import ResultsFolder, shipped
 from airfeel.lab.report import make_chapter
 from airfeel.lab.store import FinishedRun
 from airfeel.lab.table import Results, RunSelection, make_table

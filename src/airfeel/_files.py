@@ -245,8 +245,7 @@ def memory() -> int:
 def write_atomically(path: Path, data: bytes, *more: bytes) -> None:
     """Replace ``path`` by ``data`` (and ``more``): after a crash the old or the new content is there, whole.
 
-    A link in the place of ``path`` is itself replaced, a folder there is moved aside, and nobody can guess
-    the name that is written first.
+    A link in the place of ``path`` is itself replaced, and nobody can guess the name that is written first.
     That file is locked until it has its final name, so that :func:`remove_abandoned` leaves it alone.
     """
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(_TOKEN_BYTES)}.tmp")
@@ -258,8 +257,6 @@ def write_atomically(path: Path, data: bytes, *more: bytes) -> None:
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
-            if path.is_dir() and not path.is_symlink():
-                discard(path)
             os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -283,14 +280,6 @@ def created(path: Path, access: int = os.O_WRONLY, mode: int = 0o666) -> io.Buff
     """Open a file that was not there before, neither as a link."""
     flags = access | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.fdopen(os.open(path, flags, mode), "wb")
-
-
-def discard(path: Path) -> None:
-    """Remove what stands in the place of a file, if anything; a folder there is nobody's, and moved aside."""
-    if path.is_dir() and not path.is_symlink():
-        path.rename(path.with_name(f"{path.name}.{secrets.token_hex(_TOKEN_BYTES)}.aside"))
-    else:
-        path.unlink(missing_ok=True)
 
 
 def remove_abandoned(folder: Path) -> None:
@@ -345,12 +334,12 @@ def locked(path: Path, *, wait: bool) -> Iterator[None]:
     """Hold an exclusive lock on ``path``; the system drops it when the process ends, however it ends.
 
     Without ``wait`` a lock held elsewhere raises ``BlockingIOError``. Something else in its place, such as a
-    link or a folder, is moved out of the way: a lock has no content that could be lost.
+    link, is removed: a lock has no content that could be lost.
     """
     try:
         file = lock_file(path)
-    except (Unwritable, IsADirectoryError, PermissionError):
-        discard(path)
+    except (Unwritable, PermissionError):
+        path.unlink()
         file = lock_file(path)
     with file:
         fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)

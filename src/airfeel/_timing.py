@@ -10,16 +10,7 @@ _STEPS, _SECONDS = 3, 2.0  # that are timed at least before anything is said of 
 class Timer:
     """Work in equal steps, of which the first is not timed: it loads and prepares, as no other does.
 
-    Parameters
-    ----------
-    total
-        How much there is to do.
-    done
-        How much was done before the clock starts.
-    step
-        How much one step does.
-    clock
-        Returns seconds.
+    There is ``total`` to do, of which ``done`` was done before the clock starts and one step does ``step``.
     """
 
     def __init__(

@@ -4,6 +4,7 @@ Data goes to stdout, log and progress to stderr. Exit code 0 on success, 1 when 
 on a mistake or when something needed is not there, 130 when interrupted.
 """
 
+import difflib
 import logging
 import os
 import pkgutil
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,9 +21,9 @@ from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 from airfeel import __version__, _foreign, commands
 from airfeel._checks import visible
 from airfeel.commands._completion import Shell, install
-from airfeel.commands._suggestions import advice
 
 _log = logging.getLogger("airfeel")
+_ALIKE = 0.75  # of two words, one of which is taken for a misspelling of the other
 
 app = App(
     name="airfeel",
@@ -100,20 +102,51 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if code != 1 and (os.environ.get("AIRFEEL_DEBUG") or not (foreign or code)):
             raise
         told = f"{_foreign.told(error)} (AIRFEEL_DEBUG=1 shows the way there)" if foreign else error
-        _say((advice(error, words) if isinstance(error, UnknownOptionError) else None) or told)
+        _say((_advice(error, words) if isinstance(error, UnknownOptionError) else None) or told)
         return code or 2
     return 0
 
 
-def _exit_code(error: Exception) -> int:
+def _exit_code(error: Exception) -> Any:
     """Return 2 for a user's mistake or something that is not there, 1 for failed runs, else 0."""
     if isinstance(error, CycloptsError | ValueError | OSError | ImportError):
         return 2
-    from airfeel.lab.campaign import FailedRuns
-    from airfeel.lab.store import RunError
-    from airfeel.learning.fetch import DataError
+    return getattr(error, "exit_code", 0)
 
-    return 1 if isinstance(error, FailedRuns) else 2 * isinstance(error, DataError | RunError)
+
+def _advice(error: UnknownOptionError, words: Sequence[str]) -> str | None:
+    """Return a sentence for a configuration key that was given as if it were an option, or None.
+
+    ``words`` is the command line that was refused; the value stands behind the option.
+    """
+    options = {name for argument in error.argument_collection for name in argument.names}
+    if "--set" not in options:
+        return None
+    given, _, value = (error.token.keyword or error.token.value).partition("=")
+    found = _meant(given, options)
+    following = dict(pairwise(words)).get(given) or "--"
+    value = value or ("VALUE" if following.startswith("--") else following)
+    forms = " or ".join(f"--set {key}={value}" for key in found)
+    return f"{given}: no such option; use {forms}" if found else None
+
+
+def _meant(option: str, options: set[str]) -> list[str]:
+    """Return the keys of this name, whole or without section; else the nearest, if no option is nearer."""
+    from airfeel.config.parts import keys
+
+    word = _plain(option)
+    names = [key.name for key in keys()]
+    exact = [name for name in names if word in (_plain(name), _plain(name.rpartition(".")[2]))]
+    if exact:
+        return exact
+    places = {_plain(form): name for name in names for form in (name, name.rpartition(".")[2])}
+    others = {_plain(name) for name in options}
+    close = difflib.get_close_matches(word, [*others, *places], n=1, cutoff=_ALIKE)
+    return [places[found] for found in close if found not in others]
+
+
+def _plain(word: str) -> str:
+    return word.lstrip("-").replace("-", "_").replace(".", "_").lower()
 
 
 def _say(what: object) -> None:

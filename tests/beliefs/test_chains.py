@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from airfeel.beliefs import chains
-from airfeel.beliefs.chains import Amplitude, ChainParams, Message
-from airfeel.beliefs.spike_slab import EXPONENTS, SpikeSlab
-from oracles import amplitude_joint, support_path_probabilities
+from airfeel.beliefs.chains import ChainParams
+from airfeel.beliefs.spike_slab import EXPONENTS
 
 CHAIN = ChainParams(activity=0.2, p01=0.15, beta=0.3, variance=1.7)
 
@@ -41,13 +40,6 @@ def test_chains_that_do_not_exist_are_refused(change, named):
         ChainParams(**{"activity": 0.2, "p01": 0.1, "beta": 0.1, "variance": 1.0, **change})
 
 
-def test_predicted_support_is_the_sum_over_both_states():
-    posterior = np.linspace(0, 1, 11)
-    for p, predicted in zip(posterior, chains.predict_support(posterior, CHAIN), strict=True):
-        paths, weight = support_path_probabilities(p, 1 - CHAIN.p01, CHAIN.p10, [0.5, 0.5])
-        assert predicted == pytest.approx(weight @ paths[:, 1])
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_came_from_active_stays_a_probability_where_rounding_decides(dtype):
     support = np.array([0, np.finfo(dtype).tiny, 0.5, 1 - np.finfo(dtype).epsneg, 1], dtype=dtype)
@@ -56,41 +48,6 @@ def test_came_from_active_stays_a_probability_where_rounding_decides(dtype):
             chain = ChainParams(activity, min(p01, (1 - activity) / activity), 0.3, 1.0)
             for share in chains.came_from_active(support, chain):
                 assert ((share >= 0) & (share <= 1)).all()
-
-
-def test_came_from_active_is_bayes():
-    posterior = np.array([0.05, 0.4, 0.9])
-    into_active, into_idle = chains.came_from_active(posterior, CHAIN)
-    for i, p in enumerate(posterior):
-        paths, weight = support_path_probabilities(p, 1 - CHAIN.p01, CHAIN.p10, [0.5, 0.5])
-        for state, found in ((True, into_active[i]), (False, into_idle[i])):
-            given = paths[:, 1] == state
-            assert found == pytest.approx(weight[given] @ paths[given, 0] / weight[given].sum())
-
-
-def test_amplitude_forward_is_the_dense_gaussian():
-    messages = [(0.7, 0.4), (0.0, 0.0), (3.0, -2.0), (0.1, 0.5)]
-    prior = SpikeSlab(np.array([0.5]), np.array([0.3]), np.array([1.1]))
-    for i, (precision, shift) in enumerate(messages):
-        told = chains.absorb(prior, Message(np.array([precision]), np.array([shift])))
-        mean, covariance = amplitude_joint(0.3, 1.1, CHAIN.beta, CHAIN.variance, messages[: i + 1])
-        assert told.mean[0] == pytest.approx(mean[-1], rel=1e-12)
-        assert told.variance[0] == pytest.approx(covariance[-1, -1], rel=1e-12)
-        ahead = chains.predict_amplitude(told, CHAIN)
-        mean, covariance = amplitude_joint(0.3, 1.1, CHAIN.beta, CHAIN.variance, [*messages[: i + 1], (0, 0)])
-        assert ahead.mean[0] == pytest.approx(mean[-1], rel=1e-12)
-        assert ahead.variance[0] == pytest.approx(covariance[-1, -1], rel=1e-12)
-        prior = SpikeSlab(prior.support, ahead.mean, ahead.variance)
-
-
-def test_mix_has_mean_and_variance_of_the_mixture():
-    weight = np.array([0.0, 0.3, 1.0])
-    first = Amplitude(np.array([1.0, -2.0, 3.0]), np.array([0.5, 0.2, 2.0]))
-    second = Amplitude(np.array([0.0, 1.0, 7.0]), np.array([1.0, 4.0, 0.1]))
-    mixed = chains.mix(weight, first, second)
-    assert np.allclose(mixed.mean, weight * first.mean + (1 - weight) * second.mean, rtol=1e-12)
-    exact = weight * (first.variance + first.mean**2) + (1 - weight) * (second.variance + second.mean**2)
-    assert np.allclose(mixed.variance, exact - mixed.mean**2, rtol=1e-12)
 
 
 def log_mixture(r, lam, z, tau, eps):

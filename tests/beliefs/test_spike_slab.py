@@ -6,10 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from airfeel.beliefs import spike_slab
 from airfeel.beliefs.spike_slab import (
     SpikeSlab,
-    denoise,
     divide,
     extrinsic_variance,
     log_likelihood_ratio,
@@ -49,32 +47,6 @@ def test_evidence_is_the_posterior_of_an_even_prior():
     assert np.allclose(expit(llr), expected, rtol=1e-9, atol=1e-13)
     post = posterior(prior, z, tau)
     assert np.array_equal(told.mean, post.mean) and np.array_equal(told.variance, post.variance)
-
-
-def test_variance_is_the_derivative_of_the_mean():
-    # Tweedie: d mean / dz = variance / tau, the identity on which the extrinsic step rests.
-    prior, z, tau = as_arrays(CASES)
-    step = 1e-5 * np.sqrt(tau)
-    above = posterior(prior, z + step, tau).moments()[0]
-    below = posterior(prior, z - step, tau).moments()[0]
-    variance = posterior(prior, z, tau).moments()[1]
-    assert np.allclose((above - below) / (2 * step), variance / tau, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("shape", [(1, 50), (7, 50), (3, 2000)])
-def test_denoise_is_the_posterior_tile_by_tile(monkeypatch, shape):
-    monkeypatch.setattr(spike_slab, "TILE", 128)  # several tiles down and across
-    rng = np.random.default_rng(3)
-    prior = SpikeSlab(rng.random(shape), rng.standard_normal(shape), rng.random(shape))
-    z, tau = 2 * rng.standard_normal(shape), 0.1 + rng.random((shape[0], 1))
-    out, found = np.full(shape, np.nan), prior.each(np.empty_like)
-    average = denoise(prior, z, tau, found, out)
-    post = posterior(prior, z, tau)
-    mean, variance = post.moments()
-    assert np.allclose(out, mean, rtol=1e-12)
-    assert np.allclose(average, variance.mean(axis=1, keepdims=True), rtol=1e-11)
-    assert np.allclose(found.support, post.support, rtol=1e-12)
-    assert np.array_equal(found.mean, post.mean) and np.array_equal(found.variance, post.variance)
 
 
 @settings(max_examples=300)

@@ -61,29 +61,6 @@ def test_exact_where_nothing_has_to_be_merged(message):
     assert np.allclose(mean, exact, rtol=1e-9, atol=1e-12)
 
 
-def test_joint_belief_is_the_law_of_the_next_round():
-    # After one round the four moments are exact: compare with the mixture over (s_1, s_2).
-    chain = ChainParams(0.2, 0.3, 0.1, 1.5)
-    belief = Belief(stationary(chain, 3))
-    z, tau = np.array([-0.2, 0.6, 2.0]), np.array(0.3)
-    post = posterior(belief.prior, z, tau)
-    ahead = temporal.carry(belief, post, z, tau, chain, message="joint")
-    for n in range(3):
-        pi = post.support[n]
-        first = {1: (post.mean[n], post.variance[n]), 0: (0.0, 1.5)}
-        for after, found in ((1, ahead.prior), (0, ahead.idle)):
-            leave = chain.p01 if after == 0 else 1 - chain.p01
-            stay_idle = 1 - chain.p10 if after == 0 else chain.p10
-            weight = np.array([pi * leave, (1 - pi) * stay_idle])
-            if after == 1:
-                assert ahead.prior.support[n] == pytest.approx(weight.sum())
-            weight /= weight.sum()
-            mean = np.array([0.9 * first[s][0] for s in (1, 0)])
-            var = np.array([0.81 * first[s][1] + chain.process_var for s in (1, 0)])
-            assert found.mean[n] == pytest.approx(weight @ mean)
-            assert found.variance[n] == pytest.approx(weight @ (var + mean**2) - (weight @ mean) ** 2)
-
-
 @pytest.mark.parametrize("message", temporal.MESSAGES)
 def test_a_chain_switched_off_forgets(message):
     chain = ChainParams(0.2, 0.3, 0.1, 1.5)

@@ -98,24 +98,11 @@ def test_the_trajectory_is_that_of_train(scheme, channel, exchange):
         return found
 
     weights = lambda device, round: {"num-examples": len(parts.data[device])}  # noqa: E731
-    radio = parts.air if parts.scheme.uses_radio else None
-    strategy = AirAvg(
-        parts.scheme,
-        config.uplink.ratio,
-        radio and radio.channel,
-        power=config.uplink.power,
-        exchange=exchange,
-        seed=config.seed,
-        audit=True,
-        **QUIET,
-    )
-    course = train(
-        strategy,
-        as_model(parts.task.init(config.seed)),
-        rounds=6,
-        nodes=5,
-        app=apps.app(step, metrics=weights),
-    )
+    air = parts.air.channel if parts.scheme.uses_radio else None
+    more = {"power": config.uplink.power, "exchange": exchange, "seed": config.seed, "audit": True}
+    strategy = AirAvg(parts.scheme, config.uplink.ratio, air, **more, **QUIET)
+    app, model = apps.app(step, metrics=weights), as_model(parts.task.init(config.seed))
+    course = train(strategy, model, rounds=6, nodes=5, app=app)
     for found, known, report in zip(course[1:], expected, strategy.rounds, strict=True):
         assert close(found, as_model(known.state.theta), rtol=1e-3)
         assert len(report.heard) == known.record.devices

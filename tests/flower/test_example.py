@@ -12,7 +12,8 @@ import small
 from airfeel.flower.local import LocalGrid
 
 APP = Path(__file__).resolve().parents[2] / "examples" / "flower-mnist"
-SCHEMES = ["fedavg", "error_free", "common_k", "tsa_ga", "scheduled"]
+SWITCHES = [{"scheme": name} for name in ("fedavg", "error_free", "common_k", "tsa_ga", "scheduled")]
+SWITCHES += [{"compression": 25.0}]
 
 
 @pytest.fixture
@@ -33,15 +34,15 @@ def settings(folder, **given):
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_the_example_trains_with_every_switch(app, tmp_path, scheme):
+@pytest.mark.parametrize("switch", SWITCHES, ids=lambda switch: str(next(iter(switch.values()))))
+def test_the_example_trains_with_every_switch(app, tmp_path, switch):
     client_app, server_app, _ = app
-    config = settings(small.write_folder(tmp_path / "data"), scheme=scheme, ratio=0.2)
+    config = settings(small.write_folder(tmp_path / "data"), ratio=0.2, **switch)
     result, strategy = server_app.train(LocalGrid(client_app.app, 3, run_config=config), config)
     found = result.evaluate_metrics_serverapp
     assert found[3]["loss"] < found[0]["loss"]
     assert sorted(result.train_metrics_clientapp) == [1, 2, 3]
-    if scheme != "fedavg":
+    if switch != {"scheme": "fedavg"}:
         assert all(len(report.heard) == 3 for report in strategy.rounds)
 
 

@@ -12,7 +12,7 @@ from airfeel.flower.local import LocalGrid
 from airfeel.learning.optimizers.adam import Adam
 from airfeel.radio.fading import FadingMAC
 from airfeel.radio.power import LongTermPower
-from rounds import Controlled
+from rounds import Tracking
 
 MODEL = apps.model(running_mean=np.ones(5, np.float32), steps=np.array(7))
 
@@ -138,11 +138,11 @@ def test_a_file_that_is_no_checkpoint_is_refused(tmp_path):
 def test_a_scheme_of_ones_own_resumes_too(tmp_path):
     path, ended = tmp_path / "training.npz", []
     for parts in ((2, 4), (4,)):
-        grid = LocalGrid(apps.app(apps.drift, mod=AirMod(schemes=[Controlled])), 4)
+        grid = LocalGrid(apps.app(apps.drift, mod=AirMod(schemes=[Tracking])), 4)
         for rounds in parts:
-            last = strategy(path, scheme=Controlled(), channel=None)
+            last = strategy(path, scheme=Tracking(), channel=None)
             last.start(grid, apps.record(MODEL), rounds)
         path.unlink()
-        ended.append(last._state.scheme["control"])
+        ended.append(last._state.theta)
     np.testing.assert_array_equal(*ended)
     assert ended[0].any()

@@ -4,14 +4,12 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 
 import pytest
 
 import small
 from lab.sweeps import finished, sweep, write_sweep
-from processes import until, until_gone, workers_of
+from processes import airfeel, begin, until, until_gone, workers_of
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +82,7 @@ def test_a_failing_run_does_not_stop_the_others(tmp_path):
 
 
 def start(path, out):
-    words = [sys.executable, "-m", "airfeel", "sweep", str(path), "--out", str(out), "--workers", "2"]
-    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return begin(airfeel("sweep", path, "--out", out, "--workers", 2))
 
 
 @pytest.mark.long

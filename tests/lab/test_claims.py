@@ -220,12 +220,6 @@ def test_runs_of_different_length_are_not_compared():
     assert judge_claim(one_claim(**ABOVE), collected).parts == judge_claim(one_claim(**ABOVE), longer).parts
 
 
-def test_a_single_seed_decides_nothing():
-    verdict = judge_claim(one_claim(**ABOVE), results("e", {("A", ""): [90], ("B", ""): [10]}))
-    assert verdict.outcome == verdict.parts[0].outcome == SINGLE_SEED
-    assert verdict.parts[0].value == pytest.approx(80) and math.isnan(verdict.parts[0].low)
-
-
 @pytest.mark.parametrize(
     ("others", "expected"),
     [

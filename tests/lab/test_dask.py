@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+import processes
 from airfeel.lab import engines
 from airfeel.lab.engines import check_engine
 from lab.sweeps import finished, interrupt, sweep, write_sweep
@@ -52,15 +53,14 @@ def cluster(scheduler, tmp_path):
     end(workers)
 
 
-def end(processes):
-    for process in reversed(processes):
+def end(started):
+    for process in reversed(started):
         process.kill()
         process.wait()
 
 
 def begin(path, out, address):
-    words = [sys.executable, "-m", "airfeel", "sweep", str(path), "--out", str(out), "--engine", address]
-    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return processes.begin(processes.airfeel("sweep", path, "--out", out, "--engine", address))
 
 
 @pytest.mark.long

@@ -11,9 +11,8 @@ import pytest
 
 import airfeel as af
 import fakes
-from airfeel.lab import folder as folders
-from airfeel.lab.folder import ResultsFolder, remember_experiment
-from airfeel.lab.plan import Experiment
+from airfeel.lab import plan as folders
+from airfeel.lab.plan import Experiment, ResultsFolder, remember_experiment
 from airfeel.lab.results import csv_table, write_results
 from airfeel.lab.rundir import open_run
 
@@ -219,7 +218,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, str(Path("tools")))
 from airfeel.lab import plan, results
-from airfeel.lab.folder import ResultsFolder
+from airfeel.lab.plan import ResultsFolder
 
 def refuse(*arguments):
     raise AssertionError("a configuration was built")

@@ -1,18 +1,11 @@
 """Special figures: drawn from small experiments as chart and as files, with facts in words under them."""
 
-from itertools import islice
-
 import pytest
 
-import airfeel as af
 import fakes
 import small
 from airfeel.lab.exhibits import EXHIBITS, TextTable, figure_kinds
 from airfeel.lab.plan import Experiment, FigureSpec
-from airfeel.lab.rundir import open_run
-from airfeel.lab.studies.recorded import observations
-from airfeel.simulation.records import Record
-from airfeel.theory.scalar import sample_paths
 
 STUDY = {"title": "study", "kind": "recovery", "rounds": 2, "seeds": [0, 1]}
 TRAINING = {"model": {"l2": 0.1}, "devices": {"count": 3, "samples": 60}, "uplink": {"ratio": 0.3}}
@@ -97,20 +90,3 @@ def test_a_figure_of_no_variant_or_kind_is_refused(key, value):
 def test_bounds_that_hold_are_counted(results):
     _, ((_, row),) = exhibit("bound", results["bound"])
     assert row[-1] == "6 of 6"
-
-
-def test_observations_recover_the_chains(tmp_path):
-    """Aggregates drawn from the model (17)-(19) have its sparsity, persistence and correlation."""
-    chain, size = af.ChainParams(0.2, 0.1, 0.05), 20_000
-    config = af.load_config(None, {"scheme": "error_free"})
-    with open_run(config, tmp_path) as folder:
-        for round, (x, _) in enumerate(islice(sample_paths(chain, 1, size, seed=3), 12), start=1):
-            record = Record(round, *(None,) * 5, 1, *(None,) * 10, 1, 0.0, 0)
-            folder.append(record.to_json(), round, 0.0)
-            folder.keep_aggregate(round, x[0])
-    found = observations(folder.path)
-    assert found.sparsity == pytest.approx(0.8, abs=0.01)
-    assert found.persistence == pytest.approx(0.9, abs=0.01)
-    assert found.persistence_lag2 == pytest.approx(0.9**2 + 0.1 * chain.p10, abs=0.01)
-    assert found.correlation == pytest.approx(0.95, abs=0.01)
-    assert found.correlation_lag2 == pytest.approx(0.95**2, abs=0.01)

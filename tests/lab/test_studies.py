@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import small
-from airfeel.lab.folder import ResultsFolder, remember_experiment
-from airfeel.lab.plan import KINDS, read_experiment, shipped
+from airfeel.lab.plan import KINDS, ResultsFolder, read_experiment, remember_experiment, shipped
 from airfeel.lab.report import loose_runs
 from airfeel.lab.results import write_results
 from airfeel.lab.store import finished, read_rows

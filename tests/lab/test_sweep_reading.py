@@ -7,8 +7,7 @@ import pytest
 
 import fakes
 import small
-from airfeel.lab.folder import ResultsFolder
-from airfeel.lab.plan import Experiment
+from airfeel.lab.plan import Experiment, ResultsFolder
 from airfeel.lab.results import FIRST, list_runs, read_results, write_runs
 
 ROUNDS = 20

@@ -63,9 +63,9 @@ def test_bytes_do_not_depend_on_the_number_of_threads(training):
         assert gradients(TASK, data, training, threads=threads).tobytes() == one.tobytes()
 
 
-def test_mini_batches_change_by_round_and_device_and_repeat_by_seed():
+@pytest.mark.parametrize("training", [LocalSGD(1, batch_size=8), LocalSGD(batch_size=8, local_epochs=1)])
+def test_mini_batches_change_by_round_and_device_and_repeat_by_seed(training):
     same = devices(TASK)[:1] * 2
-    training = LocalSGD(1, batch_size=8)
     first = gradients(TASK, same, training)
     assert not np.array_equal(first[0], first[1])
     assert not np.array_equal(first, gradients(TASK, same, training, round=2))

@@ -14,21 +14,6 @@ def run(optimizer, aggregates, rate=0.1):
     return theta, state
 
 
-def test_plain_descent_is_the_papers_update():
-    x = np.array([1.0, -2.0, 0.0])
-    theta, state = run(GradientDescent(), [x, x])
-    np.testing.assert_allclose(theta, 1 - 0.1 * x - 0.1 * x)
-    assert state.updates == 2
-    assert state.first.size == 0
-
-
-def test_momentum_adds_up_a_velocity():
-    x = np.array([1.0, -2.0, 0.0])
-    theta, state = run(GradientDescent(momentum=0.5), [x, x, x])
-    np.testing.assert_allclose(theta, 1 - 0.1 * x * (1 + 1.5 + 1.75))
-    np.testing.assert_allclose(state.first, 1.75 * x)
-
-
 def test_adam_matches_its_definition():
     rng = np.random.default_rng(0)
     steps = rng.standard_normal((4, 3))

@@ -46,6 +46,8 @@ def test_devices_lie_evenly_in_the_ring_with_shadows_of_their_own():
     assert stats.kstest(area, stats.uniform.cdf).pvalue > SIGNIFICANCE
     shadowed = -10 * np.log10(Cell(nearest=20.0, radius=300.0, shadowing_db=6.0).path_gains(MANY, 3))
     assert stats.kstest(shadowed - loss, stats.norm(scale=6.0).cdf).pvalue > SIGNIFICANCE
+    for cell in (still, Cell(nearest=200.0)):  # positions alone, shadows alone
+        assert not np.array_equal(cell.path_gains(3, 3), cell.path_gains(3, 4))
 
 
 def test_without_path_loss_it_is_fading():

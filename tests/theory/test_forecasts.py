@@ -9,8 +9,8 @@ import pytest
 
 import airfeel as af
 from airfeel.cli import main
-from airfeel.lab.studies.forecasts import ByReplay, ByTheory
-from airfeel.lab.studies.planning import from_run
+from airfeel.lab.studies.planning import ByReplay, from_run
+from airfeel.theory.planner import LinkPlan
 
 SMALL = {"rounds": 40, "devices.count": 10, "devices.samples": 300}
 
@@ -109,9 +109,9 @@ def test_other_receivers_and_chains_are_not_replayed(short_run):
     """What the run tells about its own receiver says nothing about another one."""
     run = from_run(short_run, {})
     other = replace(run.plan, chain=replace(run.plan.chain, beta=0.5))
-    assert isinstance(run.forecast(other), ByTheory)
+    assert isinstance(run.forecast(other), LinkPlan)
     tuned = from_run(short_run, {"receiver.amplitude_message": "joint"})
-    assert isinstance(tuned.forecast(tuned.plan), ByTheory)
+    assert isinstance(tuned.forecast(tuned.plan), LinkPlan)
 
 
 def test_settings_of_the_link_are_the_link_that_is_asked_about(short_run):

@@ -168,6 +168,9 @@ def test_observations_are_counted_from_the_aggregates(runs):
     x = read_recorded(Path(runs["kept"])).aggregates
     found = observations(Path(runs["kept"]))
     assert found.sparsity == pytest.approx(np.mean(x == 0))
+    facts = statistics(x)
+    assert (found.persistence, found.persistence_lag2) == tuple(facts.persistence[1:3])
+    assert (found.correlation, found.correlation_lag2) == tuple(facts.correlation[1:3])
     needed = []
     for energy in -np.sort(-(x**2), axis=1):
         needed.append(next(k for k in range(1, 261) if energy[:k].sum() >= 0.9 * energy.sum() * (1 - 1e-12)))

@@ -104,6 +104,8 @@ def test_impossible_targets_and_bad_links_are_named(solve, words):
 class Flat:
     """A forecast of the same error for every link."""
 
+    name = "by decree"
+
     def __init__(self, level):
         self.level = level
 

@@ -10,7 +10,7 @@ import pytest
 import airfeel as af
 import small
 from airfeel.cli import main
-from airfeel.lab.studies.forecasts import contour
+from airfeel.lab.studies.planning import contour
 from airfeel.radio.units import RadioUnits
 from airfeel.theory.planner import LinkBudget, LinkPlan, Method
 
@@ -98,35 +98,6 @@ def test_a_run_tells_its_chain_and_its_noise(capsys, tmp_path):
     assert answer["link"]["excess"] > 1  # real devices are not equal
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--ratio", "1.5"], ["ratio = 1.5"]),
-        (["--activity", "0"], ["activity = 0"]),
-        (["--p01", "2"], ["p01 = 2"]),
-        (["--power", "-3"], ["power = -3"]),
-        (["--devices", "0"], ["devices = 0"]),
-        (["--size", "0"], ["size = 0"]),
-        (["--rounds", "0"], ["rounds = 0"]),
-        (["--samples", "3"], ["samples = 3"]),
-        (["--power", "1", "--snr-db", "3"], ["--power", "--snr-db"]),
-        (["--target-nmse", "4"], ["target_nmse = 4"]),
-        (["--samples", "4000", "--target-nmse", "-90"], ["target_nmse = -90", "out of reach"]),
-        (["--set", "scheme=common_k"], ["scheme = 'common_k'"]),
-        (["--set", "scheme=tsaga"], ["scheme", "tsa_ga"]),
-        ([*RADIO, "--power", "5"], ["--power: must not be given with a bandwidth"]),
-        (["--bandwidth-hz", "1e6"], ["radio.tx_power_dbm is missing"]),
-        (["no/such.toml"], ["no/such.toml"]),
-        (["."], ["'.'"]),
-    ],
-)
-def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, words, capsys):
-    assert main(["--quiet", "predict", *arguments]) == 2
-    out, err = capsys.readouterr()
-    assert out == "" and err.startswith("airfeel: ") and len(err.splitlines()) == 1
-    assert all(word.strip("'") in err for word in words)
-
-
 def test_a_map_over_hertz_and_dbm_knows_that_only_power_over_bandwidth_counts(tmp_path):
     charts = pytest.importorskip("airfeel.lab.study_charts")
     plan = LinkPlan(af.ChainParams(0.1, 0.02, 0.05), Method(), rounds=4, samples=1600)
@@ -143,6 +114,16 @@ def test_a_map_over_hertz_and_dbm_knows_that_only_power_over_bandwidth_counts(tm
     _, svg, _ = charts.draw_map(field).save(tmp_path / "map")
     drawn = svg.read_text()
     assert "bandwidth (MHz)" in drawn and "transmit power (dBm)" in drawn
+
+
+@pytest.mark.long
+def test_a_map_without_a_radio_is_over_bandwidth_and_energy():
+    plan = LinkPlan(af.ChainParams(0.1, 0.02, 0.05), Method(), rounds=4, samples=1600)
+    field = contour(plan, LinkBudget(), cells=3)
+    assert field.x.values == pytest.approx([0.02, 0.1, 0.5]) and field.y.values == pytest.approx(
+        [5, 500, 5e4]
+    )
+    assert field.nmse_db[1, 1] == pytest.approx(plan.steady_db(LinkBudget()), abs=1e-6)
 
 
 def test_the_plan_has_the_size_of_the_model_that_is_configured(tmp_path, monkeypatch, capsys):

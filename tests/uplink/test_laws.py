@@ -19,7 +19,7 @@ from airfeel.uplink.arrive import Radio, Senders, transmission
 from airfeel.uplink.result import begin
 from airfeel.uplink.round import Uplink, carry
 from airfeel.uplink.scheme import ErrorFeedback, Heard, Setting, placed, size_of
-from rounds import Controlled, FirstOnes, Tracking
+from rounds import FirstOnes, Tracking
 
 SHAPES = {"weights": (12, 20), "bias": (20,), "kernel": (4, 2, 3, 3)}
 SIZE = size_of(SHAPES)
@@ -29,7 +29,7 @@ WEIGHTS = np.array([4.0, 1.0, 2.0, 2.0, 1.0]) / 10
 
 
 LIST = {**{name: SCHEMES.get(name).build({}) for name in SCHEMES.names()}}
-LIST |= {"tracking": Tracking(), "first_ones": FirstOnes(), "controlled": Controlled()}
+LIST |= {"tracking": Tracking(), "first_ones": FirstOnes()}
 FEEDBACK = [name for name, scheme in LIST.items() if isinstance(scheme, ErrorFeedback)]
 FADING = np.random.default_rng(0).standard_normal((2, 3, DEVICES, 30))
 FADING[..., ::7] = 1e-9  # nobody sends these

@@ -14,8 +14,8 @@ def train(message, context):
     """Train the global model on this client's images."""
     settings, node = context.run_config, context.node_config
     data = task.load(settings["dataset"])
-    given = settings["dataset"], node["num-partitions"], settings["samples"], settings["classes"]
-    held = task.partition(*given, settings["seed"])[node["partition-id"]]
+    given = (settings[name] for name in ("dataset", "samples", "classes", "alpha", "seed"))
+    held = task.partition(node["num-partitions"], *given)[node["partition-id"]]
     images, labels = task.tensors(data.train_inputs[held], data.train_labels[held])
 
     model = task.build(settings["dataset"], settings["seed"])

@@ -38,8 +38,12 @@ def train(grid, settings):
 def choose(settings):
     """Return the strategy that the settings name."""
     scheme, ratio, channel = (settings[name] for name in ("scheme", "ratio", "channel"))
+    asked = {"fraction_train": settings["fraction"], "fraction_evaluate": 0.0}
+    given = {"seed": settings["seed"], "checkpoint": settings["checkpoint"] or None, **asked}
     if scheme == "fedavg":
-        return FedAvg(fraction_evaluate=0.0)
+        return FedAvg(**asked)
+    if settings["compression"]:
+        return AirAvg(compression=settings["compression"], **given)
     # Top-k alone has a share k/N. A DCT of 19,440 numbers is several times faster than one of 19,334.
     options = {"error_free": {"sparsity": ratio}, "tsa_ga": {"fast": True}}
     return AirAvg(
@@ -47,7 +51,5 @@ def choose(settings):
         ratio,
         None if channel == "none" else channel,
         options=options.get(scheme),
-        seed=settings["seed"],
-        checkpoint=settings["checkpoint"] or None,
-        fraction_evaluate=0.0,
+        **given,
     )

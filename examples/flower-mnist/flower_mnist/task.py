@@ -8,6 +8,7 @@ from torch import nn
 
 from airfeel.learning.datasets import load_dataset
 from airfeel.learning.partitions.classes import ByClasses
+from airfeel.learning.partitions.dirichlet import Dirichlet
 from airfeel.learning.partitions.iid import IID
 
 
@@ -35,11 +36,11 @@ def load(dataset):
 
 
 @lru_cache(maxsize=64)
-def partition(dataset, clients, samples, classes, seed):
-    """Return which images each client holds: drawn from all, or from some classes."""
+def partition(clients, dataset, samples, classes, alpha, seed):
+    """Return which images each client holds: drawn from all, from some classes, or by random shares."""
     data = load(dataset)
     sizes = [samples] * clients
-    rule = ByClasses(classes) if classes else IID()
+    rule = Dirichlet(alpha) if alpha else ByClasses(classes) if classes else IID()
     return rule.draw(data.train_labels, sizes, seed)
 
 

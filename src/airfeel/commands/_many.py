@@ -11,8 +11,7 @@ from airfeel.config import Config
 from airfeel.lab.campaign import FailedRuns, carry_out, forecast, without_repeats
 from airfeel.lab.engines import check_engine
 from airfeel.lab.exhibits.receptions import reception_table
-from airfeel.lab.folder import Begun, ResultsFolder, remember_experiment
-from airfeel.lab.plan import Experiment
+from airfeel.lab.plan import Begun, Experiment, ResultsFolder, remember_experiment
 from airfeel.lab.progress import choose_overview
 from airfeel.lab.results import write_results, write_runs
 from airfeel.lab.runner import Work

@@ -1,19 +1,21 @@
 """``airfeel predict``: the error a link will have, and the link an error needs, without any training."""
 
 import itertools
+import json as encoding
 import logging
+import textwrap
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from airfeel._timing import Timer
 from airfeel.commands import Flag, Settings, load, show
 
 if TYPE_CHECKING:
-    from airfeel.lab.studies.forecasts import ByReplay, ByTheory
     from airfeel.radio.units import RadioUnits
-    from airfeel.theory.planner import LinkBudget
+    from airfeel.theory.planner import ForecastCourse, LinkBudget, LinkForecast, LinkPlan
 
 _log = logging.getLogger("airfeel")
 
@@ -94,8 +96,7 @@ def predict(
         Of the sampling.
     """
     from airfeel.config import parse_override
-    from airfeel.lab.studies.forecasts import ByTheory
-    from airfeel.lab.studies.planning import Answer, from_run, plan_of, units_of, with_air
+    from airfeel.lab.studies.planning import from_run, plan_of, units_of, with_air
     from airfeel.units import decibel
 
     if power is not None and snr_db is not None:
@@ -122,21 +123,21 @@ def predict(
     chain = replace(plan.chain, **{key: value for key, value in given.items() if value is not None})
     rounds = plan.rounds if rounds is None else rounds
     plan = replace(plan, chain=chain, rounds=rounds, samples=samples, seed=seed)
-    link = _link(link, units, ratio, power, snr_db, devices, size)
+    link = _link(link, units, ratio, snr_db, power=power, devices=devices, size=size)
     _log.info(f"predicting the error of {plan.rounds} rounds")
     if run is None:
-        forecast: ByTheory | ByReplay = ByTheory(with_air(plan, link, config))
+        forecast: LinkForecast = with_air(plan, link, config)
     elif (link.devices, link.size) == (run.own.devices, run.own.size):
         forecast = run.forecast(plan)
     else:
-        forecast = ByTheory(plan)
+        forecast = plan
     hold = "energy" if snr_db is None and units is None else "snr"
     if target_nmse is not None:
         link = _solve(forecast, link, target_nmse, solve, hold)
     units = None if units is None else units.with_snr_db(decibel(link.power / link.rows))
-    answer = Answer(plan, link, forecast.course(link), hold, units)
+    answer = plan, link, forecast.course(link), hold, units
     with suppress(BrokenPipeError):  # a reader that leaves early may still want the figure
-        show(answer.as_json() if json else answer.as_text())
+        show(_as_json(*answer) if json else _as_text(*answer))
     if figure is not None:
         _draw(forecast, link, units, figure)
 
@@ -145,10 +146,8 @@ def _link(
     link: "LinkBudget",
     units: "RadioUnits | None",
     ratio: float | None,
-    power: float | None,
     snr_db: float | None,
-    devices: int | None,
-    size: int | None,
+    **given: Any,
 ) -> "LinkBudget":
     """Return the link with what was given on the command line."""
     from airfeel.units import count, from_decibel
@@ -156,20 +155,19 @@ def _link(
     ratio = link.ratio if ratio is None else ratio
     if not 0 < ratio <= 1:
         raise ValueError(f"ratio = {ratio}: must be a finite number > 0 and <= 1")
-    size = link.size if size is None else size
-    link = replace(link, size=size, rows=count(ratio, size))
+    changes = {name: value for name, value in given.items() if value is not None}
+    rows = count(ratio, changes.get("size", link.size))
     if units is not None:  # a transmit power gives more energy to more symbols
-        power = units.power(link.rows)
-    devices = link.devices if devices is None else devices
-    link = replace(link, devices=devices, power=link.power if power is None else power)
+        changes["power"] = units.power(rows)
+    link = replace(link, rows=rows, **changes)
     return link if snr_db is None else link.with_snr(from_decibel(snr_db))
 
 
 def _solve(
-    forecast: "ByTheory | ByReplay", link: "LinkBudget", target: float, solve: str, hold: str
+    forecast: "LinkForecast", link: "LinkBudget", target: float, solve: str, hold: str
 ) -> "LinkBudget":
-    """Return the smallest link that reaches the target; that there is none rests on the forecast too."""
-    from airfeel.theory.planner import OutOfReachError, search_steps, solve_power, solve_rows
+    """Return the smallest link that reaches the target."""
+    from airfeel.theory.planner import search_steps, solve_power, solve_rows
 
     timer, done = Timer(search_steps(link, solve)), itertools.count(1)
 
@@ -177,19 +175,89 @@ def _solve(
         left = timer.left(next(done))  # if the rest takes as many steps as it can
         _log.info(f"{found}, at most about {left}" if left else found)
 
-    try:
-        if solve == "rows":
-            return solve_rows(forecast, link, target, hold, say=told)
-        return solve_power(forecast, link, target, say=told)
-    except OutOfReachError as error:
-        raise ValueError(f"{error} ({forecast.name})") from None
+    if solve == "rows":
+        return solve_rows(forecast, link, target, hold, say=told)
+    return solve_power(forecast, link, target, say=told)
 
 
-def _draw(
-    forecast: "ByTheory | ByReplay", link: "LinkBudget", units: "RadioUnits | None", stem: Path
-) -> None:
+def _as_json(
+    plan: "LinkPlan", link: "LinkBudget", course: "ForecastCourse", hold: str, units: "RadioUnits | None"
+) -> str:
+    """Return all that is to be said about one link, as one JSON object."""
+    from airfeel.units import decibel
+
+    chain = plan.chain
+    levels = {"snr_db": decibel(link.snr), "device_snr_db": decibel(link.device_snr)}
+    facts: dict[str, Any] = {
+        "chain": {"activity": chain.activity, "p01": chain.p01, "beta": chain.beta},
+        "method": asdict(plan.method),
+        "link": asdict(link) | {"ratio": link.ratio} | levels | {"held": hold},
+        "rounds": list(course.rounds),
+        "nmse_db": _rounded(course.nmse_db),
+        "nmse_db_error": None if course.error_db is None else _rounded(course.error_db),
+        "believed_nmse_db": _rounded(course.believed_db),
+        "steady_nmse_db": round(course.steady_db, 4),
+        "basis": course.basis,
+    }
+    if units is not None:
+        spent = {"air_seconds": units.air_seconds(link.rows), "joules": units.joules(link.power)}
+        facts["radio"] = asdict(units) | spent
+    return encoding.dumps(facts, indent=2)
+
+
+def _rounded(values: Iterable[Any]) -> list[float]:
+    return [round(float(value), 4) for value in values]
+
+
+def _as_text(
+    plan: "LinkPlan", link: "LinkBudget", course: "ForecastCourse", hold: str, units: "RadioUnits | None"
+) -> str:
+    """Return the course of the error, the link budget, and what they rest on."""
+    from airfeel.units import decibel
+
+    chain, energy = plan.chain, "energy per device and round"
+    lines = [f"lambda = {chain.activity:.4g}, p01 = {chain.p01:.4g}, beta = {chain.beta:.4g}", ""]
+    columns = {"NMSE (dB)": course.nmse_db}
+    if course.error_db is not None:
+        columns["standard error"] = course.error_db
+    columns["what the receiver believes (dB)"] = course.believed_db
+    lines.append("   ".join(["round", *columns]))
+    for place, (round, *values) in enumerate(zip(course.rounds, *columns.values(), strict=True), start=1):
+        if place <= 10 or round % 5 == 0 or place == len(course.rounds):
+            shown = (f"{value:{len(name)}.2f}" for name, value in zip(columns, values, strict=True))
+            lines.append("   ".join([f"{round:5d}", *shown]))
+    budget: dict[str, float | int | str] = {
+        "parameters N": link.size,
+        "channel uses per round s": link.rows,
+        "s/N": link.ratio,
+        "devices M": link.devices,
+        f"{energy} P": link.power,
+        "energy per device and channel use": link.power / link.rows,
+        "SNR of a device per symbol (dB)": decibel(link.device_snr),
+        f"energy per device in {len(course.rounds)} rounds": link.power * len(course.rounds),
+        "noise variance per channel use": link.channel_noise,
+        "excess noise over equal devices (dB)": decibel(link.excess),
+        "receive SNR per channel use (dB)": decibel(link.snr),
+        "steady-state NMSE (dB)": course.steady_db,
+        "held fixed when s changes": energy if hold == "energy" else "receive SNR per channel use",
+    }
+    if units is not None:
+        budget |= {
+            "bandwidth (MHz)": f"{units.bandwidth_hz / 1e6:g}",
+            "transmit power (dBm)": f"{units.tx_power_dbm:.1f}",
+            "round on air (ms)": f"{1e3 * units.air_seconds(link.rows):.4g}",
+            "energy of a device, at most (mJ/round)": f"{1e3 * units.joules(link.power):.4g}",
+        }
+    lines.append("")
+    for name, value in budget.items():
+        lines.append(f"{name:<38} {f'{value:.5g}' if isinstance(value, float) else value}")
+    basis = textwrap.fill(course.basis, 100, break_on_hyphens=False, break_long_words=False)
+    return "\n".join([*lines, "", basis])
+
+
+def _draw(forecast: "LinkForecast", link: "LinkBudget", units: "RadioUnits | None", stem: Path) -> None:
     """Compute and write the map."""
-    from airfeel.lab.studies.forecasts import contour
+    from airfeel.lab.studies.planning import contour
     from airfeel.lab.study_charts import draw_map
 
     timers: dict[int, Timer] = {}

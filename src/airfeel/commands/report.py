@@ -33,7 +33,7 @@ def report(
     csv
         Only the tables: results.csv with a line for each round, runs.csv with a line for each run.
     """
-    from airfeel.lab.folder import ResultsFolder
+    from airfeel.lab.plan import ResultsFolder
     from airfeel.lab.results import write_results, write_runs
 
     if csv:

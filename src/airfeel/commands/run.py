@@ -42,7 +42,7 @@ def run(
         Compute a finished run again.
     """
     from airfeel.lab import progress
-    from airfeel.lab.folder import ResultsFolder
+    from airfeel.lab.plan import ResultsFolder
     from airfeel.lab.results import write_results
     from airfeel.lab.rundir import run_path
     from airfeel.lab.runner import execute, stop_asked

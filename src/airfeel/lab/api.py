@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from airfeel.config import ConfigLike
-from airfeel.lab.folder import ResultsFolder
+from airfeel.lab.plan import ResultsFolder
 from airfeel.lab.progress import choose
 from airfeel.lab.results import write_results
 from airfeel.lab.runner import execute

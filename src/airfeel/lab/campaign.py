@@ -40,6 +40,8 @@ _log = logging.getLogger("airfeel")
 class FailedRuns(Exception):
     """Some runs failed; the message says which and why."""
 
+    exit_code = 1
+
 
 @dataclass(frozen=True, slots=True)
 class Tally:
@@ -65,20 +67,10 @@ def carry_out(
     force: bool = False,
     overview: Overview,
 ) -> Tally:
-    """Compute all runs that are not finished yet.
+    """Compute all runs that are not finished yet, and with ``force`` the finished ones too.
 
-    Parameters
-    ----------
-    runs, out
-        What to compute, no run twice, and the results folder, which workers on other machines must see too.
-    engine
-        Address of a Dask scheduler; None: processes on this machine.
-    workers
-        Number of processes; None: one for each core.
-    force
-        Compute finished ones again.
-    overview
-        Told how far things are.
+    No run may be there twice. ``engine`` is the address of a Dask scheduler, whose workers must see the
+    folder ``out`` too; without one there are ``workers`` processes on this machine, or one for each core.
     """
     with store.explained(out):
         _files.below(out, "runs")  # refused once, and not by every run

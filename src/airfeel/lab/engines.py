@@ -27,20 +27,11 @@ _stop: Any = None  # in worker processes: the event by which their campaign asks
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """An executor, and how to end it before all its runs are done.
+    """An executor that computes ``workers`` runs at a time, and how to end it before all are done.
 
-    Parameters
-    ----------
-    executor, kind
-        Where runs are computed.
-    workers
-        How many runs it computes at a time.
-    stop
-        Ends the work on the given futures after the rounds under way, and returns when it has ended.
-    stopping
-        Tells a run, in the worker that computes it, whether it is to end.
-    explain
-        Says in one sentence why a run failed.
+    ``stop`` ends the work on the given futures after the rounds under way, and returns when it has ended;
+    ``stopping`` tells a run, in the worker that computes it, whether it is to end; ``explain`` says in one
+    sentence why a run failed.
     """
 
     executor: Executor
@@ -55,18 +46,13 @@ def check_engine(url: str | None) -> None:
     """Refuse an address that cannot be a Dask scheduler, before anything is computed."""
     if url is None:
         return
-    if not _is_address(url):
+    port = re.fullmatch(r"(?:tcp|tls)://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})", url)
+    if port is None or not 0 < int(port[1]) < 2**16:
         raise ValueError(f"--engine {url}: must be the address of a Dask scheduler, such as tcp://host:8786")
     try:
         import distributed  # noqa: F401
     except ImportError as error:
         raise missing("dask", "a Dask cluster needs") from error
-
-
-def _is_address(url: str) -> bool:
-    """Whether ``url`` has a scheme that Dask speaks, a host and a port, and nothing else."""
-    found = re.fullmatch(r"(?:tcp|tls)://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})", url)
-    return found is not None and 0 < int(found[1]) < 2**16
 
 
 @contextmanager

@@ -32,8 +32,7 @@ from airfeel.lab.exhibits.cost import COSTS, cost_cells
 from airfeel.lab.exhibits.curves import chosen_figures
 from airfeel.lab.exhibits.reaching import check_target
 from airfeel.lab.figures import SHIPPED
-from airfeel.lab.folder import Begun, ResultsFolder
-from airfeel.lab.plan import shipped
+from airfeel.lab.plan import Begun, ResultsFolder, shipped
 from airfeel.lab.results import write_results, write_runs
 from airfeel.lab.store import edited_between, left_out
 from airfeel.lab.table import Results, RunSelection

@@ -20,7 +20,7 @@ import airfeel
 from airfeel import _checks, _files
 from airfeel._extras import missing
 from airfeel.lab import store
-from airfeel.lab.folder import Begun, ResultsFolder
+from airfeel.lab.plan import Begun, ResultsFolder
 from airfeel.lab.store import ROUNDS, left_out
 
 _FROM_ROW = (
@@ -144,8 +144,6 @@ def write_results(results: ResultsFolder, told: Callable[[str], None] = _log.war
                 source = Source(experiment, curve, label, stamp)
                 blocks[source] = before.get(source) or _block(results, source, keys)
         table = heading + b"".join(block.content for block in blocks.values())
-        for name in (path.name, index.name):
-            store.remove_leftovers(out, f"{name}*")
         for steps in ([], ["experiments"], ["figures"]):
             with suppress(_files.Unwritable):  # of a linked folder, nothing is ours
                 _files.remove_abandoned(_files.below(out, *steps))

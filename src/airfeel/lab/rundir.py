@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 Array = NDArray[np.floating[Any]]
 Memory = Mapping[str, NDArray[Any]]
 
-_FACTS = {"version": str, "digest": str, "round": int, "length": int, "sha256": str}  # of a checkpoint
 _DIGEST_BYTES = 32
 _KEPT = 2  # files of memories, as many as there are checkpoints
 _NAME = re.compile(r"memory-(\d{6,15})\.bin")
@@ -98,21 +97,21 @@ class RunFolder:
             leftovers += aggregates
         with store.explained(self.path):
             for name in leftovers:
-                _files.discard(self.path / name)
+                (self.path / name).unlink(missing_ok=True)
             _files.write_atomically(self.path / CONFIG, self.config.to_toml().encode())
 
     def restore(
         self,
         trusted: Sequence[str] = (),
-        revived: Callable[[Any, int], Any | None] = lambda state, round: state,
+        revived: Callable[[Any], Any | None] = lambda state: state,
         aggregates: bool = False,
     ) -> Any | None:
         """Return the newest trustworthy state, files cut back to its round; None: start at round 1.
 
-        The state may hold dataclasses of airfeel and of the modules in ``trusted``. ``revived``, given what a
-        checkpoint holds and its round, returns the state of this run, or None where that cannot be it, and
-        raises :class:`Damaged` where something that belongs to it is damaged. With ``aggregates``, those of
-        all rounds must be whole.
+        The state may hold dataclasses of airfeel and of the modules in ``trusted``. ``revived`` returns the
+        state of this run, given what a checkpoint holds, or None where that cannot be it, and raises
+        :class:`Damaged` where something that belongs to it is damaged. With ``aggregates``, those of all
+        rounds must be whole.
         """
         with store.explained(self.path):
             for path in (self.checkpoint, previous(self.checkpoint)):
@@ -126,7 +125,7 @@ class RunFolder:
                         self.notes.append(f"continuing after round {facts['round']}")
                         return state
                 # Gone for good: a bad file must never take the place of the previous good one.
-                _files.discard(path)
+                path.unlink(missing_ok=True)
             if self.rounds.exists() and self.rounds.stat().st_size:
                 self.notes.append("no usable checkpoint: starting again at round 1")
             self._cut(0, 0)
@@ -164,7 +163,7 @@ class RunFolder:
     def finish(self, summary: dict[str, Any]) -> None:
         """Write ``manifest.json`` and, as the last thing a run does, ``summary.json``."""
         with store.explained(self.path):
-            _files.discard(previous(self.checkpoint))  # before there is a finished run to have it
+            previous(self.checkpoint).unlink(missing_ok=True)  # before there is a finished run to have it
             digest = _files.digest(self.rounds)
             text = (json.dumps(summary | {"rounds_sha256": digest}, indent=2) + "\n").encode()
             # In this order a run that has its summary, and so is finished, has its manifest too.
@@ -172,20 +171,17 @@ class RunFolder:
             _files.write_atomically(self.path / SUMMARY, text)
 
     def _intact(
-        self, path: Path, trusted: Sequence[str], revived: Callable[[Any, int], Any | None], aggregates: bool
+        self, path: Path, trusted: Sequence[str], revived: Callable[[Any], Any | None], aggregates: bool
     ) -> tuple[dict[str, Any], Any]:
         """Return facts and state of a checkpoint if it is one of this run and what it refers to is intact."""
         state, facts = load_checkpoint(path, trusted)
-        if {name: type(fact) for name, fact in facts.items()} != _FACTS:
-            raise Damaged(f"{path} is no checkpoint of this version")
         if (facts["version"], facts["digest"]) != (airfeel.__version__, self.config.digest()):
             raise Damaged(f"{path} was written by airfeel {facts['version']}")
-        round, length = facts["round"], facts["length"]
-        state = revived(state, round) if 0 < round <= self.config.rounds else None
+        state = revived(state)
         if state is None:
             raise Damaged(f"{path} does not hold the state of this run")
-        there = self.rounds.exists() and 0 < length <= self.rounds.stat().st_size
-        if not there or _files.digest_start(self.rounds, length) != facts["sha256"]:
+        round, length = facts["round"], facts["length"]
+        if not self.rounds.exists() or _files.digest_start(self.rounds, length) != facts["sha256"]:
             raise Damaged(f"{self.rounds} is damaged before round {round}")
         for each in range(1, round + 1) if aggregates else ():
             try:
@@ -227,7 +223,8 @@ def open_run(config: Described, out: Path, force: bool = False) -> Iterator[RunF
             except BlockingIOError:
                 raise store.RunError(f"{path} is in use by another process: wait for it or stop it") from None
             for place in (path, _files.below(path, "aggregates")):
-                store.remove_leftovers(place)
+                for leftover in (*place.glob("*.tmp"), *place.glob("*.new")):  # of a killed process
+                    leftover.unlink()
             toml = config.to_toml()
             for file in [] if force else store.refilled_since(path / CONFIG, toml):
                 rule = "put the old file back, or compute the run anew with --force"
@@ -251,8 +248,6 @@ def save_checkpoint(path: Path, state: Any, facts: dict[str, Any]) -> None:
     fresh = path.with_name(path.name + ".new")
     _files.write_atomically(fresh, content, hashlib.sha256(content).digest())
     if path.exists():
-        if previous(path).is_dir():  # which nothing can replace
-            _files.discard(previous(path))
         path.replace(previous(path))
     fresh.replace(path)
     _files.sync_folder(path.parent)
@@ -276,10 +271,7 @@ def load_checkpoint(path: Path, trusted: Sequence[str] = ()) -> tuple[Any, dict[
         whole = storage.from_bytes(content, trusted)
     except ValueError as error:
         raise Damaged(f"{path}: {error}") from None
-    match whole:
-        case {"state": state, "facts": dict(facts)}:
-            return state, facts
-    raise Damaged(f"{path}: is no checkpoint of a run")
+    return whole["state"], whole["facts"]
 
 
 def previous(path: Path) -> Path:
@@ -287,21 +279,13 @@ def previous(path: Path) -> Path:
     return path.with_name(path.name + ".previous")
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """The memories after one round: their file in the run's folder, their types by name, its checksum."""
-
-    file: str
-    dtypes: dict[str, str]
-    crc32: int
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Apart:
-    """A state whose memories lie in a file; None after the last round, when nobody needs them."""
+    """A state whose memories lie in a file: their shapes and types by name, and the file's checksum."""
 
     state: RunState
-    memory: Generation | None
+    forms: dict[str, tuple[tuple[int, ...], str]]
+    crc32: int
 
 
 class Generations:
@@ -321,46 +305,37 @@ class Generations:
         return arrays
 
     def apart(self, state: RunState, last: bool) -> RunState | Apart:
-        """Return what a checkpoint shall hold, with the memories, if they are in a file, under their name."""
+        """Return what a checkpoint shall hold: without memories that are in a file, which gets its name.
+
+        After the last round, nobody needs them.
+        """
         if self._newest is None or self._newest[1] is not state.uplink.memory:
             return state
         bare = replace(state, uplink=replace(state.uplink, memory={}))
         if last:
-            return Apart(bare, None)
+            return bare
         path, memory = self._newest
-        named = self.folder / f"memory-{state.round:06d}.bin"
         with store.explained(self.folder):
             crc32 = _maps.settle(memory)
-            path.replace(named)
+            path.replace(self._file(state.round))
             _files.sync_folder(self.folder)
         self._newest = None
-        dtypes = {name: part.dtype.str for name, part in memory.items()}
-        return Apart(bare, Generation(named.name, dtypes, crc32))
+        return Apart(bare, {name: (part.shape, part.dtype.str) for name, part in memory.items()}, crc32)
 
-    def together(self, saved: Apart, like: Memory) -> RunState | None:
-        """Undo :meth:`apart`; None where that cannot be memories of these names and shapes after that round.
-
-        Raises
-        ------
-        Damaged
-            Where the file is not what was written, or not there.
-        """
-        state, kept = saved.state, saved.memory
-        if kept is None:
-            return state
-        types = {name: _number(word) for name, word in kept.dtypes.items()}
-        fits = types.keys() == like.keys() and None not in types.values()
-        if not fits or kept.file != f"memory-{state.round:06d}.bin":
-            return None
-        path = self.folder / kept.file
-        forms = {name: (like[name].shape, dtype) for name, dtype in types.items() if dtype is not None}
+    def together(self, saved: Apart) -> RunState:
+        """Undo :meth:`apart`; raise :class:`Damaged` where the file is not what was written, or not there."""
+        state, path = saved.state, self._file(saved.state.round)
+        forms = {name: (shape, np.dtype(word)) for name, (shape, word) in saved.forms.items()}
         try:
-            memory = _maps.checked(path, forms, kept.crc32)
+            memory = _maps.checked(path, forms, saved.crc32)
         except FileNotFoundError:
             raise Damaged(f"{path} is missing") from None
         except OSError as error:
             raise Damaged(f"{path} {error.strerror}") from None
         return replace(state, uplink=replace(state.uplink, memory=memory))
+
+    def _file(self, round: int) -> Path:
+        return self.folder / f"memory-{round:06d}.bin"
 
     def tidy(self, round: int) -> None:
         """Remove the files of all rounds but the newest ones up to ``round``, 0 for all."""
@@ -375,11 +350,3 @@ class Generations:
         if self._newest is not None:
             self._newest[0].unlink(missing_ok=True)
             self._newest = None
-
-
-def _number(word: Any) -> np.dtype[Any] | None:
-    """Return the type of numbers that a file names, None where it is none."""
-    try:
-        return found if (found := np.dtype(word)).kind in "biufc" else None
-    except TypeError:
-        return None

@@ -52,20 +52,11 @@ def execute(
     progress: Progress | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Outcome:
-    """Run ``config`` in ``out/runs/<name>-<hash>`` unless that is finished.
+    """Run ``config`` in ``out/runs/<name>-<hash>`` unless that is finished, or all the same with ``force``.
 
-    Parameters
-    ----------
-    config, out
-        What to run, and where the folders of all runs are.
-    own
-        Objects that stand for what ``config`` names, see :func:`airfeel.simulation.assembly.named`.
-    force
-        Compute a finished run again.
-    progress
-        Told about every round.
-    stop
-        Asked after every round; True leaves a checkpoint and returns.
+    ``own`` objects stand for what ``config`` names, see :func:`airfeel.simulation.assembly.named`;
+    ``progress`` is told about every round; ``stop`` is asked after every round, and its True leaves a
+    checkpoint and returns.
     """
     path = run_path(config, out)
     found = None if force else examine(path)
@@ -132,25 +123,17 @@ def _compute(folder: RunFolder, parts: Parts, progress: Progress, stop: Callable
     return int(done)
 
 
-def _revived(fresh: RunState, memories: Generations, rounds: int, saved: Any, round: int) -> RunState | None:
-    """Return the state after ``round`` of the run that began as ``fresh``; None where this cannot be it."""
-    state = saved.state if isinstance(saved, Apart) else saved
-    if not isinstance(state, RunState) or state.round != round:
-        return None
-    arrays = [(one.theta, one.true_sum, one.found_sum) for one in (fresh, state)]
-    if any(np.shape(a) != np.shape(b) for a, b in zip(*arrays, strict=True)):
-        return None
-    if not isinstance(saved, Apart):
-        return state if _rows(state) == _rows(fresh) else None
-    if saved.memory is None and round < rounds:
-        return None
-    return memories.together(saved, fresh.uplink.memory)
+def _revived(fresh: RunState, memories: Generations, rounds: int, saved: Any) -> RunState | None:
+    """Return the saved state of the run that began as ``fresh``; None where it has other shapes."""
+    state = memories.together(saved) if isinstance(saved, Apart) else saved
+    last = state.round == rounds  # when nobody needs memories any more
+    return state if _shapes(state, last) == _shapes(fresh, last) else None
 
 
-def _rows(state: RunState) -> dict[str, tuple[int, ...]] | None:
-    """Return the shapes of what devices carry, None where a file holds something else."""
-    memory: Any = state.uplink.memory
-    return {name: np.shape(part) for name, part in memory.items()} if isinstance(memory, dict) else None
+def _shapes(state: RunState, last: bool) -> list[Any]:
+    """Return the shapes of all that devices and server carry."""
+    memory = {} if last else {name: part.shape for name, part in state.uplink.memory.items()}
+    return [memory, *map(np.shape, (state.theta, state.true_sum, state.found_sum))]
 
 
 def _remarks(parts: Parts) -> list[str]:
@@ -196,18 +179,10 @@ def summarise(config: Config, records: list[Record]) -> dict[str, Any]:
 class Work:
     """A run with a folder of its own, computed at most once, here or in another process.
 
-    Parameters
-    ----------
-    config
-        What is computed.
-    compute
-        Computes it: called with ``config``, the results folder, whether to repeat a finished run, and a
-        function that says whether to stop early; returns whether the run is complete. A function of a module,
-        so that it can be sent to workers.
-    effort
-        Roughly how long it takes, in units of a training round with one local step.
-    curve, variant
-        Its place in an experiment: what is compared, and under which circumstances.
+    ``compute`` is called with ``config``, the results folder, whether to repeat a finished run, and a
+    function that says whether to stop early; it returns whether the run is complete. It is a function of a
+    module, so that it can be sent to workers. ``effort`` is roughly how long the run takes, in units of a
+    training round with one local step; ``curve`` and ``variant`` are its place in an experiment.
     """
 
     config: Described

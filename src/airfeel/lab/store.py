@@ -45,6 +45,8 @@ _log = logging.getLogger("airfeel")
 class RunError(Exception):
     """A run cannot go on for a reason the user can mend; the message is one clear sentence."""
 
+    exit_code = 2
+
 
 class Damage(Exception):
     """What is wrong with a finished run: a file of it, and in which way."""
@@ -318,13 +320,6 @@ def explained(folder: Path) -> Iterator[None]:
             f"cannot write to {error.filename or folder}: {reason}; what was saved before is kept, "
             "and the same command continues from there"
         ) from error
-
-
-def remove_leftovers(folder: Path, name: str = "*") -> None:
-    """Remove what killed writers of files called ``name`` left; the caller holds the lock on the folder."""
-    for pattern in (f"{name}.tmp", f"{name}.new"):
-        for leftover in folder.glob(pattern):
-            _files.discard(leftover)
 
 
 def edited_since(path: Path, toml: str) -> list[str]:

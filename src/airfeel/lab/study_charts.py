@@ -8,8 +8,8 @@ from scipy.interpolate import RegularGridInterpolator
 from airfeel.lab.charts import Drawing, Figure, altair
 from airfeel.lab.curves import CurveDrawing, plain_curves
 from airfeel.lab.exhibits.magnitudes import magnitude_map
-from airfeel.lab.studies.forecasts import Axis, Map
 from airfeel.lab.studies.inspection import Recovery, model_correlation, model_persistence
+from airfeel.lab.studies.planning import Axis, Map
 from airfeel.lab.studies.recorded import AggregateStatistics, Recorded
 from airfeel.units import decibel
 

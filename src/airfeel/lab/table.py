@@ -17,8 +17,7 @@ from scipy.special import stdtrit
 
 from airfeel._extras import LazyModule
 from airfeel.lab.charts import WITHOUT_RADIO
-from airfeel.lab.folder import Begun, ResultsFolder
-from airfeel.lab.plan import Experiment
+from airfeel.lab.plan import Begun, Experiment, ResultsFolder
 from airfeel.lab.store import FinishedRun, RunError
 from airfeel.lab.studies.recorded import Observations, observations
 from airfeel.registry import SCHEMES
@@ -48,21 +47,25 @@ class Mean(NamedTuple):
     high: float
     seeds: int
 
-    def words(self, form: str) -> str:
-        """Return the mean and half the width of its interval, which a single value does not have.
+    @property
+    def half(self) -> float:
+        """Half the width of what is shown: of the interval, or, of two values, from one to the other.
 
-        Of two values both are told: the interval of two is 12.7 times as wide as what lies between them.
+        Student's interval of two is 12.7 times as wide as what lies between them and would hide all else.
+        """
+        return (self.high - self.value) / (student(2) if self.seeds == 2 else 1)
+
+    def words(self, form: str) -> str:
+        """Return the mean and half the width of its interval; a single value has none, of two both are told.
 
         >>> interval([1.0, 2.0, 3.0]).words(".2f"), interval([0.5]).words(".1f")
         ('2.00 ± 2.48', '0.5')
         >>> interval([2.0, 1.0]).words(".1f")
         '1.0 and 2.0'
         """
-        half = self.high - self.value
         if self.seeds == 2:
-            half /= student(2)
-            return f"{self.value - half:{form}} and {self.value + half:{form}}"
-        return f"{self.value:{form}}" + (f" ± {half:{form}}" if self.seeds > 1 else "")
+            return f"{self.value - self.half:{form}} and {self.value + self.half:{form}}"
+        return f"{self.value:{form}}" + (f" ± {self.half:{form}}" if self.seeds > 1 else "")
 
 
 def interval(values: Collection[float]) -> Mean:
@@ -79,6 +82,14 @@ def interval(values: Collection[float]) -> Mean:
         spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (count - 1))
         half = student(count) * spread / math.sqrt(count)
     return Mean(mean, mean - half, mean + half, count)
+
+
+def band(value: Array, half: Array, metric: str) -> dict[str, Array]:
+    """Return mean, low and high of a curve's band."""
+    low, high = value - half, value + half
+    if metric == "accuracy":  # Student's interval does not know that accuracy is a share
+        low, high = np.maximum(low, 0.0), np.minimum(high, 1.0)
+    return {"mean": value, "low": low, "high": high}
 
 
 @lru_cache
@@ -158,30 +169,19 @@ def group_names(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class RunSelection:
-    """Runs that are shown together.
-
-    Parameters
-    ----------
-    experiment
-        None: of runs that belong to none.
-    members
-        One row for each: curve, variant, seed, and the name of the run, which several may share.
-    rounds
-        The rows of these runs in the table.
-    runs
-        By name; there may be others.
-    missing
-        How many planned runs are not there.
-    target
-        An accuracy to reach, where somebody asked.
-    """
+    """Runs that are shown together: those of an experiment, or, without one, those that belong to none."""
 
     experiment: Experiment | None
     members: Frame
+    """one row for each: curve, variant, seed, and the name of the run, which several may share"""
     rounds: Frame
+    """the rows of these runs in the table"""
     runs: Mapping[str, FinishedRun]
+    """by name; there may be others"""
     missing: int = 0
+    """how many planned runs are not there"""
     target: float | None = None
+    """an accuracy to reach, where somebody asked"""
     _ends: dict[str, dict[Line, BySeed]] = field(default_factory=dict)
 
     @cached_property
@@ -252,10 +252,9 @@ class RunSelection:
         return found
 
     def course(self, metric: str) -> Iterator[tuple[Line, int, dict[str, Array]]]:
-        """Yield for every line its number of seeds and, over rounds, mean, limits, symbols and units.
+        """Yield for every line its number of seeds and, over rounds, its band, symbols and units.
 
-        Only rounds count in which every seed has a value. The limits of two seeds are their two values:
-        Student's interval would be 12.7 times as wide and hide everything else.
+        Only rounds count in which every seed has a value.
         """
         if metric not in self.by_line:
             return
@@ -263,22 +262,19 @@ class RunSelection:
         units = [key for key in UNITS if key in rows]
         for line, of in rows.groupby(LINE, sort=False):
             seeds = len(self.lines[line])
-            rounds = of.groupby("round", sort=True)
-            found = rounds[metric].agg(["mean", "std", "count"])
-            whole = (found["count"] == seeds).to_numpy()
-            if not whole.any():
+            rounds = of[of.groupby("round")[metric].transform("size") == seeds].groupby("round", sort=True)
+            if not rounds.ngroups:
                 continue
-            mean = found["mean"].to_numpy()
-            wide = (1.0 if seeds == 2 else student(seeds)) / math.sqrt(seeds) if seeds > 1 else 0.0
+            found = rounds[metric].agg(["mean", "std"])
+            wide = (student(seeds) if seeds > 2 else 1.0) / math.sqrt(seeds)  # as Mean.half
             half = np.nan_to_num(found["std"].to_numpy()) * wide
-            low, high = mean - half, mean + half
-            if metric == "accuracy":  # Student's interval does not know that accuracy is a share
-                low, high = np.maximum(low, 0.0), np.minimum(high, 1.0)
-            columns = {"round": found.index.to_numpy(), "mean": mean, "low": low, "high": high}
+            columns = {"round": found.index.to_numpy(), **band(found["mean"].to_numpy(), half, metric)}
             columns["symbols"] = np.nan_to_num(rounds["symbols"].first().to_numpy())
-            known = {key: rounds[key].mean() for key in units if of[key].notna().all()}
-            columns |= {key: values.to_numpy() for key, values in known.items()}
-            yield line, seeds, {key: values[whole] for key, values in columns.items()}
+            yield (
+                line,
+                seeds,
+                columns | {key: rounds[key].mean().to_numpy() for key in units if of[key].notna().all()},
+            )
 
 
 def late(rounds: Frame, key: str, parts: int, first: bool = False) -> Frame:

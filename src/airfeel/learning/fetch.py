@@ -56,6 +56,8 @@ Member = tuple[str, IO[bytes]]
 class DataError(RuntimeError):
     """A data set cannot be had or cannot be stored; the message says why and what to do."""
 
+    exit_code = 2
+
 
 @dataclass(frozen=True, slots=True)
 class File:

@@ -126,18 +126,8 @@ def state_evolution(
     rounds = _checks.integer("rounds", rounds, at_least=1, at_most=MOST)
     left = np.ones(rounds) if sent is None else _factors("sent", sent, rounds, SMALLEST)
     came = left if arriving is None else _factors("arriving", arriving, rounds, -LARGEST)
-    given = Assumptions(
-        chain,
-        ratio,
-        _noise_table(noise_var, rounds),
-        amplitude_message,
-        support_chain,
-        amplitude_chain,
-        recursion,
-        start,
-        max_iterations,
-        tolerance,
-    )
+    receiver, table = (amplitude_message, support_chain, amplitude_chain), _noise_table(noise_var, rounds)
+    given = Assumptions(chain, ratio, table, *receiver, recursion, start, max_iterations, tolerance)
     length = _checks.integer("samples", samples, at_least=100 * BATCHES, at_most=MOST) // BATCHES
     if samples * chain.activity < 1:
         rule = f"must be at least 1/activity = {1 / chain.activity:g}, or no coefficient is active"

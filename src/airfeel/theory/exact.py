@@ -72,14 +72,19 @@ def exact_evolution(
     rounds = _checks.integer("rounds", rounds, at_least=1, at_most=LONGEST)
     length = _checks.integer("samples", samples, at_least=10 * BATCHES) // BATCHES
     paths = list(islice(sample_paths(chain, BATCHES, length, seed), rounds))
-    course: list[tuple[Array, Array]] = []
+    course: list[Array] = []  # of every round (iterations, 2, batches): tau and v
     for t in range(1, rounds + 1):
         seen = paths[rounds - t :]
         belief = start(chain)
-        for (x, w), (fixed, _) in zip(seen[:-1], course, strict=True):
-            belief = _next(belief, x, w, fixed[-1][:, None], chain)
-        course.append(_iterate(belief, *seen[-1], chain, ratio, noise_var, iterations))
-    return ExactCourse(np.array([tau for tau, _ in course]), np.array([v for _, v in course]))
+        for (x, w), before in zip(seen[:-1], course, strict=True):
+            belief = _next(belief, x, w, before[-1, 0][:, None], chain)
+        v, found = np.full((BATCHES, 1), chain.activity * chain.variance), []
+        for _ in range(iterations):
+            tau = linear_variance(v, ratio, noise_var)
+            found.append((tau, v))
+            v = extrinsic_variance(mean_variance(belief, *seen[-1], tau), tau)
+        course.append(np.array(found)[..., 0])
+    return ExactCourse(*np.moveaxis(np.array(course), 2, 0))
 
 
 def mean_variance(belief: Hypotheses, x: Array, w: Array, tau: Array) -> Array:
@@ -94,26 +99,6 @@ def start(chain: ChainParams) -> Hypotheses:
     """Return the belief before round 1: one history, the empty one."""
     one = np.ones((1, 1, 1))
     return Hypotheses(one, chain.activity * one, 0 * one, chain.variance * one)
-
-
-def _iterate(
-    belief: Hypotheses,
-    x: Array,
-    w: Array,
-    chain: ChainParams,
-    ratio: float,
-    noise_var: float,
-    iterations: int,
-) -> tuple[Array, Array]:
-    """Return tau and v of one round, each (iterations, batches)."""
-    v = np.full((BATCHES, 1), chain.activity * chain.variance)
-    taus, vs = [], []
-    for _ in range(iterations):
-        tau = linear_variance(v, ratio, noise_var)
-        taus.append(tau[:, 0])
-        vs.append(v[:, 0])
-        v = extrinsic_variance(mean_variance(belief, x, w, tau), tau)
-    return np.array(taus), np.array(vs)
 
 
 def _posterior(belief: Hypotheses, z: Array, tau: Array) -> tuple[tuple[Array, Array], Array, Array]:

@@ -5,11 +5,13 @@ sparse gradients, so that alpha = P / ||A g||^2.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Protocol
+from typing import ClassVar, Protocol
+
+import numpy as np
 
 from airfeel import _checks
 from airfeel.beliefs.chains import ChainParams
@@ -21,6 +23,7 @@ from airfeel.units import decibel
 
 HOLDS = ("energy", "snr")
 FEWEST = 800  # scalar chains that can be followed at all
+MAP_SAMPLES, MAP_ROUNDS = 16_000, 40  # at most, per cell of a map: 144 should take about a minute
 STEP = 1.01  # an answer is within this factor of the smallest one
 QUIETEST, LOUDEST = 1e-8, 1e8  # receive SNR per channel use between which a power is sought
 
@@ -145,13 +148,47 @@ class LinkDraws:
     usual: float = 1.0
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ForecastCourse:
+    """The NMSE over one link, round by round.
+
+    ``rounds`` are numbered as in training; ``nmse_db``, ``believed_db`` (what the receiver thinks) and, where
+    it is known, the standard error ``error_db`` belong to them. ``steady_db`` is the mean over their last
+    quarter, and ``basis`` says in plain sentences what all of it rests on.
+    """
+
+    rounds: Sequence[int]
+    nmse_db: Array
+    believed_db: Array
+    steady_db: float
+    basis: str
+    error_db: Array | None = None
+
+
+class LinkForecast(Protocol):
+    """Whatever foresees the error of a link: a :class:`LinkPlan`, or the replay of a run."""
+
+    name: ClassVar[str]
+
+    def steady_db(self, link: LinkBudget) -> float:
+        """Return the NMSE in steady state, in dB."""
+
+    def course(self, link: LinkBudget) -> ForecastCourse:
+        """Return what is foreseen round by round."""
+
+    def for_map(self) -> "LinkForecast":
+        """Return a forecast that is quick enough for many links."""
+
+
 @dataclass(frozen=True, slots=True)
 class LinkPlan:
     """Everything but the link: the signal, the method, the air, and how carefully to predict.
 
     ``air`` tells what the devices meet on a link; without it every device is heard in every round at cost
-    one.
+    one. ``hint`` says how to learn more than state evolution tells.
     """
+
+    name: ClassVar[str] = "by state evolution"
 
     chain: ChainParams
     method: Method = Method()
@@ -159,6 +196,7 @@ class LinkPlan:
     samples: int = 80_000
     seed: int = 0
     air: Callable[[LinkBudget], LinkDraws] | None = None
+    hint: str = "The folder of a run that kept its aggregates tells more."
 
     def predict(self, link: LinkBudget) -> Prediction:
         """Return the predicted course of recovery over this link, the mean over the draws of the air."""
@@ -197,17 +235,22 @@ class LinkPlan:
         """Return the NMSE in steady state, in dB."""
         return decibel(self.predict(link).steady_nmse)
 
+    def course(self, link: LinkBudget) -> ForecastCourse:
+        """Return what the theory says about a link."""
+        found = self.predict(link)
+        return ForecastCourse(
+            rounds=range(1, self.rounds + 1),
+            nmse_db=found.nmse_db,
+            believed_db=decibel(found.variance / found.power),
+            steady_db=decibel(found.steady_nmse),
+            basis="By state evolution alone: this holds for gradients that follow these chains, as real ones "
+            f"do only roughly. {self.hint}",
+            error_db=10 / np.log(10) * found.nmse_error / found.nmse,
+        )
 
-class OutOfReachError(ValueError):
-    """No bandwidth, or no power, reaches the target."""
-
-
-class LinkForecast(Protocol):
-    """Whatever foresees the error of a link: a :class:`LinkPlan`, or one that a run has corrected."""
-
-    def steady_db(self, link: LinkBudget) -> float:
-        """Return the NMSE in steady state, in dB."""
-        ...
+    def for_map(self) -> "LinkPlan":
+        """Follow fewer chains over fewer rounds."""
+        return replace(self, samples=min(self.samples, MAP_SAMPLES), rounds=min(self.rounds, MAP_ROUNDS))
 
 
 def solve_rows(
@@ -238,21 +281,19 @@ def solve_rows(
         if high <= link.size / 8:
             best = min(found, key=lambda count: found[count])
             if _misses(found[best], target_db):
-                raise OutOfReachError(_too_few(link, target_db, hold, best, found[best]))
+                kept = (
+                    f"power = {link.power:g}" if hold == "energy" else f"an SNR of {decibel(link.snr):.1f} dB"
+                )
+                raise ValueError(
+                    f"target_nmse = {target_db:g} dB: out of reach at {kept}; the best of all bandwidths, "
+                    f"s = {best} of N = {link.size}, reaches only {found[best]:.1f} dB, so raise the power "
+                    f"({plan.name})"
+                )
             return link.with_rows(best, hold)
         high = max(1.0, high // 2)
     while high > 1 and reaches(high // 2):
         high //= 2
     return link.with_rows(round(_smallest(reaches, high // 2, high, whole=True)), hold)
-
-
-def _too_few(link: LinkBudget, target_db: float, hold: str, rows: int, best_db: float) -> str:
-    """Say that no bandwidth reaches the target."""
-    kept = f"power = {link.power:g}" if hold == "energy" else f"an SNR of {decibel(link.snr):.1f} dB"
-    return (
-        f"target_nmse = {target_db:g} dB: out of reach at {kept}; the best of all bandwidths, "
-        f"s = {rows} of N = {link.size}, reaches only {best_db:.1f} dB, so raise the power"
-    )
 
 
 def _misses(found_db: float, target_db: float) -> bool:
@@ -267,9 +308,9 @@ def solve_power(
     _checks.real("target_nmse", target_db, below=0)
     best = plan.steady_db(link.with_snr(LOUDEST))
     if _misses(best, target_db):
-        raise OutOfReachError(
-            f"target_nmse = {target_db:g} dB: out of reach at s/N = {link.ratio:.3g}; "
-            f"even without noise the error stays at {best:.1f} dB, so use more rows"
+        raise ValueError(
+            f"target_nmse = {target_db:g} dB: out of reach at s/N = {link.ratio:.3g}; even without noise the "
+            f"error stays at {best:.1f} dB, so use more rows ({plan.name})"
         )
 
     def reaches(snr: float) -> bool:

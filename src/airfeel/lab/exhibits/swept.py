@@ -10,7 +10,7 @@ from airfeel.lab.charts import Drawing, Figure, altair
 from airfeel.lab.curves import MOST_LINEAR, Curve, CurveDrawing, draw_curves
 from airfeel.lab.exhibits.links import POWER, told, with_level
 from airfeel.lab.exhibits.receptions import CUMULATIVE
-from airfeel.lab.table import BySeed, Line, RunSelection, interval, student
+from airfeel.lab.table import BySeed, Line, RunSelection, band, interval
 
 HOW = {
     "accuracy": "Mean over the last tenth of the rounds.",
@@ -56,15 +56,11 @@ def draw_swept(figure: Figure, key: str, shown: RunSelection) -> CurveDrawing | 
 
 
 def _curve(name: str, plot: str, points: list[tuple[float, BySeed]], metric: str) -> Curve:
-    """Return the course of one curve over the key; the band of two seeds goes from one to the other."""
+    """Return the course of one curve over the key."""
     points = sorted(points, key=lambda point: point[0])
     means = [interval(of.values()) for _, of in points]
-    value = np.array([mean.value for mean in means])
-    half = np.array([(m.high - m.value) / (student(2) if m.seeds == 2 else 1) for m in means])
-    low, high = value - half, value + half
-    if metric == "accuracy":
-        low, high = np.maximum(low, 0.0), np.minimum(high, 1.0)
-    columns = {"round": np.array([x for x, _ in points]), "mean": value, "low": low, "high": high}
+    value, half = np.array([(mean.value, mean.half) for mean in means]).T
+    columns = {"round": np.array([x for x, _ in points]), **band(value, half, metric)}
     return Curve(name, plot, columns, means[0].seeds)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.learning.training import Participation
-from airfeel.radio.link import Channel, Link, anything
+from airfeel.radio.link import Channel, Link
 from airfeel.radio.power import EqualPower, Ledger, Offer, PowerPolicy
 from airfeel.theory.planner import LinkBudget, LinkDraws
 from airfeel.uplink import arrive
@@ -117,38 +117,29 @@ def _heard(
         link = replace(link, active=link.active & (sending if link.active.ndim == 1 else sending[:, None]))
         if link.active.any():
             silent = 0
-            found = _flat(link) if link.active.ndim == link.cost.ndim == 1 else _by_symbol(link, symbols)
-            yield replace(found, whole=float(computing.mean()))
+            yield replace(_round(link, symbols), whole=float(computing.mean()))
         else:
             silent += 1
     raise ValueError(f"no device could send in {SILENT} rounds: there is no link to predict")
 
 
-def _flat(link: Link) -> RoundDraw:
-    """Return a round in which a device has one gain."""
-    if link.gain.ndim > 1 or np.any(np.imag(link.gain)):
-        raise _turned(link)
-    able = link.active.astype(float)
-    return RoundDraw(np.where(link.active, link.cost, 0.0), able, able * link.gain.real)
-
-
-def _by_symbol(link: Link, symbols: int) -> RoundDraw:
-    """Return a round in which devices differ from symbol to symbol: mixtures of all coefficients."""
-    parts: tuple[NDArray[Any], ...] = link.active, link.cost, link.gain
-    wide = (part if part.ndim == 2 else part[:, None] for part in parts)
-    active, cost, gain = (np.broadcast_to(part, (len(part), symbols)) for part in wide)
-    if np.any(np.imag(gain)) or np.any(gain.real[active] != 1):
-        raise _turned(link)
+def _round(link: Link, symbols: int) -> RoundDraw:
+    """Return what a link asks; devices that differ from symbol to symbol are mixtures of all coefficients."""
+    given: tuple[NDArray[Any], ...] = link.active, link.cost, link.gain
+    width = symbols if any(part.ndim == 2 for part in given) else 1
+    wide = (part if part.ndim == 2 else part[:, None] for part in given)
+    active, cost, gain = (np.broadcast_to(part, (len(part), width)) for part in wide)
+    if np.any(np.imag(gain)) or (width > 1 and np.any(gain.real[active] != 1)):
+        rule = (
+            "must be real and one per device where it is not 1: what offsets, or misjudged gains of single "
+            "symbols, do is not predicted; set channel.csi_error, phase_error, timing_error and "
+            "carrier_error to 0, or train with them and give the folder of the run"
+        )
+        raise _checks.reject("gain", f"shape {np.shape(link.gain)}", rule)
     places = np.linspace(0, symbols - 1, min(symbols, LEVELS)).round().astype(int)
-    demand = np.where(active, cost, 0.0).mean(axis=1)
-    return RoundDraw(demand, np.sqrt(active.mean(axis=1)), anything(active).astype(float), active[:, places])
-
-
-def _turned(link: Link) -> ValueError:
-    """Refuse what turns or scales single symbols."""
-    rule = (
-        "must be real and one per device where it is not 1: what offsets, or misjudged gains of single "
-        "symbols, do is not predicted; set channel.csi_error, phase_error, timing_error and carrier_error to "
-        "0, or train with them and give the folder of the run"
+    return RoundDraw(
+        demand=np.where(active, cost, 0.0).mean(axis=1),
+        strength=np.sqrt(active.mean(axis=1)),
+        gain=(active * gain.real).max(axis=1),
+        active=active[:, places] if width > 1 else None,
     )
-    return _checks.reject("gain", f"shape {np.shape(link.gain)}", rule)

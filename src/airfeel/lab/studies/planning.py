@@ -1,11 +1,16 @@
-"""From a configuration, or from a finished run, to a plan of its link, a forecast, and what is said of it."""
+"""From a configuration, or from a finished run, to the link that is asked about and a forecast of its error.
 
-import json
-import textwrap
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+State evolution is right about signals that follow the Markov model. Gradients do so only roughly: error
+feedback makes them flicker, their amplitudes have heavier tails, and EM settles on other chains when the
+link changes. A replay of what a run has sent over its own link assumes none of that.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,16 +19,19 @@ from airfeel.config import Config, build_config, mistakes, read_config
 from airfeel.config.sections import RadioKeys
 from airfeel.lab.store import RunError, aggregate_file, checked_records, read_aggregate
 from airfeel.lab.studies.air import EVERYBODY, draw_air
-from airfeel.lab.studies.forecasts import ByReplay, ByTheory, ForecastCourse
-from airfeel.lab.studies.recorded import FEWEST, stack_aggregates
+from airfeel.lab.studies.recorded import FEWEST, Array, send_again, stack_aggregates
 from airfeel.learning.datasets import shape_of
 from airfeel.radio.units import RadioUnits
 from airfeel.schemes.compressed import Compressed
 from airfeel.simulation.assembly import energy, make_participation, make_task, make_units
 from airfeel.simulation.records import Record
-from airfeel.theory.planner import METHODS, LinkBudget, LinkPlan, Method
-from airfeel.units import count, decibel
+from airfeel.theory.planner import METHODS, ForecastCourse, LinkBudget, LinkForecast, LinkPlan, Method
+from airfeel.theory.scalar import late
+from airfeel.units import count, decibel, from_decibel
+from airfeel.workers import available_cores
 
+CELLS = 12  # of a map, in each direction
+WIDER, STRONGER_DB = 10.0, 20.0  # how far a map in units goes from its middle, in bandwidth and in power
 LONGEST = 150  # rounds at the end of a run that are predicted or replayed
 _RADIO = (f"radio.{key}" for key in RadioKeys.model_fields)
 OF_THE_LINK = frozenset(["uplink.ratio", "uplink.power", "channel.noise_var", *_RADIO])
@@ -76,6 +84,69 @@ def method_of(config: Config) -> Method:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ByReplay:
+    """The real receiver on a run's own aggregates, at the noise that they would have over another link.
+
+    Nothing is assumed about the gradients, and the receiver learns its chains anew for every link. What
+    remains is that training itself changes a little with the errors of its link.
+
+    Parameters
+    ----------
+    rounds, aggregates, noise_var, measured_db
+        What the run sent, (rounds, N), the noise sigma^2 that each round met, and its NMSE.
+    own, seed, scheme
+        The run's link, seed and scheme.
+    """
+
+    rounds: Sequence[int]
+    aggregates: Array
+    noise_var: Array
+    measured_db: Array
+    own: LinkBudget
+    seed: int
+    scheme: Compressed
+    name: ClassVar[str] = "by a replay of the run's recorded aggregates"
+
+    def steady_db(self, link: LinkBudget) -> float:
+        """Return the NMSE in steady state, in dB."""
+        return decibel(float(np.mean(late(self.replay(link)[0]))))
+
+    def course(self, link: LinkBudget) -> ForecastCourse:
+        """Return the replay over a link, and how far a replay over the run's own link is from the run."""
+        nmse, believed = self.replay(link)
+        measured = decibel(float(np.mean(from_decibel(late(self.measured_db)))))
+        off = round(measured - self.steady_db(self.own), 1) + 0.0
+        return ForecastCourse(
+            rounds=self.rounds,
+            nmse_db=decibel(nmse),
+            believed_db=decibel(believed),
+            steady_db=decibel(float(np.mean(late(nmse)))),
+            basis=f"By a replay of the run's recorded aggregates. Over its own link the run measured "
+            f"{measured:.1f} dB, {off:+.1f} dB from its replay. Training itself changes with the link, which "
+            "no replay shows.",
+        )
+
+    def for_map(self) -> "ByReplay":
+        """Return this: a replay takes as long as any."""
+        return self
+
+    def replay(self, link: LinkBudget) -> tuple[Array, Array]:
+        """Return NMSE per round, actual and believed by the receiver."""
+        receiver = self.scheme.receiver()
+        state = receiver.init(link.size)
+        noise_var = self.noise_var * (self.own.snr / link.snr)  # its share of the signal in a measurement
+        found = []
+        given = self.aggregates, self.rounds, noise_var, self.scheme, link.rows, self.seed
+        for x, reception in send_again(*given, "replay noise"):
+            estimate, state = receiver.receive(state, reception)
+            power = float(np.sum(x**2))
+            believed = np.nan if estimate.variance is None else float(np.sum(estimate.variance, dtype=float))
+            found.append((float(np.sum((estimate.mean - x) ** 2)) / power, believed / power))
+        actual, believed_nmse = np.array(found).T
+        return actual, believed_nmse
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class RecordedRun:
     """A run as the planner sees it: its plan, its own link, and the link that is asked about.
 
@@ -92,14 +163,14 @@ class RecordedRun:
     link: LinkBudget
     alike: bool
 
-    def forecast(self, plan: LinkPlan) -> ByTheory | ByReplay:
+    def forecast(self, plan: LinkPlan) -> LinkForecast:
         """Return a replay where aggregates were recorded and only the link is another one, else theory."""
         if not self.alike or plan.chain != self.plan.chain:
-            return ByTheory(plan, "A run with these keys would tell more.")
+            return replace(plan, hint="A run with these keys would tell more.")
         last = self.records[-plan.rounds :]
         if len(last) < FEWEST or not all(aggregate_file(self.folder, r.round).exists() for r in last):
             again = f"airfeel run {self.folder / 'config.toml'} --set run.record_aggregates=true"
-            return ByTheory(replace(plan, rounds=len(last)), f"For a replay of the run: {again}")
+            return replace(plan, rounds=len(last), hint=f"For a replay of the run: {again}")
         rounds = [record.round for record in last]
         scheme = self.config.part("scheme")
         assert isinstance(scheme, Compressed)  # as are all that the planner knows a method for
@@ -125,17 +196,17 @@ def from_run(folder: Path, settings: Mapping[str, Any]) -> RecordedRun:
     changed = build_config(config.model_dump(exclude_none=True), settings, str(folder / "config.toml"))
     _require_its_air(config, changed, settings)
     method_of(changed)  # refuses a scheme that cannot be predicted before asking for its chain
-    late = [r for r in records[len(records) // 2 :] if r.activity and r.variance]
-    if not late:
+    settled = [r for r in records[len(records) // 2 :] if r.activity and r.variance]
+    if not settled:
         raise RunError(f"{folder} has no round in which chain parameters were in force: give them as options")
-    chain = ChainParams(*(_median(late, name) for name in ("activity", "p01", "beta", "variance")))
+    chain = ChainParams(*(_median(settled, name) for name in ("activity", "p01", "beta", "variance")))
     rows = records[0].symbols
     size = _size(folder, records[-1].round, rows, config)
     units = _units(folder, config, records[-1])
     own = replace(plan_of(config, size, units)[1], rows=rows)
     units = None if units is None else replace(units, **changed.radio.model_dump(exclude_none=True))
     plan, reference = plan_of(changed, size, units)
-    noise = _median(late, "noise_var") / (chain.activity * chain.variance)
+    noise = _median(settled, "noise_var") / (chain.activity * chain.variance)
     own = replace(own, excess=noise * own.snr)
     plan = replace(plan, chain=replace(chain, variance=1.0), rounds=min(len(records), LONGEST))
     asked = replace(reference, excess=own.excess)
@@ -178,82 +249,62 @@ def _median(records: Sequence[Record], name: str) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
-    """All that is to be said about one link, in numbers for scripts and in lines for people."""
+class Axis:
+    """One side of a map: its title, the values that were computed, and the one that was asked about."""
 
-    plan: LinkPlan
-    link: LinkBudget
-    course: ForecastCourse
-    hold: str
-    units: RadioUnits | None = None
-
-    def as_json(self) -> str:
-        """Return one JSON object."""
-        link, course, chain, method = self.link, self.course, self.plan.chain, self.plan.method
-        levels = {"snr_db": decibel(link.snr), "device_snr_db": decibel(link.device_snr)}
-        facts: dict[str, Any] = {
-            "chain": {"activity": chain.activity, "p01": chain.p01, "beta": chain.beta},
-            "method": asdict(method),
-            "link": asdict(link) | {"ratio": link.ratio} | levels | {"held": self.hold},
-            "rounds": list(course.rounds),
-            "nmse_db": _rounded(course.nmse_db),
-            "nmse_db_error": None if course.error_db is None else _rounded(course.error_db),
-            "believed_nmse_db": _rounded(course.believed_db),
-            "steady_nmse_db": round(course.steady_db, 4),
-            "basis": course.basis,
-        }
-        if self.units is not None:
-            spent = self.units.air_seconds(link.rows), self.units.joules(link.power)
-            facts["radio"] = asdict(self.units) | dict(zip(("air_seconds", "joules"), spent, strict=True))
-        return json.dumps(facts, indent=2)
-
-    def as_text(self) -> str:
-        """Return the course of the error, the link budget, and what they rest on."""
-        chain, course = self.plan.chain, self.course
-        lines = [f"lambda = {chain.activity:.4g}, p01 = {chain.p01:.4g}, beta = {chain.beta:.4g}", ""]
-        columns = {"NMSE (dB)": course.nmse_db}
-        if course.error_db is not None:
-            columns["standard error"] = course.error_db
-        columns["what the receiver believes (dB)"] = course.believed_db
-        lines.append("   ".join(["round", *columns]))
-        for place, (round, *values) in enumerate(zip(course.rounds, *columns.values(), strict=True), start=1):
-            if place <= 10 or round % 5 == 0 or place == len(course.rounds):
-                shown = (f"{value:{len(name)}.2f}" for name, value in zip(columns, values, strict=True))
-                lines.append("   ".join([f"{round:5d}", *shown]))
-        lines.append("")
-        for name, value in self._budget().items():
-            lines.append(f"{name:<38} {f'{value:.5g}' if isinstance(value, float) else value}")
-        basis = textwrap.fill(course.basis, 100, break_on_hyphens=False, break_long_words=False)
-        return "\n".join([*lines, "", basis])
-
-    def _budget(self) -> dict[str, float | int | str]:
-        """Return the link budget by name."""
-        link, rounds = self.link, len(self.course.rounds)
-        energy = "energy per device and round"
-        budget: dict[str, float | int | str] = {
-            "parameters N": link.size,
-            "channel uses per round s": link.rows,
-            "s/N": link.ratio,
-            "devices M": link.devices,
-            f"{energy} P": link.power,
-            "energy per device and channel use": link.power / link.rows,
-            "SNR of a device per symbol (dB)": decibel(link.device_snr),
-            f"energy per device in {rounds} rounds": link.power * rounds,
-            "noise variance per channel use": link.channel_noise,
-            "excess noise over equal devices (dB)": decibel(link.excess),
-            "receive SNR per channel use (dB)": decibel(link.snr),
-            "steady-state NMSE (dB)": self.course.steady_db,
-            "held fixed when s changes": energy if self.hold == "energy" else "receive SNR per channel use",
-        }
-        if self.units is not None:
-            budget |= {
-                "bandwidth (MHz)": f"{self.units.bandwidth_hz / 1e6:g}",
-                "transmit power (dBm)": f"{self.units.tx_power_dbm:.1f}",
-                "round on air (ms)": f"{1e3 * self.units.air_seconds(link.rows):.4g}",
-                "energy of a device, at most (mJ/round)": f"{1e3 * self.units.joules(link.power):.4g}",
-            }
-        return budget
+    title: str
+    values: Array
+    here: float
+    log: bool = True
 
 
-def _rounded(values: Iterable[Any]) -> list[float]:
-    return [round(float(value), 4) for value in values]
+@dataclass(frozen=True, slots=True, eq=False)
+class Map:
+    """Steady-state NMSE in dB over bandwidth (rows of the array) and power (columns)."""
+
+    x: Axis
+    y: Axis
+    nmse_db: Array
+
+
+def contour(
+    forecast: LinkForecast,
+    link: LinkBudget,
+    units: RadioUnits | None = None,
+    told: Callable[[int, int], None] = lambda done, of: None,
+    cells: int = CELLS,
+) -> Map:
+    """Predict a map of ``cells`` x ``cells`` links around ``link``, on all cores.
+
+    Bandwidth goes from a fifth of the link's to five times (at most s = N), power from 1/100 to 100 times.
+    With ``units`` it is a map over hertz and dBm, a tenth to ten times and 20 dB up and down, the symbols of
+    a round held fixed. ``told`` hears how many predictions are done, and of how many.
+    """
+    if units is None:
+        ratios = np.geomspace(max(link.ratio / 5, 1 / link.size), min(1.0, 5 * link.ratio), cells)
+        powers = np.geomspace(link.power / 100, link.power * 100, cells)
+        links = [
+            replace(link, rows=count(ratio, link.size), power=float(power))
+            for ratio in ratios
+            for power in powers
+        ]
+        level = f"(at the cross {decibel(link.device_snr):.1f} dB SNR per symbol)"
+        x = Axis("channel uses per parameter, s/N", ratios, link.ratio)
+        y = Axis(f"energy per device and round, P {level}", powers, link.power)
+    else:
+        bandwidths = np.geomspace(units.bandwidth_hz / WIDER, units.bandwidth_hz * WIDER, cells)
+        levels = np.linspace(units.tx_power_dbm - STRONGER_DB, units.tx_power_dbm + STRONGER_DB, cells)
+        snr_db = [  # power over bandwidth is all that counts, so that cells share it
+            round(replace(units, bandwidth_hz=float(hertz), tx_power_dbm=float(level)).snr_db, 6)
+            for hertz in bandwidths
+            for level in levels
+        ]
+        links = [replace(link, power=units.with_snr_db(snr).power(link.rows)) for snr in snr_db]
+        x = Axis("bandwidth (MHz)", bandwidths / 1e6, units.bandwidth_hz / 1e6)
+        y = Axis("transmit power (dBm)", levels, units.tx_power_dbm, log=False)
+    different, found = list(dict.fromkeys(links)), {}
+    with ProcessPoolExecutor(min(available_cores(), len(different)), get_context("spawn")) as pool:
+        for one, value in zip(different, pool.map(forecast.steady_db, different), strict=True):
+            found[one] = value
+            told(len(found), len(different))
+    return Map(x, y, np.array([found[one] for one in links]).reshape(cells, cells))

@@ -1,0 +1,72 @@
+"""The plain digital rival: whole updates in eight bits, rounded without bias (QSGD, Alistarh)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel.receivers.base import Estimate
+from airfeel.registry import SCHEMES
+from airfeel.streams import bits
+from airfeel.uplink.packing import Arrays, lengthen, require, shorten
+from airfeel.uplink.scheme import Array, Heard, Plan, Scheme, Sent, Setting, Shapes, size_of
+
+BLOCK = 256  # coefficients that share a scale
+LEVELS = 126  # on each side of zero; one of 127 is left free, as scales are rounded too
+
+
+@SCHEMES.register("eight_bit", place=3)
+@dataclass(frozen=True)
+class EightBit(Scheme[int]):
+    """Whole updates in eight bits a coefficient, as messages without radio; nobody carries anything.
+
+    A device divides each block of 256 coefficients by a scale of 16 bits, a 126th of the largest, and rounds
+    up or down by chance, so that the mean is right. The server takes those it heard for all.
+    """
+
+    uses_radio = False
+    splits = True
+
+    def init(self, shapes: Shapes, setting: Setting) -> int:
+        """Remember N."""
+        return size_of(shapes)
+
+    def plan(self, state: int, seed: int, round: int) -> Plan:
+        """Announce the seed from which devices round."""
+        return {"seed": int(bits(seed, "rounding", round).random_raw() >> 1)}
+
+    def encode(self, plan: Plan, memory: Any, update: Array) -> Sent:
+        """Round every row by numbers of its own."""
+        rows, size = update.shape
+        blocks = -(-size // BLOCK)
+        padded = np.zeros((rows, blocks, BLOCK), np.float32)
+        padded.reshape(rows, -1)[:, :size] = update
+        scales = shorten(np.abs(padded).max(axis=2) / np.float32(LEVELS))
+        steps = lengthen(scales)[:, :, None]
+        counts = padded / np.where(steps == 0, np.float32(1), steps)
+        for row, place in zip(counts, plan["places"], strict=True):
+            raw = bits(plan["seed"], "rounding", device=int(place)).random_raw(blocks * BLOCK // 2)
+            row += raw.astype("<u8").view("<u4").reshape(row.shape) * 2.0**-32
+        np.floor(counts, out=counts)
+        signal = (counts * steps).reshape(rows, -1)[:, :size]
+        return Sent(signal, message=(counts.reshape(rows, -1)[:, :size], scales))
+
+    def decode(self, state: int, plan: Plan, heard: Heard) -> tuple[Estimate, int]:
+        """Take the mean of those who were heard."""
+        return Estimate(np.zeros(state) if heard.silent else heard.observation / heard.share), state
+
+    def pack(self, sent: Sent) -> dict[str, NDArray[Any]]:
+        """Return whole numbers of eight bits, and scales of sixteen."""
+        counts, scales = sent.message
+        return {"counts": counts[0].astype(np.int8), "scales": scales[0]}
+
+    def unpack(self, plan: Plan, arrays: Arrays, length: int) -> NDArray[np.float32]:
+        """Return counts times scales; refuse what no device can have sent."""
+        if set(arrays) != {"counts", "scales"}:
+            raise ValueError(f"its signal has the arrays {sorted(arrays)}: must be counts and scales")
+        counts = require(arrays["counts"], np.int8, (length,))
+        steps = lengthen(require(arrays["scales"], np.uint16, (-(-length // BLOCK),)))
+        if not (np.isfinite(steps) & (steps >= 0) & (steps <= 1e36)).all():
+            raise ValueError("its signal has a scale that is not between 0 and 1e36")
+        return counts.astype(np.float32) * np.repeat(steps, BLOCK)[:length]
