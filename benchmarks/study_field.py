@@ -205,11 +205,11 @@ def gaps(done, cell, scheme, factor, seeds, round=None):
 
 
 def words(lost):
-    """Return a mean with its interval of 95 %."""
+    """Return a mean with its interval of 95 %; what there is where seeds are too few."""
     if not len(lost):
         return "–"
-    if len(lost) == 1:
-        return f"{lost[0]:.1f}"
+    if len(lost) < 3:  # one or two seeds are told as they are
+        return ", ".join(f"{points:.1f}" for points in lost)
     half = stats.t.ppf(0.975, len(lost) - 1) * lost.std(ddof=1) / np.sqrt(len(lost))
     return f"{lost.mean():.1f} ± {half:.1f}" + ("" if len(lost) == 5 else f" ({len(lost)} seeds)")
 
