@@ -129,10 +129,13 @@ def test_unfinished_and_damaged_runs_are_named_and_left_out(results):
     add_run(results, "a_dsgd", 0, finish=False)
     damaged = next(results.glob("runs/tsa_ga-*/rounds.jsonl"))
     damaged.write_text(damaged.read_text().replace("0.5", "0.9", 1))
+    unsealed = next(results.glob("runs/error_free-*"))
+    (unsealed / "manifest.json").unlink()
     report = write_report(results)
-    assert len(report.left_out) == 2
+    assert len(report.left_out) == 3
+    assert f"{unsealed.name}: manifest.json is missing; left out" in "".join(report.left_out)
     assert {row[0]: row[1] for row in report.chapters[0].tables[0].rows[1:]} == {
-        "error_free": "3",
+        "error_free": "2",
         "tsa_ga": "2",
     }
     html = report.page.read_text()
