@@ -72,7 +72,7 @@ def words_of(command, results, out):
         ("run", "open", "rounds.jsonl"),
         ("config", "open", "train-labels-idx1-ubyte"),
         ("reproduce", "open", "cost.toml"),
-        ("report", "import", "altair"),
+        ("report", "import", "altair.vegalite"),
         ("report", "open", "rounds.jsonl"),
         ("predict", "open", "rounds.jsonl"),
         ("inspect", "open", "round-000002.npz"),
