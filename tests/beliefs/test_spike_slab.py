@@ -79,7 +79,11 @@ def test_what_is_certain_stays_certain(dtype):
             assert (post.support == certain).all() and post.support.dtype == dtype
 
 
-@given(st.floats(-1e3, 1e3), st.floats(0.01, 0.99), st.floats(-1e3, 1e3), st.floats(1e-6, 1e6))
+# Means whose quotients are subnormal have no relative precision.
+means = st.floats(-1e3, 1e3, allow_subnormal=False).map(lambda m: m if abs(m) > 1e-200 else 0.0)
+
+
+@given(means, st.floats(0.01, 0.99), means, st.floats(1e-6, 1e6))
 def test_extrinsic_message_is_the_quotient_of_31(mean_a, share, mean_b, var_b):
     var_a = share * var_b
     mean, var = divide(mean_a, var_a, mean_b, var_b)

@@ -35,7 +35,7 @@ class Split(Scheme[CommonKState]):
     A client takes what it sends in blocks of 256, the last one filled up with zeros, and rotates each by
     z = H D x, H the orthonormal Hadamard matrix and D random signs of its own: errors of clients are then
     independent, and no coefficient is far larger than the others. It sends the signs of z and one scale,
-    sigma = |z|_2^2 / |z|_1 in 16 bits, and the server takes D H (sigma sign z) for x: 34 bytes a block.
+    sigma = sum of z^2 / sum of abs(z) in 16 bits: 34 bytes a block. The server reads x as D H (sigma sign z).
 
     The estimate is the weighted mean over those who were heard and sent n, over min(1, s K / N): where not
     every coefficient has a sender in every round, it counts for the rounds without one.
@@ -162,7 +162,7 @@ def _signs(plan: Plan, place: int, blocks: int) -> NDArray[np.float32]:
 
 
 def _quantized(rotated: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Return blocks in bytes: one bit for each sign, then sigma = |z|_2^2 / |z|_1."""
+    """Return blocks in bytes: one bit for each sign, then sigma, the sum of squares over that of sizes."""
     total = np.abs(rotated).sum(axis=1, keepdims=True)
     shares = rotated / np.where(total == 0, np.float32(1), total)
     scales = shorten(np.einsum("ij,ij->i", rotated, shares)).astype("<u2")
