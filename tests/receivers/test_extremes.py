@@ -230,3 +230,11 @@ def test_what_a_receiver_cannot_take_is_one_sentence(case):
     receiver, operator, noise_var, named = OTHER[case]
     with pytest.raises(ValueError, match=f"(?s)^{named}"):
         receiver.receive(receiver.init(SIZE), af.Reception(np.ones(operator.shape[0]), operator, noise_var))
+
+
+def test_silence_at_first_with_a_level_that_can_hardly_be_told():
+    """The level that the options name is a root: their product would be zero."""
+    receiver = af.TSAGA(activity=1e-30, variance=1e-300)
+    reception = af.Reception(np.zeros(4), af.PartialDCT(8, 4, seed=1), 1.0)
+    estimate, _ = receiver.receive(receiver.init(8), reception)
+    assert not estimate.mean.any() and np.isfinite(estimate.variance).all()

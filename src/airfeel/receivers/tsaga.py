@@ -150,7 +150,10 @@ class TSAGA:
         loudness = scale.level(reception.observation)
         if state.chain is None and loudness == 0 and self.variance is None:
             return None
-        unit = scale.follow(state.scale, loudness or math.sqrt(self.activity * (self.variance or 0.0)))
+        # Two roots: the product of what is tiny would be zero.
+        unit = scale.follow(
+            state.scale, loudness or math.sqrt(self.activity) * math.sqrt(self.variance or 0.0)
+        )
         heard = scale.apply(reception, unit, self.precision)
         dtype = heard.observation.dtype
         restarted = _out_of_proportion(state, unit)
