@@ -52,6 +52,12 @@ def test_every_scheme_runs_and_records_what_it_used(scheme):
     assert records[-1].loss < math.log(small.CLASSES)
 
 
+def bearable(scheme, settings):
+    """Return settings whose momentum is at the devices, where a scheme refuses it at the server."""
+    moved = {"server__momentum": "devices__momentum"} if scheme == "scheduled" else {}
+    return {moved.get(key, key): value for key, value in settings.items()}
+
+
 @pytest.mark.parametrize("scheme", SCHEMES.names())
 @pytest.mark.parametrize(
     "setting",
@@ -71,7 +77,7 @@ def test_every_scheme_runs_and_records_what_it_used(scheme):
     ids=["fading", "participation", "adam", "spread", "classes", "dirichlet"],
 )
 def test_every_scheme_works_with_every_part(scheme, setting):
-    records = records_of(scheme=scheme, rounds=4, **NEEDED.get(scheme, {}), **setting)
+    records = records_of(scheme=scheme, rounds=4, **NEEDED.get(scheme, {}), **bearable(scheme, setting))
     assert [record.round for record in records] == [1, 2, 3, 4]
     assert all(record.energy <= 500.0 * record.round * (1 + 1e-9) for record in records)
     assert all(math.isfinite(record.loss) for record in records)
@@ -158,7 +164,7 @@ def test_schemes_of_the_paper_have_the_paper_s_receiver_unless_told_otherwise(sc
 @pytest.mark.parametrize("scheme", [*SCHEMES.names(), pytest.param("cnn", marks=pytest.mark.torch)])
 def test_a_run_continued_from_a_saved_state_gives_the_same_records(scheme, tmp_path):
     settings = {"scheme": scheme, "receiver__learn_from": 3, "server__momentum": 0.5}
-    settings |= NEEDED.get(scheme, {})
+    settings = bearable(scheme, settings) | NEEDED.get(scheme, {})
     if scheme == "cnn":
         settings = {"model__kind": "cnn", "rounds": 3}
     parts = assemble(configure(**settings), Own(dataset=DATA))

@@ -376,9 +376,15 @@ def test_the_key_of_a_configuration_is_memory():
     assert "memory" in {option.name for option in part.options}
 
 
-@pytest.mark.parametrize(("momentum", "ratio"), [(0.9, 0.1), (0.9, 1.0), (0.0, 0.1)])
-def test_a_run_says_that_momentum_at_the_server_is_likely_to_fail(momentum, ratio):
+@pytest.mark.parametrize(("momentum", "ratio"), [(0.9, 1.0), (0.0, 0.1)])
+def test_momentum_at_the_server_is_taken_where_nothing_waits(momentum, ratio):
     settings = {"scheme": "scheduled", "server.momentum": momentum, "uplink.ratio": ratio}
     parts = assemble(load_config(None, small.SETTINGS | settings), Own(dataset=small.arrays()))
-    said = "server.momentum is likely to fail: scheduled sends" in " ".join(parts.about)
-    assert said == (momentum > 0 and ratio < 1)
+    assert getattr(parts.optimizer, "momentum", None) == momentum
+
+
+@pytest.mark.parametrize("memory", ["auto", "none", "error"])
+def test_momentum_at_the_server_is_refused_in_one_sentence(memory):
+    settings = {"scheme": "scheduled", "server.momentum": 0.9, "uplink.ratio": 0.1, "uplink.memory": memory}
+    with pytest.raises(ValueError, match=r"^server.momentum = 0.9: with scheduled .* devices.momentum"):
+        assemble(load_config(None, small.SETTINGS | settings), Own(dataset=small.arrays()))

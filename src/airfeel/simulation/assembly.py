@@ -182,10 +182,11 @@ class Parts:
 
 def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
     """Build the parts that ``config`` names; those of ``own`` replace them."""
-    source = find_data(config, own.dataset)
-    task = make_task(config, source, own.task)
     scheme = config.part("scheme") if own.scheme is None else own.scheme
     optimizer = config.part("optimizer")
+    _require_no_momentum(config, scheme, optimizer)
+    source = find_data(config, own.dataset)
+    task = make_task(config, source, own.task)
     needs = require_memory(config, task, source, scheme)
     held = make_partition(config, source)
     channel = config.part("channel") if own.channel is None else own.channel
@@ -210,19 +211,20 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
         optimizer=optimizer,
         server_rate=_schedule(config.server, config.server.learning_rate),
         units=units if scheme.uses_radio else None,
-        about=(source.describe(), overlap(held), *_doubts(config, scheme, optimizer)),
+        about=(source.describe(), overlap(held)),
         budget=describe_link(power, symbols, channel, units) if scheme.uses_radio else "",
         allocate=_maps.temporary if needs.disk else None,
         needs=needs,
     )
 
 
-def _doubts(config: Config, scheme: Scheme[Any], optimizer: Optimizer) -> tuple[str, ...]:
-    """Return what is known to go wrong with these parts, in sentences."""
-    if not (scheme.in_lumps and config.uplink.ratio < 1 and getattr(optimizer, "momentum", False)):
-        return ()
-    why = "sends a number for all rounds that it waited, and the server would go on in its direction"
-    return (f"server.momentum is likely to fail: {config.scheme} {why}; devices.momentum does no harm",)
+def _require_no_momentum(config: Config, scheme: Scheme[Any], optimizer: Optimizer) -> None:
+    """Refuse a server that goes on in the direction of lumps: what stands for L rounds would count again."""
+    momentum = getattr(optimizer, "momentum", 0)
+    if momentum and scheme.in_lumps and config.uplink.ratio < 1:
+        why = f"with {config.scheme} a number stands for all rounds that it waited, and the server would go"
+        rule = f"{why} on in its direction, which ruins training; set devices.momentum instead"
+        raise _checks.reject("server.momentum", momentum, rule)
 
 
 def find_data(config: Config, dataset: DataLike | None = None) -> Dataset:
