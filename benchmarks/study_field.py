@@ -1,6 +1,7 @@
 """Our own scheme in the field: sampled devices, skewed data, fading; beside error-free training and rivals.
 
     python benchmarks/study_field.py error_free ours ours-100 error error-100 rivals rivals-100 --out DIR
+    python benchmarks/study_field.py tune --out OTHER          # the options of rivals, on seed 10
     python benchmarks/study_field.py table keep --out DIR      # what there is, for docs/results
 
     python benchmarks/study_field.py holds holds-table --out DIR   # one factor at a time, two seeds
@@ -111,6 +112,15 @@ RIVALS = {
     "SCAFCOM": {"scheme": "scafcom"},
     "sign vote": {"scheme": "sign_vote"},
 }
+TRIALS = {  # what a rival is tried with at the rate that all share; then the best of it at other rates
+    "common_k": [{}, {"uplink.order": "turns"}],
+    "ScaleCom": [{"uplink.newest": newest} for newest in (1.0, 0.3, 0.1)],
+    "FAIR-k": [{"uplink.importance": share} for share in (0.25, 0.5, 0.75)],
+    "SCAFCOM": [{}, {"uplink.newest": 1.0}, {"uplink.newest": 1.0, "uplink.fade": 0.7}],
+    "sign vote": [{"uplink.step": step} for step in (0.03, 0.1, 0.3)],
+}
+RATES = (0.033, 0.2, 0.33)
+TRIED_IN = ("CNN, half, two classes", "CNN, fifth of fifty, Dirichlet 0.3")  # at 25 times, on seed 10
 SCHEMES = {
     "error-free": {"scheme": "dense"},
     "scheduled": {"scheme": "scheduled"},
@@ -129,8 +139,12 @@ STUDIES = {  # schemes and compressions, in the order in which they matter
 }
 
 
-def jobs(names, seeds):
-    """Yield cell, scheme, compression and seed of every run, the long ones at the end."""
+def jobs(names, seeds, begins=("",)):
+    """Yield cell, scheme, compression and seed of every run whose cell begins so, the long ones at the end."""
+    yield from (job for job in _jobs(names, seeds) if job[0].startswith(tuple(begins)))
+
+
+def _jobs(names, seeds):
     if "holds" in names:
         runs = [(scheme, factor) for scheme, factor in (("error-free", None), ("scheduled", 25))]
         yield from ((cell, *run, seed) for cell in HOLDS for run in runs for seed in seeds[:2])
@@ -154,9 +168,9 @@ def key(cell, scheme, factor, seed):
     return f"{cell} | {scheme} | {factor or 1} | {seed}"
 
 
-def accuracies(cell, scheme, factor, seed):
+def accuracies(cell, scheme, factor, seed, trial=None):
     """Return the accuracy in percent by round; 10 from where a training diverges."""
-    settings = ALL | (CELLS | HOLDS)[cell][0] | SCHEMES[scheme] | {"seed": seed}
+    settings = ALL | (CELLS | HOLDS)[cell][0] | (SCHEMES[scheme] if trial is None else trial) | {"seed": seed}
     if factor:
         settings["uplink.ratio"] = 1 / factor
     found = {}
@@ -178,19 +192,51 @@ def known(out):
     return {line["key"]: line for line in lines}
 
 
-def compute(names, seeds, out):
+def compute(names, seeds, out, begins):
     """Compute what is missing."""
     out.mkdir(parents=True, exist_ok=True)
     done = known(out)
-    for job in jobs(names, seeds):
-        if key(*job) in done:
-            continue
+    for job in jobs(names, seeds, begins):
+        once(done, out, *job)
+
+
+def once(done, out, cell, scheme, factor, seed, trial=None):
+    """Compute a run unless it is there; return its accuracy in the last round."""
+    name = key(cell, scheme, factor, seed)
+    if name not in done:
         began = time.process_time()
-        found = accuracies(*job)
-        line = {"key": key(*job), "accuracy": found, "seconds": round(time.process_time() - began, 1)}
+        found = accuracies(cell, scheme, factor, seed, trial)
+        found = {str(t): value for t, value in found.items()}
+        done[name] = {"key": name, "accuracy": found, "seconds": round(time.process_time() - began, 1)}
         with (out / "runs.jsonl").open("a") as file:
-            file.write(json.dumps(line) + "\n")
-        print(line, flush=True)
+            file.write(json.dumps(done[name]) + "\n")
+        print(done[name], flush=True)
+    found = done[name]["accuracy"]
+    return found[max(found, key=int)]
+
+
+def tune(out):
+    """Give every rival the same few trials; print them, the best one last, and return the best."""
+    out.mkdir(parents=True, exist_ok=True)
+    done, chosen = known(out), {}
+    for name, options in TRIALS.items():
+        scores = {}
+
+        def score(trial, name=name, scores=scores):
+            words = ", ".join(f"{k} = {v}" for k, v in trial.items() if k != "scheme") or "as it is"
+            runs = [once(done, out, cell, f"{name} ({words})", 25, 10, trial) for cell in TRIED_IN]
+            scores[words] = float(np.mean(runs)), trial
+            print(f"| {name} | {words} | " + " | ".join(f"{run:.1f}" for run in runs) + " |", flush=True)
+
+        scheme = {"scheme": RIVALS[name]["scheme"]}
+        for trial in options:
+            score(scheme | trial)
+        best = max(scores.values(), key=lambda item: item[0])[1]
+        for rate in RATES:
+            score(best | {"devices.learning_rate": rate})
+        chosen[name] = max(scores.values(), key=lambda item: item[0])[1]
+        print(f"{name}: {chosen[name]}", flush=True)
+    return chosen
 
 
 def gaps(done, cell, scheme, factor, seeds, round=None):
@@ -265,12 +311,17 @@ def keep(out, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("studies", nargs="+", choices=[*STUDIES, "holds", "table", "holds-table", "keep"])
+    parser.add_argument(
+        "studies", nargs="+", choices=[*STUDIES, "tune", "holds", "table", "holds-table", "keep"]
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
+    parser.add_argument("--cells", nargs="+", default=("",), help="only circumstances that begin so")
     options = parser.parse_args()
     with threadpool_limits(1):
-        compute(options.studies, options.seeds, options.out)
+        if "tune" in options.studies:
+            tune(options.out)
+        compute(options.studies, options.seeds, options.out, options.cells)
     if "table" in options.studies:
         table(options.seeds, options.out)
     if "holds-table" in options.studies:

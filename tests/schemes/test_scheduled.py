@@ -376,11 +376,6 @@ def test_the_key_of_a_configuration_is_memory():
     assert "memory" in {option.name for option in part.options}
 
 
-@pytest.mark.parametrize(("wait", "left"), [(1, 1), (25, 1), (49, 5 / 7), (100, 0.5), (1e6, 0.5)])
-def test_the_clip_is_tighter_where_coefficients_wait_long(wait, left):
-    assert scheduled._tightness(wait) == pytest.approx(left)
-
-
 @pytest.mark.parametrize(("momentum", "ratio"), [(0.9, 1.0), (0.0, 0.1)])
 def test_momentum_at_the_server_is_taken_where_nothing_waits(momentum, ratio):
     settings = {"scheme": "scheduled", "server.momentum": momentum, "uplink.ratio": ratio}

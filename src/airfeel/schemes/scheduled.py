@@ -21,8 +21,6 @@ EVIDENCE = 0.05  # share of a tensor that must have been heard to judge how its 
 LARGER = 1.2  # amplitude of the lower half of the frequencies over that of the upper one, where they do
 WARM = 0.2  # share of the rounds in which a warm-up sends more
 WARM_START = 2.5  # symbols of the first round over the mean
-LONG = 25  # mean wait N/s up to which ``clip`` is taken as it is
-TIGHTEST = 0.5  # of ``clip`` at least, however long the wait
 MOVES = 0.5  # how far memory = "control" moves a control, whoever was heard
 
 
@@ -58,9 +56,8 @@ class Scheduled(Scheme[ScheduledState]):
     3. A device sends L_n (u_n - h_n) on these: u is the mean of its latest updates (``newest`` of the new one
        in it; where L_n = 1 and a = 0 that alone), h its control, which the server knows of. Nothing gathers.
     4. The air adds up: y. The server finds f_n = L_n H_n + y_n / (share heard), H the mean of all h, believes
-       at most ``clip`` sqrt(V_n) of it (half as much at 100 times), and learns E_n from it, half old and half
-       new; as much again comes from row and column. Low frequencies of images come first, unless they turn
-       out to be no larger.
+       at most ``clip`` sqrt(V_n) of it, and learns E_n from it, half old and half new; as much again comes
+       from row and column. Low frequencies of images come first, unless they turn out to be no larger.
     5. Who was heard moves h by a (u - h), the server H by its sum; both fade in every round. a is the share
        of all devices that was not heard: with everybody there, there is no control.
 
@@ -78,11 +75,11 @@ class Scheduled(Scheme[ScheduledState]):
     )
     newest: Fraction = option(0.5, "share of the new update in the mean of a device's latest ones")
     fade: Fraction = option(0.3, "what is left of a control after N/s rounds, the mean wait")
-    clip: Positive = option(3.0, "most that is believed, in what was expected; half of it at 100 times")
+    clip: Positive = option(3.0, "most that is believed, in what was expected")
 
     exact = linear = common_support = symbols_are_coordinates = in_lumps = True
     stateless = False  # but with memory = "none"
-    revision: ClassVar[int] = 6  # 5: fresh updates, no error memories; 6: a tighter clip above 25 times
+    revision: ClassVar[int] = 5  # fresh updates in place of error memories
 
     def __post_init__(self) -> None:
         """Refuse options outside their ranges; know whether devices carry anything."""
@@ -186,8 +183,7 @@ class Scheduled(Scheme[ScheduledState]):
                     control = control * plan["fade"] ** (plan["round"] - state.round)
                     found = found + ages * control[chosen]
                     control[chosen] += plan["move"] * heard.computed * told / ages
-                limit = self.clip * _tightness(len(age) / state.symbols)
-                most = limit * ages * np.sqrt(state.expected[chosen])
+                most = self.clip * ages * np.sqrt(state.expected[chosen])
                 believed = np.clip(found, -most, most) if (energy > 0).any() else found
             fresh = np.clip(found**2 - noise, 0, LARGEST) / ages**2
         energy[chosen] = np.where(energy[chosen] < 0, fresh, (energy[chosen] + fresh) / 2)
@@ -257,15 +253,6 @@ def _prior(known: Array, seen: NDArray[np.bool_], above: float) -> Array:
         return np.full(known.shape, mean)
     row, column = ((known.sum(axis) + mean) / (seen.sum(axis) + 1) for axis in (1, 0))
     return np.outer(row, column) / mean
-
-
-def _tightness(wait: float) -> float:
-    """Return the part of the clip that is left where a coefficient waits for ``wait`` rounds on average.
-
-    What differs from round to round grows by the root of L where everything is sent, and by L in a lump. So
-    over the lump, what training without radio could have moved falls by the root of the wait.
-    """
-    return float(np.clip(np.sqrt(LONG / wait), TIGHTEST, 1))
 
 
 def _warm_share(round: int, rounds: int) -> float:
