@@ -33,7 +33,7 @@ def test_the_demo_runs_and_says_what_to_look_at(tmp_path):
 
 def test_the_commands_to_try_next_exist(capsys):
     from airfeel.cli import app
-    from airfeel.commands.demo import _NEXT
+    from airfeel.commands.runs import _NEXT
 
     for words in _NEXT:
         app.parse_args(re.sub(" >.*", "", words), exit_on_error=False, print_error=False)

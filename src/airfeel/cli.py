@@ -5,6 +5,7 @@ on a mistake or when something needed is not there, 130 when interrupted.
 """
 
 import difflib
+import inspect
 import logging
 import os
 import pkgutil
@@ -31,9 +32,10 @@ app = App(
     version=__version__,
 )
 for _module in pkgutil.iter_modules(commands.__path__, f"{commands.__name__}."):
-    _name = _module.name.rpartition(".")[2]
-    if not _name.startswith("_"):
-        app.command(getattr(import_module(_module.name), _name), name=_name)
+    if "._" not in _module.name:
+        for _name, _function in inspect.getmembers(import_module(_module.name), inspect.isfunction):
+            if _function.__module__ == _module.name and not _name.startswith("_"):
+                app.command(_function, name=_name)
 
 
 @app.command(name="--install-completion")
