@@ -94,7 +94,7 @@ class Overview(Display):
         self._timer = Timer(sum(self._efforts.values()), self._done(), dearest)
         if skipped:
             self.note(f"{skipped} of {skipped + len(runs)} runs are finished already")
-        self.update()
+        self.draw(sum(self._efforts.values()), self._done(), self.words())
 
     def update(self) -> None:
         """Redraw the line, if there is one; after a run has ended too."""
