@@ -13,8 +13,7 @@ from airfeel.registry import SCHEMES
 from airfeel.schemes.common_k import coordinates
 from airfeel.schemes.compressed import heard_by_all, shared_seed
 from airfeel.uplink.arrive import Radio, Senders, Superposed
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import carry
+from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Heard, Setting, size_of
 
 M, S = 5, 40

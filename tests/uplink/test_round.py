@@ -20,8 +20,7 @@ from airfeel.schemes.compressed import Compressed, shared_seed
 from airfeel.schemes.error_free import ErrorFree
 from airfeel.schemes.sign_vote import SignVote
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import Uplink, carry
+from airfeel.uplink.round import Uplink, begin, carry
 from airfeel.uplink.scheme import Heard, Setting
 from rounds import FirstOnes
 

@@ -8,9 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel.beliefs.chains import Amplitude, ChainParams, Message, smooth_amplitude, smooth_support
+from airfeel.beliefs.chains import (
+    Amplitude,
+    ChainParams,
+    Message,
+    smooth_amplitude,
+    smooth_support,
+    tell_amplitude,
+)
 from airfeel.beliefs.spike_slab import SpikeSlab, compare
-from airfeel.beliefs.temporal import tell_amplitude
 
 Array = NDArray[Any]
 
