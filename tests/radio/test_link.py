@@ -192,11 +192,6 @@ def test_part_of_an_operator_must_cover_every_block():
     np.testing.assert_allclose(part.T @ np.eye(60), dense.T, atol=1e-10)
 
 
-def test_amp_refuses_unequal_noise_in_one_sentence():
-    with pytest.raises(ValueError, match=r"noise_var is one number per measurement: AMP wants the same"):
-        course("a_dsgd", Radio(PerSymbol(1.0), EqualPower(500.0)))
-
-
 def test_devices_that_take_turns_pay_the_mean_over_their_symbols():
     link = Link(np.array([[True, True, False], [True, False, False]]), np.full((2, 3), 2.0), np.ones(2), 1.0)
     link.cost[0, 1] = 4.0

@@ -145,7 +145,11 @@ class TSAGA:
         )
         heard = scale.apply(reception, unit, self.precision)
         dtype = heard.observation.dtype
-        restarted = _out_of_proportion(state, unit)
+        restarted = False  # where the level changed so much, at once or in steps, that memory says nothing
+        if state.chain is not None and state.scale not in (0.0, unit):
+            factor = state.scale / unit
+            near = 1 / scale.BREAK < factor < scale.BREAK
+            restarted = not (near and 1 / scale.WIDEST < state.chain.variance * factor**2 < scale.WIDEST)
         known = self.init(state.size) if restarted else state.scaled(unit, dtype)
         if known.chain is not None and known.belief is not None:
             return heard, known.chain, known.belief, known.window, False
@@ -186,12 +190,3 @@ class TSAGA:
         belief = carry(belief, post, z, tau, chain, self.amplitude_message, *switches)
         after = TSAGAState(state.size, state.round + 1, heard.scale, chain, belief, window)
         return heard.restored(estimate), after
-
-
-def _out_of_proportion(state: TSAGAState, unit: float) -> bool:
-    """Whether the level changed so much, at once or in steps, that the memory says nothing about it."""
-    if state.chain is None or state.scale in (0.0, unit):
-        return False
-    factor = state.scale / unit
-    near = 1 / scale.BREAK < factor < scale.BREAK
-    return not (near and 1 / scale.WIDEST < state.chain.variance * factor**2 < scale.WIDEST)
