@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from airfeel.beliefs.chains import ChainParams
+from airfeel.lab.charts import Drawing, Figure
+from airfeel.lab.curves import CurveDrawing, plain_curves
+from airfeel.lab.exhibits.magnitudes import magnitude_map
 from airfeel.lab.studies.recorded import AggregateStatistics, Array, Recorded, fit, send_again
 from airfeel.receivers.turbo_cs import TurboCS
 from airfeel.theory.evolution import state_evolution
@@ -190,3 +193,48 @@ def _fits(error: float) -> str:
     if abs(error) <= 2 * CLOSE:
         return f"the Markov model describes this run roughly, to {abs(error):.1f} dB"
     return "the Markov model does not describe this run, so trust the measured value"
+
+
+def draw_inspection(
+    recorded: Recorded, found: AggregateStatistics, recovery: Recovery
+) -> list[Drawing | CurveDrawing]:
+    """Return sparsity, persistence, correlation, magnitude map and recovery."""
+    lags = len(found.persistence)
+    counted, learned = "chain counted from round to round", "chain the receiver learned"
+    rounds = np.arange(len(recorded.aggregates)) + recorded.first_round
+    return [
+        plain_curves(
+            Figure("sparsity", "support over time", "", "share of coefficients"),
+            {
+                "nonzero": (rounds, found.activity),
+                "nonzero that become zero": (rounds[1:], found.leaving),
+                "zero that become nonzero": (rounds[1:], found.entering),
+            },
+        ),
+        plain_curves(
+            Figure("persistence", "support persistence", "", "P(still nonzero)", x_title="rounds later"),
+            {
+                "measured": (range(lags), found.persistence),
+                counted: (range(lags), model_persistence(found.chain, lags)),
+                learned: (range(lags), model_persistence(recovery.learned, lags)),
+            },
+        ),
+        plain_curves(
+            Figure("correlation", "amplitude autocorrelation", "", "correlation", x_title="rounds later"),
+            {
+                "measured": (range(lags), found.correlation),
+                counted: (range(lags), model_correlation(found.chain, lags)),
+                learned: (range(lags), model_correlation(recovery.learned, lags)),
+            },
+        ),
+        magnitude_map(recorded.aggregates, recorded.first_round),
+        plain_curves(
+            Figure("recovery", "recovery of the recorded aggregates", "", "NMSE (dB)"),
+            {
+                "with memory": (rounds, decibel(recovery.measured.memory)),
+                "without memory": (rounds, decibel(recovery.measured.alone)),
+                "with memory, predicted": (rounds, decibel(recovery.predicted.memory)),
+                "without memory, predicted": (rounds, decibel(recovery.predicted.alone)),
+            },
+        ),
+    ]
