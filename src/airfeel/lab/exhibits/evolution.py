@@ -1,4 +1,4 @@
-"""What comes in several forms: NMSE simulated and predicted, in rounds and in the end; a gap and its bounds."""
+"""What comes in several forms: NMSE simulated and predicted, over rounds and in the end; a gap and bounds."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -3,18 +3,19 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from airfeel.beliefs.chains import ChainParams
-from airfeel.lab.charts import Drawing, Figure
-from airfeel.lab.curves import CurveDrawing, plain_curves
-from airfeel.lab.exhibits.magnitudes import magnitude_map
+from airfeel.lab.charts import Figure
 from airfeel.lab.studies.recorded import AggregateStatistics, Array, Recorded, fit, send_again
 from airfeel.receivers.turbo_cs import TurboCS
 from airfeel.theory.evolution import state_evolution
 from airfeel.units import decibel
+
+if TYPE_CHECKING:
+    from airfeel.lab.curves import AnyDrawing
 
 LONGEST, SAMPLES = 150, 24_000  # rounds and chains of a prediction
 WORTH, SMALL = 3.0, 1.0  # dB of gain from which memory is worth having, and below which it does not matter
@@ -195,10 +196,11 @@ def _fits(error: float) -> str:
     return "the Markov model does not describe this run, so trust the measured value"
 
 
-def draw_inspection(
-    recorded: Recorded, found: AggregateStatistics, recovery: Recovery
-) -> list[Drawing | CurveDrawing]:
-    """Return sparsity, persistence, correlation, magnitude map and recovery."""
+def draw_inspection(recorded: Recorded, found: AggregateStatistics, recovery: Recovery) -> list["AnyDrawing"]:
+    """Return sparsity, persistence, correlation, magnitude map and recovery. Needs the extra ``report``."""
+    from airfeel.lab.curves import plain_curves  # which stand on the list of studies
+    from airfeel.lab.exhibits.magnitudes import magnitude_map
+
     lags = len(found.persistence)
     counted, learned = "chain counted from round to round", "chain the receiver learned"
     rounds = np.arange(len(recorded.aggregates)) + recorded.first_round
