@@ -116,9 +116,8 @@ def reception_table(shown: RunSelection, accuracy: bool = False) -> list[list[st
 
 def ending_cells(shown: RunSelection, line: Line) -> list[str]:
     """Return in how many rounds of a line the iteration diverged or hit its limit, and of how many."""
-    found = count_endings(row.get("status") for run in shown.lines[line].values() for row in run.rows)
-    counts = (found.diverged, found.limited, found.rounds)
-    return [str(count) if found.rounds else NONE for count in counts]
+    counts = count_endings(row.get("status") for run in shown.lines[line].values() for row in run.rows)
+    return [str(count) if counts[-1] else NONE for count in counts]
 
 
 def _mean_cell(values: list[float], form: str) -> str:

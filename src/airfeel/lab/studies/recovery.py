@@ -16,7 +16,7 @@ from airfeel.beliefs.chains import ChainParams
 from airfeel.config import identity, mistakes
 from airfeel.config.sections import Section
 from airfeel.lab.runner import Work
-from airfeel.lab.store import count_endings
+from airfeel.lab.store import ending_facts
 from airfeel.lab.studies import Row, Stopped, execute
 from airfeel.operators import GAUSSIAN_LIMIT, GaussianMatrix, PartialDCT
 from airfeel.ranges import Count, Fraction, Probability
@@ -228,6 +228,6 @@ def _summarise(rows: list[dict[str, Any]]) -> Row:
         "steady_nmse_db": steady([row["nmse_db"] for row in rows]),
         "predicted_steady_nmse_db": steady([row["predicted_nmse_db"] for row in rows]),
         "iterations": float(np.mean([row["iterations"] for row in rows])),
-        **count_endings(row["status"] for row in rows).facts(),
+        **ending_facts(row["status"] for row in rows),
         "symbols": rows[-1]["symbols"],
     }
