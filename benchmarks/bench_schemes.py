@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.channels import GaussianMAC
 from airfeel.radio.power import EqualPower
 from airfeel.schemes.common_k import CommonK
 from airfeel.schemes.low_rank import LowRank

@@ -10,7 +10,7 @@ import small
 from airfeel.config import load_config, parse_override
 from airfeel.lab import rundir
 from airfeel.learning.training import Participation
-from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.channels import GaussianMAC
 from airfeel.registry import SCHEMES
 from airfeel.schemes.compressed import Compressed
 from airfeel.simulation.assembly import Own, assemble

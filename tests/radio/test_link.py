@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from airfeel.operators import PartialDCT
-from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.channels import GaussianMAC
 from airfeel.radio.link import Link, superpose
 from airfeel.radio.power import EqualPower, Ledger
 from airfeel.registry import SCHEMES

@@ -13,8 +13,7 @@ import airfeel as af
 from airfeel.radio import antennas as antennas_module
 from airfeel.radio.antennas import Antennas, fair, principal
 from airfeel.radio.cell import Cell
-from airfeel.radio.fading import FadingMAC
-from airfeel.radio.gains import complex_normal, drifting
+from airfeel.radio.channels import FadingMAC, complex_normal, drifting
 from airfeel.radio.response import Response
 
 MANY = 4000

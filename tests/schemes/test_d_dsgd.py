@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airfeel.radio.fading import FadingMAC
-from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.channels import FadingMAC, GaussianMAC
 from airfeel.radio.power import EqualPower, LongTermPower
 from airfeel.schemes.d_dsgd import DDsgd, capacity
 from airfeel.uplink.arrive import Radio

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.channels import GaussianMAC
 from airfeel.radio.power import EqualPower
 from airfeel.schemes.low_rank import LowRank
 from airfeel.uplink.arrive import Radio

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.channels import GaussianMAC
 from airfeel.radio.power import EqualPower
 from airfeel.schemes.common_k import CommonK, chosen_by
 from airfeel.schemes.fair_k import FairK, FairKState

@@ -7,10 +7,9 @@ import pytest
 
 import small
 from airfeel.config import load_config
-from airfeel.radio.choosing import LeastError
-from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.channels import GaussianMAC
 from airfeel.radio.link import Link
-from airfeel.radio.power import EqualPower
+from airfeel.radio.power import EqualPower, LeastError
 from airfeel.registry import SCHEMES
 from airfeel.schemes import basis, scheduled
 from airfeel.schemes.scheduled import Scheduled, ScheduledState, expected_energy

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import hadamard
 
-from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.channels import GaussianMAC
 from airfeel.radio.power import EqualPower
 from airfeel.schemes.split import BLOCK, BYTES, Split, coefficients, rotate, symbols_within
 from airfeel.uplink.arrive import Radio

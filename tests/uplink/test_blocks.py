@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from airfeel.radio.cell import Cell
-from airfeel.radio.choosing import LeastError, Selection
-from airfeel.radio.fading import FadingMAC
-from airfeel.radio.gaussian import GaussianMAC
-from airfeel.radio.power import EqualPower
+from airfeel.radio.channels import FadingMAC, GaussianMAC
+from airfeel.radio.power import EqualPower, LeastError, Selection
 from airfeel.registry import SCHEMES
 from airfeel.schemes.a_dsgd import ADsgd
 from airfeel.schemes.common_k import CommonK

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from airfeel.lab import rundir
-from airfeel.radio.choosing import LeastError
-from airfeel.radio.power import EqualPower, Ledger
+from airfeel.radio.power import EqualPower, LeastError, Ledger
 from airfeel.registry import CHANNELS, SCHEMES
 from airfeel.schemes.a_dsgd import ADsgd
 from airfeel.uplink.arrive import Radio, Senders, transmission

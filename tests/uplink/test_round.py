@@ -11,9 +11,8 @@ import small
 from airfeel import registry
 from airfeel.operators import GaussianMatrix, PartialDCT
 from airfeel.radio.cell import Cell
-from airfeel.radio.choosing import LeastError
-from airfeel.radio.gaussian import GaussianMAC
-from airfeel.radio.power import EnergyExceeded, EqualPower, LongTermPower
+from airfeel.radio.channels import GaussianMAC
+from airfeel.radio.power import EnergyExceeded, EqualPower, LeastError, LongTermPower
 from airfeel.radio.response import Response
 from airfeel.receivers.base import Estimate, Info
 from airfeel.schemes.common_k import CommonK, coordinates

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from airfeel.radio.gains import Complex, Offsets, complex_normal, inverted, misjudged, with_line_of_sight
+from airfeel.radio.channels import Complex, Offsets, complex_normal, inverted, misjudged, with_line_of_sight
 from airfeel.radio.link import Link
 from airfeel.ranges import NonNegative, Positive
 from airfeel.registry import CHANNELS, option
@@ -83,7 +83,7 @@ class Antennas(Offsets):
         ``"fair"`` makes the weakest device's gain large; ``"principal"`` the mean of all gains, which leaves
         some devices with next to nothing.
     threshold, csi_error
-        As with :class:`~airfeel.radio.fading.FadingMAC`, for a^H h^ and for the error per antenna.
+        As with :class:`~airfeel.radio.channels.FadingMAC`, for a^H h^ and for the error per antenna.
     rician
         Power of the line of sight over the scattered power. The line of sight of each device comes from a
         direction of its own, the same in all rounds, on a linear array with half a wavelength between the
