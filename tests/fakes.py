@@ -109,7 +109,7 @@ def draw_nothing(monkeypatch):
         monkeypatch.setattr(f"airfeel.lab.{module}.save_images", lambda spec, column, stem: [])
     for function in ("_page_spec", "_paper_spec"):
         monkeypatch.setattr(f"airfeel.lab.curves.CurveDrawing.{function}", lambda *given, **options: {})
-    monkeypatch.setattr("airfeel.lab.study_charts.draw_inspection", lambda *given: [])
+    monkeypatch.setattr("airfeel.lab.studies.inspection.draw_inspection", lambda *given: [])
 
 
 def collected(experiment, out):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import airfeel as af
-from airfeel.lab.studies.air import EVERYBODY, UNHEARD, draw_air
+from airfeel.lab.studies.planning import EVERYBODY, UNHEARD, draw_air
 from airfeel.learning.training import Participation
 from airfeel.radio.cell import Cell
 from airfeel.radio.channels import FadingMAC, GaussianMAC
