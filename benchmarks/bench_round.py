@@ -24,12 +24,11 @@ from airfeel.learning.models.softmax import SoftmaxRegression
 from airfeel.learning.partitions.iid import IID
 from airfeel.learning.training import evaluate, local_gradients, shares, split
 from airfeel.learning.training.sgd import LocalSGD
-from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.channels import GaussianMAC
 from airfeel.radio.power import EqualPower
 from airfeel.units import count
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import carry
+from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Setting as SchemeSetting
 from airfeel.workers import Workers
 

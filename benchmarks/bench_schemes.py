@@ -16,15 +16,14 @@ from functools import partial
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.channels import GaussianMAC
 from airfeel.radio.power import EqualPower
 from airfeel.schemes.common_k import CommonK
 from airfeel.schemes.low_rank import LowRank
 from airfeel.schemes.scheduled import Scheduled
 from airfeel.schemes.sign_vote import SignVote
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import carry
+from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Heard, Setting, everywhere, size_of
 
 SHAPES = {

@@ -1,6 +1,7 @@
 """Results that nobody computed: run folders with plausible courses, for tests of what is made from them."""
 
 import dataclasses
+import hashlib
 import json
 import tomllib
 
@@ -84,7 +85,7 @@ def write_experiment(experiment, out, missing=0):
 def seal(path):
     """Write the manifest of a run once more, as if all its files were what the run wrote."""
     summary = json.loads((path / "summary.json").read_text())
-    summary["rounds_sha256"] = store.sha256((path / "rounds.jsonl").read_bytes())
+    summary["rounds_sha256"] = hashlib.sha256((path / "rounds.jsonl").read_bytes()).hexdigest()
     content = json.dumps(summary).encode()
     (path / "summary.json").write_bytes(content)
     (path / "manifest.json").write_bytes(store.compose_manifest(path, content))
@@ -108,12 +109,12 @@ def draw_nothing(monkeypatch):
         monkeypatch.setattr(f"airfeel.lab.{module}.save_images", lambda spec, column, stem: [])
     for function in ("_page_spec", "_paper_spec"):
         monkeypatch.setattr(f"airfeel.lab.curves.CurveDrawing.{function}", lambda *given, **options: {})
-    monkeypatch.setattr("airfeel.lab.study_charts.draw_inspection", lambda *given: [])
+    monkeypatch.setattr("airfeel.lab.studies.inspection.draw_inspection", lambda *given: [])
 
 
 def collected(experiment, out):
     """Return what a folder has of an experiment, whether or not it was remembered there."""
-    members = [Member(run.curve, run.variant, run.seed, run.label) for run in experiment.runs()]
+    members = [Member(run.curve, run.variant, run.config.seed, run.label) for run in experiment.runs()]
     return Results(ResultsFolder(out)).of(Begun(experiment, members))
 
 

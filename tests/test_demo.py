@@ -33,7 +33,7 @@ def test_the_demo_runs_and_says_what_to_look_at(tmp_path):
 
 def test_the_commands_to_try_next_exist(capsys):
     from airfeel.cli import app
-    from airfeel.commands.demo import _NEXT
+    from airfeel.commands.runs import _NEXT
 
     for words in _NEXT:
         app.parse_args(re.sub(" >.*", "", words), exit_on_error=False, print_error=False)
@@ -43,12 +43,12 @@ def test_the_demo_is_what_it_promises():
     experiment = shipped("demo")
     runs = experiment.runs()
     assert list(dict.fromkeys(run.curve for run in runs)) == CURVES
-    assert {run.rounds for run in runs} == {300}
-    seeds = {curve: [run.seed for run in runs if run.curve == curve] for curve in CURVES}
+    assert {run.config.rounds for run in runs} == {300}
+    seeds = {curve: [run.config.seed for run in runs if run.curve == curve] for curve in CURVES}
     assert seeds.pop("A-DSGD, one seed") == [0]
     assert set(map(tuple, seeds.values())) == {(0, 1, 2)}
     short = experiment.shortened(5, 2)
-    assert [run.seed for run in short.runs() if run.curve in CURVES[-2:]] == [0, 1, 0]
+    assert [run.config.seed for run in short.runs() if run.curve in CURVES[-2:]] == [0, 1, 0]
 
 
 @pytest.mark.parametrize(

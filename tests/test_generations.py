@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import small
-from airfeel import _maps
+from airfeel import storage
 from airfeel.config import load_config
 from airfeel.lab import progress, rundir
 from airfeel.lab.runner import execute
@@ -92,7 +92,7 @@ def test_from_any_moment_on_a_run_ends_in_the_same_bytes(data, tmp_path, whole, 
         moments.append(tmp_path / f"moment-{len(moments)}")
         shutil.copytree(run, moments[-1], symlinks=True)
 
-    real_save, real_replace, real_create = rundir.save_checkpoint, os.replace, _maps.create
+    real_save, real_replace, real_create = rundir.save_checkpoint, os.replace, storage.create_map
 
     def save(*given):
         photograph()
@@ -111,7 +111,7 @@ def test_from_any_moment_on_a_run_ends_in_the_same_bytes(data, tmp_path, whole, 
 
     monkeypatch.setattr(rundir, "save_checkpoint", save)
     monkeypatch.setattr(os, "replace", replaced)
-    monkeypatch.setattr(_maps, "create", create)
+    monkeypatch.setattr(storage, "create_map", create)
     folder = stopped(settings(data), run, after=8)
     monkeypatch.undo()
     assert memories(folder) == ["memory-000006.bin", "memory-000008.bin"]
@@ -180,9 +180,9 @@ def test_without_a_folder_the_file_has_no_name(tmp_path, monkeypatch):
     flat = small.SETTINGS | {"rounds": 4}
     plain = [record.to_json() for record in train(load_config(None, flat), dataset=small.arrays())]
     config = load_config(None, flat | {"run.memory_map_above": 5199})
-    found, made, real = [], [], _maps.create
+    found, made, real = [], [], storage.create_map
     monkeypatch.setattr(
-        _maps, "create", lambda path, *given, **more: (made.append(path), real(path, *given, **more))[1]
+        storage, "create_map", lambda path, *given, **more: (made.append(path), real(path, *given, **more))[1]
     )
     for record in train(config, dataset=small.arrays()):
         found.append(record.to_json())

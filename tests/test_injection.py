@@ -15,7 +15,7 @@ from airfeel import commands
 from airfeel._checks import visible
 from airfeel.config import load_config
 from airfeel.lab.plan import Experiment, remember_experiment
-from airfeel.lab.progress import CampaignLive, Live
+from airfeel.lab.progress import Live, Overview
 from browser import opened
 
 pytest.importorskip("altair")
@@ -247,7 +247,7 @@ def test_commands_have_one_way_to_stdout():
     assert printing == ["__init__.py"]
 
 
-@pytest.mark.parametrize("kind", [Live, CampaignLive])
+@pytest.mark.parametrize("kind", [Live, Overview])
 def test_what_is_said_above_a_bar_is_no_markup(kind, tmp_path):
     file = io.StringIO()
     display = kind(Console(file=file, force_terminal=True, width=40))

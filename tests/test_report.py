@@ -17,8 +17,7 @@ from airfeel.config import load_config
 from airfeel.lab.charts import looks
 from airfeel.lab.curves import Curve
 from airfeel.lab.exhibits import Chapter, TextTable
-from airfeel.lab.exhibits.finals import last_table, mean_gap_table
-from airfeel.lab.exhibits.receptions import reception_table
+from airfeel.lab.exhibits.finals import last_table, mean_gap_table, reception_table
 from airfeel.lab.plan import Experiment, ResultsFolder, shipped
 from airfeel.lab.report import _code, loose_runs, make_chapter, render, write_report
 from airfeel.lab.rundir import open_run

@@ -10,13 +10,13 @@ import small
 from airfeel.config import load_config, parse_override
 from airfeel.lab import rundir
 from airfeel.learning.training import Participation
-from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.channels import GaussianMAC
 from airfeel.registry import SCHEMES
 from airfeel.schemes.compressed import Compressed
 from airfeel.simulation.assembly import Own, assemble
 from airfeel.simulation.loop import start, steps, train
 from airfeel.simulation.records import Record, make_record
-from airfeel.uplink.result import Aggregate
+from airfeel.uplink.round import Aggregate
 
 DATA = small.arrays()
 SIZE = (small.SIDE**2 + 1) * small.CLASSES

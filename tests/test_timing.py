@@ -56,7 +56,8 @@ def test_a_campaign_without_a_terminal_speaks_before_its_first_run_ends(tmp_path
     monkeypatch.setattr("airfeel.lab.progress.Timer", lambda *now: Timer(*now, clock=clock))
     lines = CampaignLines()
     monkeypatch.setattr(lines, "note", said.append)
-    lines.begin([SimpleNamespace(label=name, effort=50.0, rounds=50) for name in "ab"], 0, tmp_path)
+    config = SimpleNamespace(rounds=50)
+    lines.begin([SimpleNamespace(label=name, effort=50.0, config=config) for name in "ab"], 0, tmp_path)
     records = Path(tmp_path, "runs", "a", "rounds.jsonl")
     records.parent.mkdir(parents=True)
     clock.now += 4

@@ -20,7 +20,6 @@ import grimp
 
 SHORT = 60  # lines, below which a module with one importer belongs into that
 APART = "lab"  # counted apart, as it is to be rebuilt
-ALLOWED = (APART,)  # packages whose small modules are not yet a fault
 # Seams: parts that a registry finds, and folders of files that are found by name. One importer is enough.
 PART = re.compile(r"^@[A-Z]+\.register\(", re.MULTILINE)
 FOLDERS = ("commands", "models", "catalogue", "exhibits", "studies")

@@ -68,7 +68,10 @@ def real(
 ) -> float:
     """Return ``value`` as a finite float inside the given range."""
     fits = isinstance(value, Real) and not isinstance(value, bool)
-    number = _float(value) if fits else math.nan
+    try:
+        number = float(value) if fits else math.nan
+    except OverflowError:  # a whole number beyond all floats
+        number = math.inf if value > 0 else -math.inf
     if (
         math.isfinite(number)
         and (above is None or number > above)
@@ -82,14 +85,6 @@ def real(
     stated = " and ".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None)
     told = number if fits and (math.isfinite(number) or not isinstance(value, int)) else value
     raise reject(argument, told, f"must be a finite number {stated}".rstrip())
-
-
-def _float(value: Any) -> float:
-    """Return a number as a float, infinite where it is a whole one beyond all floats."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
 
 
 def choice(argument: str, value: Any, allowed: Sequence[str]) -> str:

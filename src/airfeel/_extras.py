@@ -22,26 +22,16 @@ class LazyModule:
 
 
 def missing(extra: str, what: str) -> ImportError:
-    """Return the error to raise: what cannot be done, and the command that helps, also in a clone.
+    """Return the error to raise: what cannot be done ("figures need"), and the command that helps.
 
-    Parameters
-    ----------
-    extra
-        The extra of ``pyproject.toml`` whose packages are needed.
-    what
-        The start of the sentence, such as ``"figures need"``.
+    Where airfeel itself is not installed, as in a clone, that names the extra in place of its packages.
     """
-    wanted = _packages(extra)
+    try:
+        declared = [line.partition(";") for line in requires("airfeel") or []]
+    except PackageNotFoundError:
+        declared = []
+    mark = re.compile(rf"extra == ['\"]{extra}['\"]")
+    wanted = [name.strip() for name, _, marker in declared if mark.search(marker)]
     names = " and ".join(re.split(r"[<>=!~\[ ]", package)[0] for package in wanted) or f"the extra {extra!r}"
     command = shlex.join([sys.executable, "-m", "pip", "install", *(wanted or [f".[{extra}]"])])
     return ImportError(f"{what} {names}: {command}")
-
-
-def _packages(extra: str) -> list[str]:
-    """Return what an extra asks for, as pip takes it; nothing where airfeel itself is not installed."""
-    try:
-        declared = requires("airfeel") or []
-    except PackageNotFoundError:
-        return []
-    parts = (line.partition(";") for line in declared)
-    return [name.strip() for name, _, marker in parts if re.search(rf"extra == ['\"]{extra}['\"]", marker)]

@@ -115,20 +115,18 @@ def parse_json(content: bytes | str) -> Any:
     """Return what a text in JSON says; whatever is wrong with it, brackets without end too: a ValueError."""
     try:
         return json.loads(content)
-    except RecursionError:
-        raise ValueError("is not valid JSON: it is nested too deeply") from None
-    except ValueError as error:
-        raise ValueError(f"is not valid JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise ValueError(f"is not valid JSON: {reason}") from None
 
 
 def parse_toml(content: bytes | str) -> dict[str, Any]:
     """Return what a text in TOML says; whatever is wrong with it, tables without end too: a ValueError."""
     try:
         tree = tomllib.loads(content.decode() if isinstance(content, bytes) else content)
-    except RecursionError:
-        raise ValueError("is not valid TOML: it is nested too deeply") from None
-    except ValueError as error:
-        raise ValueError(f"is not valid TOML: {error}") from None
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise ValueError(f"is not valid TOML: {reason}") from None
     level: list[Any] = [tree]
     for _ in range(_DEEPEST):
         level = [item for table in level for item in table.values() if isinstance(item, Mapping)]
@@ -166,36 +164,38 @@ def version(path: str | os.PathLike[str]) -> tuple[int, int, int]:
 
 
 def read_arrays(
-    source: str | os.PathLike[str] | bytes, most: int | None = None, name: str = ""
+    source: str | os.PathLike[str] | bytes, most: int | None = None, name: str = "archive"
 ) -> dict[str, NDArray[Any]]:
-    """Return the arrays of an ``.npz`` file or of its bytes, without pickle.
+    """Return the arrays of an ``.npz`` file, or of its bytes that messages call ``name``, without pickle.
 
-    Nothing is allocated before every array's header agrees with the bytes that are there.
-
-    Parameters
-    ----------
-    source, name
-        The file, or its content and what messages call it.
-    most
-        Bytes of all arrays together; None: those of the file, which is right where nothing is compressed.
+    Nothing is allocated before every array's header agrees with the bytes that are there. All arrays together
+    have at most ``most`` bytes; None: those of the file, which is right where nothing is compressed.
     """
-    if isinstance(source, bytes):
-        return _read_archive(io.BytesIO(source), len(source), most, name or "archive")
-    with opened(source, memory()) as file:
-        return _read_archive(file, os.fstat(file.fileno()).st_size, most, name or os.fspath(source))
+    if not isinstance(source, bytes):
+        with opened(source, memory()) as file:
+            return _unzipped(
+                file, os.fstat(file.fileno()).st_size if most is None else most, os.fspath(source)
+            )
+    return _unzipped(io.BytesIO(source), len(source) if most is None else most, name)
 
 
-def _read_archive(file: io.BufferedIOBase, size: int, most: int | None, path: str) -> dict[str, NDArray[Any]]:
+def _unzipped(file: io.BufferedIOBase, most: int, path: str) -> dict[str, NDArray[Any]]:
+    found = {}
     try:
         with zipfile.ZipFile(file) as archive:
-            members = archive.infolist()
-            if sum(member.file_size for member in members) > (size if most is None else most):
+            if sum(member.file_size for member in archive.infolist()) > most:
                 raise refuse(path, "promises more bytes than it can hold")
-            return {member.filename.removesuffix(".npy"): _array(archive, member) for member in members}
+            for member in archive.infolist():
+                with archive.open(member) as stream:
+                    _header(stream, member.file_size, member.filename)
+                with archive.open(member) as stream:
+                    array = np.asarray(npy.read_array(stream, allow_pickle=False))
+                found[member.filename.removesuffix(".npy")] = array
     except Unreadable:
         raise
     except Exception as error:  # the readers of archives and of headers have many ways to stumble
         raise refuse(path, f"is no whole archive of arrays ({str(error) or type(error).__name__})") from None
+    return found
 
 
 def map_array(path: str | os.PathLike[str]) -> NDArray[Any]:
@@ -210,14 +210,6 @@ def map_array(path: str | os.PathLike[str]) -> NDArray[Any]:
         except Exception as error:  # the reader of headers has many ways to stumble
             reason = str(error) or type(error).__name__
             raise refuse(path, f"is no whole array ({reason})") from None
-
-
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
-    """Return one array of an archive if its header promises what is there."""
-    with archive.open(member) as stream:
-        _header(stream, member.file_size, member.filename)
-    with archive.open(member) as stream:
-        return np.asarray(npy.read_array(stream, allow_pickle=False))
 
 
 def _header(stream: IO[bytes], size: int, name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -245,13 +237,15 @@ def memory() -> int:
 def write_atomically(path: Path, data: bytes, *more: bytes) -> None:
     """Replace ``path`` by ``data`` (and ``more``): after a crash the old or the new content is there, whole.
 
-    A link in the place of ``path`` is itself replaced, and nobody can guess the name that is written first.
-    That file is locked until it has its final name, so that :func:`remove_abandoned` leaves it alone.
+    A link in its place is itself replaced. What is written first is locked until it has its final name, so
+    that :func:`remove_abandoned` leaves it alone.
     """
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(_TOKEN_BYTES)}.tmp")
     try:
         with created(temporary) as file:
-            if not _alone(file):  # somebody took it for abandoned in the moment before it was locked
+            with suppress(OSError):  # some network file systems know no locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+            if not os.fstat(file.fileno()).st_nlink:  # taken for abandoned in the moment before it was locked
                 return write_atomically(path, data, *more)
             for part in (data, *more):
                 file.write(part)
@@ -265,10 +259,7 @@ def write_atomically(path: Path, data: bytes, *more: bytes) -> None:
 
 
 def below(folder: Path, *steps: str) -> Path:
-    """Return a folder in which something is to be written or removed, if none of ``steps`` is a link.
-
-    ``folder`` is what a user named, which may be a link or lie behind one; those below it are whose they may.
-    """
+    """Return a folder to write or remove something in, if no step below the user's own is a link."""
     for step in steps:
         folder = folder / step
         if folder.is_symlink():
@@ -293,13 +284,6 @@ def remove_abandoned(folder: Path) -> None:
             path.unlink()
 
 
-def _alone(file: io.BufferedWriter) -> bool:
-    """Lock a file that was just made; False where it was removed before."""
-    with suppress(OSError):  # some network file systems know no locks
-        fcntl.flock(file, fcntl.LOCK_EX)
-    return os.fstat(file.fileno()).st_nlink > 0
-
-
 def append_line(path: Path, line: str) -> None:
     """Add one line in a single write."""
     with _own(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as file:
@@ -316,8 +300,7 @@ def sync(path: Path) -> int:
 def cut(path: Path, length: int) -> None:
     """Shorten a file to ``length`` bytes."""
     with _own(path, os.O_WRONLY) as file:
-        if os.fstat(file.fileno()).st_size != length:
-            os.ftruncate(file.fileno(), length)
+        os.ftruncate(file.fileno(), length)
 
 
 def sync_folder(folder: Path) -> None:
@@ -331,10 +314,9 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(path: Path, *, wait: bool) -> Iterator[None]:
-    """Hold an exclusive lock on ``path``; the system drops it when the process ends, however it ends.
+    """Hold an exclusive lock on ``path``, which ends with the process; BlockingIOError without ``wait``.
 
-    Without ``wait`` a lock held elsewhere raises ``BlockingIOError``. Something else in its place, such as a
-    link, is removed: a lock has no content that could be lost.
+    Something else in its place, such as a link, is removed: a lock has no content that could be lost.
     """
     try:
         file = lock_file(path)

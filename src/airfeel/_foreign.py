@@ -36,19 +36,18 @@ def hints(place: Any) -> dict[str, Any]:
     try:
         return get_type_hints(place, include_extras=True)
     except Exception:  # a name that is imported for type checkers alone, or a text that is no type
-        found = {}
+        found: dict[str, Any] = {}
         for base in reversed(getattr(place, "__mro__", (place,))):
             for name, annotation in getattr(base, "__annotations__", {}).items():
-                found[name] = _hint(annotation, base.__module__)
+                alone, module = (
+                    SimpleNamespace(__annotations__={name: annotation}),
+                    sys.modules[base.__module__],
+                )
+                try:
+                    found |= get_type_hints(alone, vars(module), include_extras=True)
+                except Exception:
+                    found[name] = Any
         return found
-
-
-def _hint(annotation: Any, module: str) -> Any:
-    try:
-        alone = SimpleNamespace(__annotations__={"it": annotation})
-        return get_type_hints(alone, vars(sys.modules[module]), include_extras=True)["it"]
-    except Exception:
-        return Any
 
 
 def unfit(target: Any, needs: Needs) -> str:

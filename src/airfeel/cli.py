@@ -5,11 +5,12 @@ on a mistake or when something needed is not there, 130 when interrupted.
 """
 
 import difflib
+import inspect
 import logging
 import os
 import pkgutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from itertools import pairwise
@@ -30,10 +31,14 @@ app = App(
     help="Over-the-air federated edge learning: train, predict, reproduce, report.",
     version=__version__,
 )
+_found: dict[str, Callable[..., Any]] = {}
 for _module in pkgutil.iter_modules(commands.__path__, f"{commands.__name__}."):
-    _name = _module.name.rpartition(".")[2]
-    if not _name.startswith("_"):
-        app.command(getattr(import_module(_module.name), _name), name=_name)
+    if "._" not in _module.name:
+        for _name, _function in inspect.getmembers(import_module(_module.name), inspect.isfunction):
+            if _function.__module__ == _module.name and not _name.startswith("_"):
+                _found[_name] = _function
+for _name in sorted(_found):
+    app.command(_found[_name], name=_name)
 
 
 @app.command(name="--install-completion")

@@ -1,18 +1,26 @@
-"""Frozen dataclasses of arrays as ``.npz`` files and back, bit for bit and without pickle.
+"""Arrays in files: frozen dataclasses of arrays as ``.npz``, and arrays that live in a file by memory map.
 
-A file holds the arrays, named by where they are in the state, and a header in JSON that says how they are put
-together. Whatever a file says is checked before it is believed: it can name only frozen dataclasses of
-modules that are imported already and that belong to airfeel or are trusted by the caller, and its arrays
-cannot be longer than the file.
+A state comes back bit for bit and without pickle. Its file holds the arrays, named by where they are in the
+state, and a header in JSON that says how they are put together. Whatever a file says is checked before it is
+believed: it can name only frozen dataclasses of modules that are imported already and that belong to airfeel
+or are trusted by the caller, and its arrays cannot be longer than the file.
+
+Of an array that is larger than the memory it deserves, the system keeps in memory as much as there is room
+for, and the rest on disk.
 """
 
 import dataclasses
 import errno
 import io
 import json
+import mmap
 import os
+import secrets
 import sys
+import tempfile
+import zlib
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +30,7 @@ from numpy.typing import NDArray
 from airfeel import _files
 
 Arrays = dict[str, NDArray[Any]]
+Forms = Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]  # shapes and types by name
 
 FORMAT = 2
 HEADER = "header"
@@ -101,11 +110,9 @@ def pack(value: Any) -> Arrays:
 
 def unpack(arrays: Mapping[str, NDArray[Any]], trusted: Sequence[str] = ()) -> Any:
     """Return the value that :func:`pack` took apart; see :func:`load_state`."""
-    if HEADER not in arrays:
-        raise ValueError(_NO_STATE)
     try:
         header = _files.parse_json(arrays[HEADER].tobytes())
-    except ValueError:
+    except (KeyError, ValueError):
         raise ValueError(_NO_STATE) from None
     match header:
         case {"format": version, "state": _} if version != FORMAT:
@@ -148,10 +155,10 @@ def _build(node: Any, arrays: Mapping[str, NDArray[Any]], trusted: Sequence[str]
     match node:
         case None | bool() | int() | float() | str():
             return node
-        case {"array": str(name), **rest} if not rest:
-            return _array(name, arrays)
-        case {"scalar": str(name), **rest} if not rest:
-            return _array(name, arrays)[()]
+        case {"array": str(name), **rest} | {"scalar": str(name), **rest} if not rest:
+            if name not in arrays:
+                raise ValueError(f"has no array {name!r}: the state is not complete")
+            return arrays[name] if "array" in node else arrays[name][()]
         case {"tuple": list(items), **rest} if not rest:
             return tuple(_build(item, arrays, trusted) for item in items)
         case {"list": list(items), **rest} if not rest:
@@ -159,15 +166,9 @@ def _build(node: Any, arrays: Mapping[str, NDArray[Any]], trusted: Sequence[str]
         case {"dict": dict(items), **rest} if not rest:
             return {key: _build(item, arrays, trusted) for key, item in items.items()}
         case {"class": str(name), "fields": dict(parts), **rest} if not rest:
-            fields = {key: _build(part, arrays, trusted) for key, part in parts.items()}
-            return _make(_find(name, trusted), fields)
+            values = {key: _build(part, arrays, trusted) for key, part in parts.items()}
+            return _make(_find(name, trusted), values)
     raise ValueError(_NO_STATE)
-
-
-def _array(name: str, arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-    if name not in arrays:
-        raise ValueError(f"has no array {name!r}: the state is not complete")
-    return arrays[name]
 
 
 def _find(name: str, trusted: Sequence[str]) -> type:
@@ -203,3 +204,77 @@ def _make(kind: Any, values: dict[str, Any]) -> Any:
         if not fields[name].init:
             object.__setattr__(made, name, value)
     return made
+
+
+# --- arrays that live in files ------------------------------------------------------------------------------
+
+
+def create_map(path: Path, forms: Forms, mode: int = 0o666) -> Arrays:
+    """Return arrays of zeros that are the content of a new file; what is written to one is in the other.
+
+    The disk space is taken at once: a full disk is an error here, and later it would end the process.
+    """
+    length = _length(forms)
+    try:
+        with _files.created(path, os.O_RDWR, mode) as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, length)
+            else:
+                os.ftruncate(file.fileno(), length)
+            content = mmap.mmap(file.fileno(), length)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        rule = f"has no room for {length / 1e9:.3g} GB ({error.strerror or error})"
+        raise _files.refuse(path, rule, _files.Unwritable) from error
+    return _parts(content, forms)
+
+
+def temporary_map(forms: Forms) -> Arrays:
+    """Return arrays in a file that has no name any more, in the system's folder for temporary files.
+
+    It ends with the arrays, or with the process, however that ends. ``TMPDIR`` chooses the folder.
+    """
+    path = Path(tempfile.gettempdir()) / f"airfeel-{secrets.token_hex(8)}.tmp"
+    arrays = create_map(path, forms, mode=0o600)
+    path.unlink()
+    return arrays
+
+
+def checked_map(path: Path, forms: Forms, crc32: int) -> Arrays:
+    """Return the content of a file as arrays that cannot be written to, if it is what it was."""
+    length = _length(forms)
+    with _files.opened(path) as file:
+        there = os.fstat(file.fileno()).st_size
+        if there != length:
+            raise _files.refuse(path, f"is damaged: it has {there} bytes and should have {length}")
+        content = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ)
+    if zlib.crc32(content) != crc32:
+        raise _files.refuse(path, "is damaged: its checksum does not match")
+    return _parts(content, forms)
+
+
+def settle_map(arrays: Mapping[str, NDArray[Any]]) -> int:
+    """Make what was written to such arrays durable, and return the checksum of their file."""
+    owner: Any = next(iter(arrays.values()))
+    while not isinstance(owner, mmap.mmap):
+        owner = owner.obj if isinstance(owner, memoryview) else owner.base
+    owner.flush()
+    return zlib.crc32(owner)
+
+
+def _length(forms: Forms) -> int:
+    return sum(_padded(prod(shape) * dtype.itemsize) for shape, dtype in forms.values())
+
+
+def _padded(length: int) -> int:
+    """Return a length at which an array of any type may begin."""
+    return -(-length // 16) * 16 if length else 16
+
+
+def _parts(content: mmap.mmap, forms: Forms) -> Arrays:
+    """Return the arrays that stand one after another in a file."""
+    found, start = {}, 0
+    for name, (shape, dtype) in forms.items():
+        found[name] = np.frombuffer(content, dtype, prod(shape), start).reshape(shape)
+        start += _padded(prod(shape) * dtype.itemsize)
+    return found

@@ -16,7 +16,7 @@ from flwr.simulation import run_simulation
 import flower_apps as apps
 from airfeel.flower import AirAvg
 from airfeel.flower.local import LocalGrid
-from airfeel.radio.fading import FadingMAC
+from airfeel.radio.channels import FadingMAC
 
 NODES, ROUNDS = 4, 3
 

@@ -16,7 +16,7 @@ from airfeel.flower import AirAvg, AirMod, air_mod, wire
 from airfeel.flower.local import LocalGrid
 from airfeel.learning.optimizers.adam import Adam
 from airfeel.learning.optimizers.sgd import GradientDescent
-from airfeel.radio.fading import FadingMAC
+from airfeel.radio.channels import FadingMAC
 from airfeel.registry import SCHEMES
 from airfeel.schemes.common_k import CommonK
 from airfeel.simulation.assembly import Own, assemble

@@ -18,7 +18,7 @@ from airfeel.flower.mod import ClientMemory
 from airfeel.flower.replies import Question, sort
 from airfeel.flower.state import Layout
 from airfeel.learning.optimizers.sgd import GradientDescent
-from airfeel.radio.fading import FadingMAC
+from airfeel.radio.channels import FadingMAC
 from airfeel.radio.power import LongTermPower
 from airfeel.schemes.common_k import CommonK
 from airfeel.uplink import packing
@@ -331,7 +331,7 @@ def test_a_reply_of_a_node_that_was_not_asked_is_left_out():
 
 def test_a_policy_that_chooses_among_devices_is_refused():
     """Clients learn whether they were heard, not in what part."""
-    from airfeel.radio.choosing import LeastError, Selection
+    from airfeel.radio.power import LeastError, Selection
 
     for policy in (LeastError(500.0), Selection(500.0)):
         with pytest.raises(

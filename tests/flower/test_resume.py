@@ -10,7 +10,7 @@ from airfeel import _files
 from airfeel.flower import AirAvg, AirMod
 from airfeel.flower.local import LocalGrid
 from airfeel.learning.optimizers.adam import Adam
-from airfeel.radio.fading import FadingMAC
+from airfeel.radio.channels import FadingMAC
 from airfeel.radio.power import LongTermPower
 from rounds import Tracking
 

@@ -16,7 +16,7 @@ TRAINING = [name for name in SHIPPED if shipped(name).kind == "training" and nam
 
 def settings(name):
     """Return curve, variant and configuration of every run with the first seed."""
-    return {(run.curve, run.variant): run.config for run in shipped(name).runs() if run.seed == 0}
+    return {(run.curve, run.variant): run.config for run in shipped(name).runs() if run.config.seed == 0}
 
 
 @pytest.mark.long
@@ -149,8 +149,8 @@ def test_all_is_the_paper_and_nothing_beyond():
 
 def test_fewer_rounds_and_seeds():
     short = shipped("fig5a").shortened(rounds=7, seeds=1)
-    assert [run.rounds for run in short.runs()] == [7] * 6
-    assert {run.seed for run in short.runs()} == {0}
+    assert [run.config.rounds for run in short.runs()] == [7] * 6
+    assert {run.config.seed for run in short.runs()} == {0}
     assert shipped("fig5a").shortened() == shipped("fig5a")
 
 
@@ -165,7 +165,7 @@ def test_a_grid_is_every_combination(tmp_path):
     experiment = read_experiment(write(tmp_path, text))
     runs = experiment.runs()
     assert (experiment.name, len(runs), experiment.swept()) == ("mine", 12, ["uplink.ratio"])
-    assert [(run.curve, run.variant, run.seed) for run in runs[:3]] == [
+    assert [(run.curve, run.variant, run.config.seed) for run in runs[:3]] == [
         ("tsa_ga", "uplink.ratio = 0.1", 3),
         ("tsa_ga", "uplink.ratio = 0.1", 4),
         ("tsa_ga", "uplink.ratio = 0.2", 3),
@@ -188,7 +188,7 @@ def test_curves_win_over_variants_and_those_over_the_base(tmp_path):
     """
     (run,) = read_experiment(write(tmp_path, text)).runs()
     uplink = run.config.uplink
-    assert (uplink.ratio, uplink.power, uplink.sparsity, run.rounds) == (0.1, 2.0, 0.05, 3)
+    assert (uplink.ratio, uplink.power, uplink.sparsity, run.config.rounds) == (0.1, 2.0, 0.05, 3)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from airfeel.lab.plan import Experiment
 
 pytest.importorskip("altair")
 
-from airfeel.lab.exhibits.swept import PlotPosition, arrange
+from airfeel.lab.exhibits.curves import PlotPosition, arrange
 from airfeel.lab.report import make_chapter
 from airfeel.lab.table import interval
 

@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from airfeel.radio.fading import FadingMAC
-from airfeel.radio.gains import Offsets
-from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.channels import FadingMAC, GaussianMAC, Offsets
 from airfeel.radio.link import Link, superpose
 from airfeel.radio.power import EqualPower
 from airfeel.registry import CHANNELS, SCHEMES
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import carry
+from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Setting
 
 NAMES, DEVICES = CHANNELS.names(), 6

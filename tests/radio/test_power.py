@@ -9,17 +9,23 @@ from hypothesis import strategies as st
 
 from airfeel.radio.antennas import Antennas
 from airfeel.radio.cell import Cell
-from airfeel.radio.choosing import LeastError, Selection, worth
-from airfeel.radio.fading import FadingMAC
-from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.channels import FadingMAC, GaussianMAC
 from airfeel.radio.link import Link
-from airfeel.radio.power import EnergyExceeded, EqualPower, Ledger, LongTermPower, Offer
+from airfeel.radio.power import (
+    EnergyExceeded,
+    EqualPower,
+    LeastError,
+    Ledger,
+    LongTermPower,
+    Offer,
+    Selection,
+    worth,
+)
 from airfeel.radio.response import Response
 from airfeel.registry import POLICIES, SCHEMES
 from airfeel.streams import stream
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import carry
+from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Setting
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from airfeel.radio.fading import FadingMAC
+from airfeel.radio.channels import FadingMAC
 from airfeel.radio.response import Response
 
 

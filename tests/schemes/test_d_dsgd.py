@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airfeel.radio.fading import FadingMAC
-from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.channels import FadingMAC, GaussianMAC
 from airfeel.radio.power import EqualPower, LongTermPower
 from airfeel.schemes.d_dsgd import DDsgd, capacity
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import carry
+from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Setting
 
 WEIGHTS = np.array([4.0, 1.0, 2.0, 2.0, 1.0]) / 10

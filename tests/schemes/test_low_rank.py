@@ -5,12 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.channels import GaussianMAC
 from airfeel.radio.power import EqualPower
 from airfeel.schemes.low_rank import LowRank
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import carry
+from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Heard, Setting, size_of
 
 MATRIX = {"weights": (30, 12)}

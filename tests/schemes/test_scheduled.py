@@ -7,17 +7,15 @@ import pytest
 
 import small
 from airfeel.config import load_config
-from airfeel.radio.choosing import LeastError
-from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.channels import GaussianMAC
 from airfeel.radio.link import Link
-from airfeel.radio.power import EqualPower
+from airfeel.radio.power import EqualPower, LeastError
 from airfeel.registry import SCHEMES
 from airfeel.schemes import basis, scheduled
 from airfeel.schemes.scheduled import Scheduled, ScheduledState, expected_energy
 from airfeel.simulation.assembly import Own, assemble
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import carry
+from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Heard, Setting, size_of
 
 SHAPES = {"weights": (20, 6), "bias": (6,)}

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 import airfeel as af
-from airfeel.lab.studies.air import EVERYBODY, UNHEARD, draw_air
+from airfeel.lab.studies.planning import EVERYBODY, UNHEARD, draw_air
 from airfeel.learning.training import Participation
 from airfeel.radio.cell import Cell
-from airfeel.radio.choosing import LeastError, Selection
-from airfeel.radio.fading import FadingMAC
-from airfeel.radio.gaussian import GaussianMAC
-from airfeel.radio.power import EqualPower, Ledger, LongTermPower
+from airfeel.radio.channels import FadingMAC, GaussianMAC
+from airfeel.radio.power import EqualPower, LeastError, Ledger, LongTermPower, Selection
 from airfeel.radio.response import Response
 from airfeel.theory.planner import LinkBudget, LinkPlan, Method
 from airfeel.theory.scalar import linear_variance, unequal_variance

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from airfeel.radio.cell import Cell
-from airfeel.radio.choosing import LeastError, Selection
-from airfeel.radio.fading import FadingMAC
-from airfeel.radio.gaussian import GaussianMAC
-from airfeel.radio.power import EqualPower
+from airfeel.radio.channels import FadingMAC, GaussianMAC
+from airfeel.radio.power import EqualPower, LeastError, Selection
 from airfeel.registry import SCHEMES
 from airfeel.schemes.a_dsgd import ADsgd
 from airfeel.schemes.common_k import CommonK
@@ -17,8 +15,7 @@ from airfeel.schemes.compressed import TurboDecoded
 from airfeel.schemes.error_free import ErrorFree
 from airfeel.uplink import memory as blocks
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import carry
+from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Setting
 from rounds import handed_over
 

@@ -12,13 +12,12 @@ import airfeel as af
 import small
 from airfeel.lab import rundir
 from airfeel.lab.runner import execute
-from airfeel.radio.fading import FadingMAC
-from airfeel.radio.gaussian import GaussianMAC
+from airfeel.radio.channels import FadingMAC, GaussianMAC
 from airfeel.simulation.assembly import Own, assemble, named
 from airfeel.simulation.memory import estimate
 from airfeel.uplink.arrive import Radio
 from airfeel.uplink.memory import NextMemory
-from airfeel.uplink.result import begin
+from airfeel.uplink.round import begin
 from airfeel.uplink.scheme import Setting
 from rounds import FirstOnes, Tracking, handed_over
 

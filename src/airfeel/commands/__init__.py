@@ -1,4 +1,4 @@
-"""The subcommands of ``airfeel``: a module has the function of its name, and :mod:`airfeel.cli` finds it.
+"""The subcommands of ``airfeel``: the public functions of the modules here, which :mod:`airfeel.cli` finds.
 
 A subcommand is a plain function: data goes to stdout with :func:`show`, log and progress to stderr through
 the logger ``airfeel`` (whose level INFO is off under ``--quiet``), a user's mistake is a ``ValueError``. What

@@ -10,7 +10,7 @@ from airfeel.commands import Computing, show
 from airfeel.config import Config
 from airfeel.lab.campaign import FailedRuns, carry_out, forecast, without_repeats
 from airfeel.lab.engines import check_engine
-from airfeel.lab.exhibits.receptions import reception_table
+from airfeel.lab.exhibits.finals import reception_table
 from airfeel.lab.plan import Begun, Experiment, ResultsFolder, remember_experiment
 from airfeel.lab.progress import choose_overview
 from airfeel.lab.results import write_results, write_runs

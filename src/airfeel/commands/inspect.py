@@ -51,7 +51,7 @@ def inspect(
         Print one JSON object in place of the table.
     """
     from airfeel._files import remove_abandoned, write_atomically
-    from airfeel.lab.studies.inspection import compare_receivers, numbers, table, verdict
+    from airfeel.lab.studies.inspection import compare_receivers, draw_inspection, numbers, table, verdict
     from airfeel.lab.studies.recorded import statistics
 
     folder = _place(run) if out is None else out
@@ -71,13 +71,13 @@ def inspect(
     write_atomically(folder / "inspection.json", f"{text}\n".encode())
     with suppress(BrokenPipeError):  # a reader that leaves early may still want the figures
         show(text if json else f"{table(facts)}\n\n{facts['verdict']}")
+    _log.info("drawing figures")
     try:
-        from airfeel.lab.study_charts import draw_inspection
+        drawings = draw_inspection(recorded, found, recovery)
     except ImportError as error:
         _log.warning(f"no figures: {error}")
         return
-    _log.info("drawing figures")
-    for drawing in draw_inspection(recorded, found, recovery):
+    for drawing in drawings:
         for path in drawing.save(folder / drawing.figure.name):
             _log.info(f"wrote {path}")
 

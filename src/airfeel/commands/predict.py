@@ -257,8 +257,7 @@ def _as_text(
 
 def _draw(forecast: "LinkForecast", link: "LinkBudget", units: "RadioUnits | None", stem: Path) -> None:
     """Compute and write the map."""
-    from airfeel.lab.studies.planning import contour
-    from airfeel.lab.study_charts import draw_map
+    from airfeel.lab.studies.planning import contour, draw_map
 
     timers: dict[int, Timer] = {}
 

@@ -69,26 +69,22 @@ def build_config(
     by: str = "--set",
 ) -> Config:
     """Complete and check a dictionary of keys; errors call it ``source``, and the overrides ``by``."""
+    overrides, merged = overrides or {}, dict[str, Any]()
+    origins = dict.fromkeys(map(str, overrides), by)
     try:
-        return _build(tree, overrides or {}, source, by)
+        for key, value in [*tree.items(), *overrides.items()]:
+            # A text in the place of a part's table is the part's name: channel = "fading".
+            key = f"{key}.kind" if isinstance(value, str) and f"{key}.kind" in _NAMED else str(key)
+            merged = mistakes.merge(merged, mistakes.nest({key: value}))
+        chosen, wrong = choose(merged)
+        lines = [mistakes.sentence(key, value, rule, source, origins) for key, (value, rule) in wrong.items()]
+        # Without the keys whose mistakes are told already.
+        flat = {key: value for key, value in mistakes.flatten(merged).items() if key not in wrong}
+        config = config_class(chosen).model_validate(mistakes.nest(flat) if wrong else merged)
+    except ValidationError as error:
+        lines.append(mistakes.sentences(error, config_class(chosen), merged, source, origins))
     except RecursionError:
         raise ValueError(f"{source}: {_TOO_DEEP}") from None
-
-
-def _build(given: Mapping[str, Any], overrides: Mapping[str, Any], source: str, by: str) -> Config:
-    tree: dict[str, Any] = {}
-    for key, value in [*given.items(), *overrides.items()]:
-        # A text in the place of a part's table is the part's name: channel = "fading".
-        key = f"{key}.kind" if isinstance(value, str) and f"{key}.kind" in _NAMED else str(key)
-        tree = mistakes.merge(tree, mistakes.nest({key: value}))
-    origins = dict.fromkeys(map(str, overrides), by)
-    chosen, wrong = choose(tree)
-    lines = [mistakes.sentence(key, value, rule, source, origins) for key, (value, rule) in wrong.items()]
-    try:  # without the keys whose mistakes are told already
-        flat = {key: value for key, value in mistakes.flatten(tree).items() if key not in wrong}
-        config = config_class(chosen).model_validate(mistakes.nest(flat) if wrong else tree)
-    except ValidationError as error:
-        lines.append(mistakes.sentences(error, config_class(chosen), tree, source, origins))
     if lines:
         raise ValueError("\n".join(lines)) from None
     return config

@@ -2,7 +2,7 @@
 
 import difflib
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -102,11 +102,7 @@ def sentences(
     source: str,
     origins: Mapping[str, str],
 ) -> str:
-    """Return one line for each mistake that pydantic found in the values of ``tree``.
-
-    ``source`` is the file, or what stands for it; ``origins`` tell of keys that come from elsewhere, such as
-    ``--set``.
-    """
+    """Return one line for each mistake in ``tree``; ``origins`` are those of keys from elsewhere."""
     known = fields(model)
     lines: dict[str, str] = {}
     for entry in error.errors(include_url=False):
@@ -120,7 +116,10 @@ def sentences(
             of_key = not path or (path in known and is_section(known[path]))
             if entry["type"] == "string_unicode" and of_key:
                 path, unknown = ".".join(filter(None, [path, entry["input"]])), True
-            key = _first_leaf(path, tree) if unknown else _owner(path, known)
+            while not unknown and path not in known:  # pydantic appends branches
+                path = path.rpartition(".")[0]
+            inside = lookup(tree, path) if unknown else None  # of an unknown section, its first key
+            key = next(iter(flatten(inside, f"{path}.")), path) if isinstance(inside, Mapping) else path
             value = lookup(tree, key, entries=[step for step in place if isinstance(step, int)])
             rule = _unknown_rule(key, known) if unknown else field_rule(known[key], value)
             if entry["type"] == "missing":
@@ -131,12 +130,12 @@ def sentences(
 
 def sentence(key: str, value: Any, rule: str, source: str, origins: Mapping[str, str]) -> str:
     """Return one mistake as a line: where it stands, key, value and rule."""
-    one = f"{key}."  # of two keys one may contain the other
-    related = (
-        where for other, where in origins.items() if one.startswith(f"{other}.") or other.startswith(one)
-    )
+    for other, where in origins.items():  # of two keys one may contain the other
+        if f"{key}.".startswith(f"{other}.") or other.startswith(f"{key}."):
+            source = where
+            break
     shown = f"{key} is missing" if value is None else f"{key} = {_checks.shown(value)}"
-    return _checks.visible(f"{next(related, source)}: {shown}: {rule}")
+    return _checks.visible(f"{source}: {shown}: {rule}")
 
 
 def _unknown_rule(key: str, known: Mapping[str, FieldInfo]) -> str:
@@ -160,21 +159,20 @@ def field_rule(field: FieldInfo, value: Any) -> str:
     if get_origin(kind) is Literal:
         words = get_args(kind)
         return f"must be one of {', '.join(map(repr, words))}" + _checks.suggestion(value, words)
-    return f"must be {_NOUNS.get(kind, 'valid')} {' and '.join(_bounds(metadata))}".rstrip()
+    rules = [rule for item in metadata for rule in getattr(item, "metadata", (item,))]
+    limits = [
+        words.format(getattr(rule, name))
+        for rule in rules
+        for name, words in _LIMITS.items()
+        if getattr(rule, name, None) is not None
+    ]
+    return f"must be {_NOUNS.get(kind, 'valid')} {' and '.join(limits)}".rstrip()
 
 
 def _extra(field: FieldInfo, name: str) -> str:
     """Return a sentence that a field brings along."""
     extra = field.json_schema_extra
     return str(extra.get(name, "")) if isinstance(extra, dict) else ""
-
-
-def _bounds(metadata: Sequence[Any]) -> Iterator[str]:
-    """Yield the limits of a number or text in words."""
-    for rule in (rule for item in metadata for rule in getattr(item, "metadata", (item,))):
-        for name, words in _LIMITS.items():
-            if (bound := getattr(rule, name, None)) is not None:
-                yield words.format(bound)
 
 
 def _unwrap(annotation: Any, metadata: Sequence[Any] = ()) -> tuple[Any, list[Any]]:
@@ -185,16 +183,3 @@ def _unwrap(annotation: Any, metadata: Sequence[Any] = ()) -> tuple[Any, list[An
     if hasattr(annotation, "__metadata__"):
         return _unwrap(annotation.__origin__, [*metadata, *annotation.__metadata__])
     return annotation, list(metadata)
-
-
-def _owner(path: str, known: Mapping[str, FieldInfo]) -> str:
-    """Return the longest known key that ``path`` starts with (pydantic appends branches and indices)."""
-    while path not in known:
-        path = path.rpartition(".")[0]
-    return path
-
-
-def _first_leaf(path: str, tree: Mapping[str, Any]) -> str:
-    """Return the first key inside an unknown section, or ``path`` itself where it is no section."""
-    value = lookup(tree, path)
-    return next(iter(flatten(value, f"{path}.")), path) if isinstance(value, Mapping) else path

@@ -119,21 +119,20 @@ def fields(chosen: Chosen, table: str) -> dict[str, Any]:
             option = uses.option
             found[option.name] = (option.annotation | None, Field(default=None, description=option.help))
     for key, (seam, option) in chosen.keys.items():
-        if key.startswith(f"{table}."):
-            found[option.name] = (option.annotation, _field(key, option, chosen[seam]))
+        if not key.startswith(f"{table}."):
+            continue
+        field = Field(default=option.default, description=option.help)
+        if option.default is REQUIRED:
+            missing = f"must be given with {chosen[seam].key} = {chosen[seam].name!r}"
+            field = Field(description=option.help, json_schema_extra={"missing": missing})
+        else:
+            try:
+                to_jsonable_python(option.default)
+            except ValueError as error:
+                rule = f"the default of an option must be what a configuration can hold ({error})"
+                raise _checks.reject(key, option.default, rule) from None
+        found[option.name] = (option.annotation, field)
     return found
-
-
-def _field(key: str, option: Option, part: Part) -> FieldInfo:
-    if option.default is REQUIRED:
-        missing = f"must be given with {part.key} = {part.name!r}"
-        return Field(description=option.help, json_schema_extra={"missing": missing})  # type: ignore[no-any-return]
-    try:
-        to_jsonable_python(option.default)
-    except ValueError as error:
-        rule = f"the default of an option must be what a configuration can hold ({error})"
-        raise _checks.reject(key, option.default, rule) from None
-    return Field(default=option.default, description=option.help)  # type: ignore[no-any-return]
 
 
 def complete(tree: dict[str, Any], chosen: Chosen) -> None:
@@ -229,19 +228,16 @@ def keys() -> list[Key]:
     >>> [key.name for key in keys()][:4]
     ['scheme', 'dataset', 'rounds', 'seed']
     """
-    shared = {name: field for name, field in mistakes.fields(Keys).items() if name not in TABLES}
-    found = [_shared(name, field) for name, field in shared.items()]
+    named = {registry.key: registry for registry in (DATASETS, *SEAMS.values())}
+    found = []
+    for name, field in mistakes.fields(Keys).items():
+        rule, choices = _rule(field), tuple(_words(field.annotation))
+        if name in named:
+            rule, choices = "a name", tuple(named[name].names())
+        if name not in TABLES:
+            found.append(Key(name, _shown(field.default), rule, field.description or "", choices))
     found += [_optional(name, uses) for name, uses in _all_uses().items()]
     return sorted(found, key=lambda key: ["", *TABLES].index(key.table))
-
-
-def _shared(name: str, field: FieldInfo) -> Key:
-    """Return a key of every configuration."""
-    rule, choices = _rule(field), tuple(_words(field.annotation))
-    for registry in (DATASETS, *SEAMS.values()):
-        if registry.key == name:
-            rule, choices = "a name", tuple(registry.names())
-    return Key(name, _shown(field.default), rule, field.description or "", choices)
 
 
 def _optional(name: str, uses: Uses) -> Key:

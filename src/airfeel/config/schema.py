@@ -134,10 +134,10 @@ class Config(Keys):
         fields = mistakes.fields(type(self)).items()
         others = {key: (None, field.description or "") for key, field in fields if field.default is None}
         for key, uses in self.chosen.others.items():
-            option, names = uses.option, uses.names
-            listed = names if len(names) <= 3 else (*names[:2],)
-            more = "" if len(names) <= 3 else f" and {len(names) - 2} more"
-            note = f"{option.help} ({SEAMS[uses.seam].key} = {', '.join(listed)}{more})"
+            option, names = uses.option, ", ".join(uses.names)
+            if len(uses.names) > 3:
+                names = f"{', '.join(uses.names[:2])} and {len(uses.names) - 2} more"
+            note = f"{option.help} ({SEAMS[uses.seam].key} = {names})"
             others[key] = (None if option.default is REQUIRED else option.default, note)
         return identity.dumps(self.model_dump(mode="json"), self._notes(), others)
 
@@ -198,18 +198,14 @@ def _complete(tree: dict[str, Any]) -> None:
     if isinstance(radio, dict) and any(value is not None for value in radio.values()):
         given = {key: value for key, value in radio.items() if value is not None}
         tree["radio"] = {"noise_figure_db": NOISE_FIGURE_DB, "overhead": OVERHEAD} | given
-        _open_units(tree["uplink"], tree["channel"])
-
-
-def _open_units(uplink: Any, channel: Any) -> None:
-    """Leave P open and measure energies in units of the noise, as a table ``[radio]`` tells both."""
-    rule = "must not be given with a table [radio], which tells it"
-    if isinstance(uplink, dict):
-        if uplink.get("power") is not None:
-            raise mistakes.Contradiction("uplink.power", uplink["power"], rule)
-        uplink["power"] = None
-    if isinstance(channel, dict) and channel.get("noise_var", 1.0) != 1.0:
-        raise mistakes.Contradiction("channel.noise_var", channel["noise_var"], rule)
+        # P stays open, and energies are measured in units of the noise: both are told by the radio.
+        rule = "must not be given with a table [radio], which tells it"
+        if mistakes.lookup(tree, "uplink.power") is not None:
+            raise mistakes.Contradiction("uplink.power", tree["uplink"]["power"], rule)
+        if isinstance(tree["uplink"], dict):
+            tree["uplink"]["power"] = None
+        if (noise_var := mistakes.lookup(tree, "channel.noise_var", 1.0)) != 1.0:
+            raise mistakes.Contradiction("channel.noise_var", noise_var, rule)
 
 
 def _contradictions(config: Config) -> Iterator[tuple[str, Any, str]]:

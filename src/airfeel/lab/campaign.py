@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,15 +74,17 @@ def carry_out(
     """
     with store.explained(out):
         _files.below(out, "runs")  # refused once, and not by every run
-    todo, notes = (list(runs), []) if force else _missing(runs, out)
+    found = {run.label: None if force else examine(out / "runs" / run.label) for run in runs}
+    todo = [run for run in runs if not isinstance(found[run.label], FinishedRun)]
     # The long ones first: a long run that starts last would keep one worker busy and the others idle.
     todo.sort(key=lambda run: -run.effort)
     campaign = _Campaign(out, force, overview, {run.label: run for run in todo})
     began = time.perf_counter()
     with overview, stop_asked() as asked:
         overview.begin(todo, len(runs) - len(todo), out)
-        for note in notes:
-            overview.note(note)
+        for label, damage in found.items():
+            if isinstance(damage, Damage):
+                overview.note(f"{label}: {damage}: the run is computed again")
         while campaign.waiting and not campaign.stopped and campaign.patience > 0:
             with open_engine(engine, workers) as opened:
                 campaign.use(opened, asked)
@@ -91,18 +93,6 @@ def carry_out(
     for label in campaign.waiting if not campaign.stopped else ():
         campaign.failures[label] = "its process was ended from outside, again and again (memory?)"
     return Tally(campaign.computed, len(runs) - len(todo), campaign.failures, campaign.stopped)
-
-
-def _missing(runs: Sequence[Work], out: Path) -> tuple[list[Work], list[str]]:
-    """Return the runs that are not finished, and a sentence on each that is damaged."""
-    missing, notes = [], []
-    for run in runs:
-        found = examine(out / "runs" / run.label)
-        if not isinstance(found, FinishedRun):
-            missing.append(run)
-        if isinstance(found, Damage):
-            notes.append(f"{run.label}: {found}: the run is computed again")
-    return missing, notes
 
 
 class _Campaign:
@@ -130,7 +120,7 @@ class _Campaign:
                     return
                 done, _ = wait(futures, timeout=_GLANCE, return_when=FIRST_COMPLETED)
                 for future in done:
-                    self._settle(futures.pop(future), future, engine.explain)
+                    self._settle(futures.pop(future), future, engine.lost)
                 self.overview.update()
         except BrokenProcessPool:
             self.patience -= 1
@@ -138,14 +128,15 @@ class _Campaign:
             if not self.stopped:
                 self.overview.note("a worker process was ended from outside; its run goes on in a new one")
 
-    def _settle(self, label: str, future: "Future[bool]", explain: Callable[[Exception], str]) -> None:
+    def _settle(self, label: str, future: "Future[bool]", lost: str) -> None:
         """Take note of how a run ended."""
         try:
             complete = future.result()
         except BrokenProcessPool:
             raise
         except Exception as error:  # whatever it is, the other runs go on
-            self.failures[label] = explain(error)
+            words = f"{type(error).__name__}: {error}"
+            self.failures[label] = lost if lost and isinstance(error, CancelledError) else words
         else:
             if complete and finished(self.out / "runs" / label) is None:
                 where = self.out / "runs" / label
@@ -225,4 +216,4 @@ def _trial(run: Work, config: Config) -> tuple[float, float]:
         for _ in range(_TRIAL_ROUNDS - 1):
             next(rounds)
     seconds = (time.process_time() - began) / (_TRIAL_ROUNDS - 1)
-    return seconds * run.rounds / run.effort, 0.0 if needs is None else needs.memory
+    return seconds * run.config.rounds / run.effort, 0.0 if needs is None else needs.memory

@@ -30,8 +30,8 @@ class Engine:
     """An executor that computes ``workers`` runs at a time, and how to end it before all are done.
 
     ``stop`` ends the work on the given futures after the rounds under way, and returns when it has ended;
-    ``stopping`` tells a run, in the worker that computes it, whether it is to end; ``explain`` says in one
-    sentence why a run failed.
+    ``stopping`` tells a run, in the worker that computes it, whether it is to end; ``lost`` says in one
+    sentence why runs were cancelled.
     """
 
     executor: Executor
@@ -39,7 +39,7 @@ class Engine:
     workers: int
     stop: Callable[[Iterable["Future[Any]"]], None]
     stopping: Callable[[], bool]
-    explain: Callable[[Exception], str]
+    lost: str = ""
 
 
 def check_engine(url: str | None) -> None:
@@ -72,7 +72,13 @@ def open_engine(url: str | None = None, workers: int | None = None) -> Iterator[
 
 def _processes(workers: int) -> Iterator[Engine]:
     context = multiprocessing.get_context("spawn")
-    _start_tracker()
+    # Python's process that removes semaphores of killed ones is told not to warn that it had to.
+    before = os.environ.get("PYTHONWARNINGS", "")
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [before, "ignore:resource_tracker:UserWarning"]))
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        os.environ["PYTHONWARNINGS"] = before  # empty is like none
     event, others = context.Event(), multiprocessing.active_children()
     with ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(event,)) as pool:
 
@@ -81,46 +87,31 @@ def _processes(workers: int) -> Iterator[Engine]:
             pool.shutdown(wait=True, cancel_futures=True)
 
         try:
-            yield Engine(pool, "processes", workers, stop, _stop_asked, _in_words)
+            yield Engine(pool, "processes", workers, stop, _stop_asked)
         except BaseException:  # a second Ctrl-C: nobody waits for the rounds under way
             for child in set(multiprocessing.active_children()) - set(others):
                 child.kill()
             raise
 
 
-def _start_tracker() -> None:
-    """Start Python's process that removes semaphores of killed ones, told not to warn that it had to."""
-    before = os.environ.get("PYTHONWARNINGS", "")
-    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [before, "ignore:resource_tracker:UserWarning"]))
-    try:
-        resource_tracker.ensure_running()
-    finally:
-        os.environ["PYTHONWARNINGS"] = before  # empty is like none
+def _begin(event: Any) -> None:
+    """Prepare a worker process, and leave no orphan that holds a run's lock when the campaign is killed."""
+    global _stop
+    _stop = event
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
 
+    def end_with_parent() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
 
-def _in_words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 def _stop_asked() -> bool:
     """Whether the campaign this worker process belongs to wants to end."""
     return _stop is not None and bool(_stop.is_set())
-
-
-def _begin(event: Any) -> None:
-    """Prepare a worker process."""
-    global _stop
-    _stop = event
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """Leave no orphan that holds the lock of a run when the campaign is killed."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _cluster(url: str) -> Iterator[Engine]:
@@ -138,51 +129,39 @@ def _cluster(url: str) -> Iterator[Engine]:
                 raise ValueError(
                     f"--engine {url}: the scheduler has no worker; start some with: dask worker {url}"
                 )
-            yield _dask_engine(url, client, slots)
+            event = distributed.Event(client=client)
 
+            def stop(futures: Iterable["Future[Any]"]) -> None:
+                # Nothing is cancelled: a worker would go on with a cancelled run, unseen, to its last round.
+                with suppress(OSError):  # of a scheduler that is lost: its runs have ended for us
+                    event.set()
+                    wait(futures)
+                    event.clear()
 
-def _dask_engine(url: str, client: Any, slots: int) -> Engine:
-    import distributed
-
-    event = distributed.Event(client=client)
-
-    def stop(futures: Iterable["Future[Any]"]) -> None:
-        # Nothing is cancelled: a worker would go on with a cancelled run, unseen, to its last round.
-        with suppress(OSError):  # of a scheduler that is lost: its runs have ended for us
-            event.set()
-            wait(futures)
-            event.clear()
-
-    def explain(error: Exception) -> str:
-        # Nobody cancels runs, so a cancelled one is one that the client gave up together with its scheduler.
-        if isinstance(error, CancelledError):
-            return f"the Dask scheduler at {url} was lost; the same command continues this run"
-        return _in_words(error)
-
-    executor = client.get_executor(pure=False)
-    return Engine(executor, "dask", slots, stop, _AskScheduler(event), explain)
+            # Nobody cancels runs: a cancelled one is one that the client gave up together with its scheduler.
+            lost = f"the Dask scheduler at {url} was lost; the same command continues this run"
+            yield Engine(client.get_executor(pure=False), "dask", slots, stop, _AskScheduler(event), lost)
 
 
 def _knock(url: str) -> None:
     """Make sure that a Dask scheduler answers: to anything else the client would listen for minutes."""
-    try:
-        answer = asyncio.run(asyncio.wait_for(_ask_who(url), _LONGEST_WAIT))
-    except Exception as error:  # whatever somebody else's protocol makes of ours
-        raise _silent(url, error) from None
-    if not isinstance(answer, dict) or answer.get("type") != "Scheduler":
-        raise ValueError(f"--engine {url}: no Dask scheduler answers there, but something else does")
-
-
-async def _ask_who(url: str) -> Any:
     from distributed import Security
     from distributed.comm import connect
     from distributed.core import send_recv
 
-    comm = await connect(url, timeout=_LONGEST_WAIT, **Security().get_connection_args("client"))
+    async def ask_who() -> Any:
+        comm = await connect(url, timeout=_LONGEST_WAIT, **Security().get_connection_args("client"))
+        try:
+            return await send_recv(comm, op="identity")
+        finally:
+            comm.abort()
+
     try:
-        return await send_recv(comm, op="identity")
-    finally:
-        comm.abort()
+        answer = asyncio.run(asyncio.wait_for(ask_who(), _LONGEST_WAIT))
+    except Exception as error:  # whatever somebody else's protocol makes of ours
+        raise _silent(url, error) from None
+    if not isinstance(answer, dict) or answer.get("type") != "Scheduler":
+        raise ValueError(f"--engine {url}: no Dask scheduler answers there, but something else does")
 
 
 def _silent(url: str, error: BaseException) -> ValueError:

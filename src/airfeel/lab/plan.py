@@ -211,7 +211,7 @@ class Experiment(Section):
             place = " / ".join(word for word in (self.name, curve, variant) if word)
             for seed in seeds:
                 work = KINDS[self.kind]({**tree, "seed": seed}, place)
-                planned.append(replace(work, curve=curve or work.scheme, variant=variant))
+                planned.append(replace(work, curve=curve or work.config.scheme, variant=variant))
         return planned
 
     def swept(self) -> list[str]:
@@ -443,7 +443,7 @@ class ResultsFolder:
 
 def remember_experiment(experiment: Experiment, out: Path, runs: Sequence[Work]) -> Begun:
     """Keep the experiment and the names of its runs in ``out/experiments``, for tables and pages."""
-    begun = Begun(experiment, [Member(run.curve, run.variant, run.seed, run.label) for run in runs])
+    begun = Begun(experiment, [Member(run.curve, run.variant, run.config.seed, run.label) for run in runs])
     path = out / "experiments" / f"{experiment.name}.toml"
     with store.explained(out):
         _files.below(out, "experiments").mkdir(parents=True, exist_ok=True)

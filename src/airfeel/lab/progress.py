@@ -21,65 +21,63 @@ _log = logging.getLogger("airfeel")
 class Display:
     """What is on the terminal while a ``with`` block lasts: a bar, or nothing."""
 
-    def __init__(self, bar: Bar | None = None) -> None:
-        self._shown = bar
+    def __init__(self, console: Console | None = None) -> None:
+        columns = BarColumn(bar_width=20), TextColumn("{task.fields[words]}")
+        self._bar = None if console is None else Bar(*columns, console=console)
 
     def __enter__(self) -> Self:
-        if self._shown is not None:
-            self._shown.start()
+        if self._bar is not None:
+            self._bar.start()
         return self
 
     def __exit__(self, *ended: object) -> None:
-        if self._shown is not None:
-            self._shown.stop()
+        if self._bar is not None:
+            self._bar.stop()
 
     def note(self, sentence: str) -> None:
         """Say something, above the bar where there is one; brackets in it are no markup."""
-        if self._shown is None:
+        if self._bar is None:
             _log.info(sentence)
         else:
-            self._shown.console.out(visible(sentence, keep="\n"), highlight=False)
+            self._bar.console.out(visible(sentence, keep="\n"), highlight=False)
+
+    def draw(self, total: float, done: float, words: str) -> None:
+        """Rewrite the line in place; a narrow terminal cuts its end, so what is missed least stands there."""
+        if self._bar is not None:
+            task = self._bar.task_ids[0] if self._bar.task_ids else self._bar.add_task("", words="")
+            self._bar.update(task, total=total, completed=done, words=words)
 
 
 class Live(Display, Progress):
-    """One line that is rewritten in place: round, rounds per second, time left, accuracy, NMSE.
-
-    A narrow terminal cuts its end, so what is missed least stands there.
-    """
-
-    def __init__(self, console: Console) -> None:
-        self._bar = Bar(BarColumn(bar_width=20), TextColumn("{task.fields[words]}"), console=console)
-        super().__init__(self._bar)
+    """One line that is rewritten in place: round, rounds per second, time left, accuracy, NMSE."""
 
     def begin(self, rounds: int, done: int, notes: list[str]) -> None:
         """Draw the line."""
         for note in notes:
             self.note(note)
-        self._task = self._bar.add_task("", total=rounds, completed=done, words=f"round {done}/{rounds}")
         self._rounds, self._timer = rounds, Timer(rounds, done)
         self._done, self._round = done, Timer(1)
+        self.draw(rounds, done, f"round {done}/{rounds}")
 
     def within(self, done: int, of: int) -> None:
         """Redraw it when the round takes seconds."""
         if self._round.is_due():
-            self._draw(self._done + done / of, trained(done, of))
+            self._redraw(self._done + done / of, trained(done, of))
 
     def update(self, record: Record) -> None:
         """Redraw it."""
         self._done, self._round = record.round, Timer(1)
-        self._draw(record.round, describe(record))
+        self._redraw(record.round, describe(record))
 
-    def _draw(self, done: float, figures: str) -> None:
+    def _redraw(self, done: float, figures: str) -> None:
         words = [f"round {self._done}/{self._rounds}", timing(self._timer, done), figures]
-        self._bar.update(self._task, completed=done, words="  ".join(filter(None, words)))
+        self.draw(self._rounds, done, "  ".join(filter(None, words)))
 
 
 def choose(shown: bool) -> Progress:
     """Return what suits stderr, or nobody where nothing is to be shown."""
-    if not shown:
-        return Progress()
     console = Console(stderr=True)
-    return Live(console) if console.is_terminal else Lines()
+    return Progress() if not shown else Live(console) if console.is_terminal else Lines()
 
 
 class Overview(Display):
@@ -89,16 +87,18 @@ class Overview(Display):
         """Hear what is to be done."""
         self._out = out
         self._efforts = {run.label: run.effort for run in runs}
-        self._rounds = {run.label: run.rounds for run in runs}
+        self._rounds = {run.label: run.config.rounds for run in runs}
         self._settled: set[str] = set()
         self._seen: dict[str, tuple[int, int]] = {}
-        dearest = max((run.effort / run.rounds for run in runs), default=1.0)  # of all rounds
+        dearest = max((run.effort / run.config.rounds for run in runs), default=1.0)  # of all rounds
         self._timer = Timer(sum(self._efforts.values()), self._done(), dearest)
         if skipped:
             self.note(f"{skipped} of {skipped + len(runs)} runs are finished already")
+        self.draw(sum(self._efforts.values()), self._done(), self.words())
 
     def update(self) -> None:
-        """Look at how far things are."""
+        """Redraw the line, if there is one; after a run has ended too."""
+        self.draw(sum(self._efforts.values()), self._done(), self.words())
 
     def settled(self, label: str, error: str | None) -> None:
         """Hear that a run has ended."""
@@ -157,26 +157,9 @@ class CampaignLines(Overview):
             self.note(f"{self.words()}  {label}")
 
 
-class CampaignLive(Overview):
-    """One line that is rewritten in place."""
-
-    def __init__(self, console: Console) -> None:
-        self._bar = Bar(BarColumn(bar_width=30), TextColumn("{task.fields[words]}"), console=console)
-        super().__init__(self._bar)
-
-    def begin(self, runs: Sequence[Work], skipped: int, out: Path) -> None:
-        """Draw the line."""
-        super().begin(runs, skipped, out)
-        self._task = self._bar.add_task("", total=sum(self._efforts.values()), words=self.words())
-
-    def update(self) -> None:
-        """Redraw it; after a run has ended too."""
-        self._bar.update(self._task, completed=self._done(), words=self.words())
-
-
 def choose_overview() -> Overview:
     """Return what suits stderr and the verbosity in force."""
     if not _log.isEnabledFor(logging.INFO):
         return Overview()
     console = Console(stderr=True)
-    return CampaignLive(console) if console.is_terminal else CampaignLines()
+    return Overview(console) if console.is_terminal else CampaignLines()

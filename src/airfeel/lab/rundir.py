@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import airfeel
-from airfeel import _files, _maps, storage
+from airfeel import _files, storage
 from airfeel.lab import store
 from airfeel.lab.store import CONFIG, DERIVED, MANIFEST, ROUNDS, SUMMARY, TIMINGS, Damage
 
@@ -108,9 +108,8 @@ class RunFolder:
     ) -> Any | None:
         """Return the newest trustworthy state, files cut back to its round; None: start at round 1.
 
-        The state may hold dataclasses of airfeel and of the modules in ``trusted``. ``revived`` returns the
-        state of this run, given what a checkpoint holds, or None where that cannot be it, and raises
-        :class:`Damaged` where something that belongs to it is damaged. With ``aggregates``, those of all
+        The state may hold dataclasses of modules in ``trusted``. ``revived`` returns the state of this run,
+        given what a checkpoint holds, or None where that cannot be it. With ``aggregates``, those of all
         rounds must be whole.
         """
         with store.explained(self.path):
@@ -187,8 +186,7 @@ class RunFolder:
             try:
                 store.read_aggregate(self.path, each)
             except OSError as error:
-                file = store.aggregate_file(self.path, each)
-                raise Damaged(f"{file} is damaged ({error.strerror})") from None
+                raise Damaged(f"{error.filename} is damaged ({error.strerror})") from None
         return facts, state
 
     def _cut(self, length: int, round: int) -> None:
@@ -226,10 +224,10 @@ def open_run(config: Described, out: Path, force: bool = False) -> Iterator[RunF
                 for leftover in (*place.glob("*.tmp"), *place.glob("*.new")):  # of a killed process
                     leftover.unlink()
             toml = config.to_toml()
-            for file in [] if force else store.refilled_since(path / CONFIG, toml):
+            notes, files = store.changed_since(path / CONFIG, toml)
+            if files and not force:
                 rule = "put the old file back, or compute the run anew with --force"
-                raise store.RunError(f"{file}: its content has changed since {path} was begun; {rule}")
-            notes = store.edited_since(path / CONFIG, toml)
+                raise store.RunError(f"{files[0]}: its content has changed since {path} was begun; {rule}")
             if not (path / SUMMARY).exists():  # of a finished run, no file is touched
                 _files.write_atomically(path / CONFIG, toml.encode())
         yield RunFolder(path, config, notes)
@@ -295,28 +293,25 @@ class Generations:
         self.folder = folder
         self._newest: tuple[Path, Memory] | None = None
 
-    def __call__(self, forms: _maps.Forms) -> dict[str, NDArray[Any]]:
+    def __call__(self, forms: storage.Forms) -> dict[str, NDArray[Any]]:
         """Return room for the memories after one more round."""
         self.close()
         path = self.folder / f"memory.{secrets.token_hex(8)}.tmp"
         with store.explained(self.folder):
-            arrays = _maps.create(path, forms)
+            arrays = storage.create_map(path, forms)
         self._newest = path, arrays
         return arrays
 
     def apart(self, state: RunState, last: bool) -> RunState | Apart:
-        """Return what a checkpoint shall hold: without memories that are in a file, which gets its name.
-
-        After the last round, nobody needs them.
-        """
+        """Return what a checkpoint shall hold: memories in a file, which gets its name, stay there."""
         if self._newest is None or self._newest[1] is not state.uplink.memory:
             return state
         bare = replace(state, uplink=replace(state.uplink, memory={}))
-        if last:
+        if last:  # then nobody needs memories any more
             return bare
         path, memory = self._newest
         with store.explained(self.folder):
-            crc32 = _maps.settle(memory)
+            crc32 = storage.settle_map(memory)
             path.replace(self._file(state.round))
             _files.sync_folder(self.folder)
         self._newest = None
@@ -327,7 +322,7 @@ class Generations:
         state, path = saved.state, self._file(saved.state.round)
         forms = {name: (shape, np.dtype(word)) for name, (shape, word) in saved.forms.items()}
         try:
-            memory = _maps.checked(path, forms, saved.crc32)
+            memory = storage.checked_map(path, forms, saved.crc32)
         except FileNotFoundError:
             raise Damaged(f"{path} is missing") from None
         except OSError as error:

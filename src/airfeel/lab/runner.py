@@ -17,11 +17,10 @@ from airfeel.lab.rundir import Apart, Described, Generations, RunFolder, open_ru
 from airfeel.lab.store import (
     FinishedRun,
     RunError,
-    count_endings,
-    edited_since,
+    changed_since,
+    ending_facts,
     examine,
     read_records,
-    refilled_since,
 )
 from airfeel.simulation.assembly import Own, Parts, assemble
 from airfeel.simulation.loop import RunState, start, steps
@@ -85,9 +84,7 @@ def execute(
 
 def _before(config: Config, run: FinishedRun) -> Outcome:
     """Return what became of a run that was finished before."""
-    path, toml = run.folder / "config.toml", config.to_toml()
-    notes = edited_since(path, toml)
-    changed = refilled_since(path, toml)
+    notes, changed = changed_since(run.folder / "config.toml", config.to_toml())
     notes += [f"the content of {file} has changed since this run was computed" for file in changed]
     return Outcome(run.folder, config.rounds, run.summary, computed=False, notes=tuple(notes))
 
@@ -125,15 +122,15 @@ def _compute(folder: RunFolder, parts: Parts, progress: Progress, stop: Callable
 
 def _revived(fresh: RunState, memories: Generations, rounds: int, saved: Any) -> RunState | None:
     """Return the saved state of the run that began as ``fresh``; None where it has other shapes."""
+
+    def shapes(state: RunState) -> list[Any]:
+        parts = [] if last else sorted(state.uplink.memory.items())
+        server = map(np.shape, (state.theta, state.true_sum, state.found_sum))
+        return [[(name, part.shape) for name, part in parts], *server]
+
     state = memories.together(saved) if isinstance(saved, Apart) else saved
     last = state.round == rounds  # when nobody needs memories any more
-    return state if _shapes(state, last) == _shapes(fresh, last) else None
-
-
-def _shapes(state: RunState, last: bool) -> list[Any]:
-    """Return the shapes of all that devices and server carry."""
-    memory = {} if last else {name: part.shape for name, part in state.uplink.memory.items()}
-    return [memory, *map(np.shape, (state.theta, state.true_sum, state.found_sum))]
+    return state if shapes(state) == shapes(fresh) else None
 
 
 def _remarks(parts: Parts) -> list[str]:
@@ -169,7 +166,7 @@ def summarise(config: Config, records: list[Record]) -> dict[str, Any]:
         "mean_nmse_db": decibel(float(np.mean(errors))) if errors else None,
         "rounds_above_zero_db": sum(bool(record.above_zero_db) for record in records),
         "cumulative_nmse_db": last.cumulative_nmse_db,
-        **count_endings(record.status for record in records).facts(),
+        **ending_facts(record.status for record in records),
         "symbols": last.symbols,
         "energy": last.energy,
     }
@@ -195,21 +192,6 @@ class Work:
     def label(self) -> str:
         """The name of its folder."""
         return self.config.label()
-
-    @property
-    def rounds(self) -> int:
-        """How many lines its records will have."""
-        return self.config.rounds
-
-    @property
-    def scheme(self) -> str:
-        """What is tried out."""
-        return self.config.scheme
-
-    @property
-    def seed(self) -> int:
-        """Decides everything that is random."""
-        return self.config.seed
 
     def do(self, out: Path, force: bool = False, stop: Callable[[], bool] = lambda: False) -> bool:
         """Compute it in ``out/runs`` unless it is finished; return whether it is complete."""

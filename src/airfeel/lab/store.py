@@ -8,6 +8,7 @@ manifest too. Nothing is believed that is not what the run wrote.
 import hashlib
 import json
 import logging
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,7 +38,6 @@ DERIVED = (SUMMARY, CONFIG, MANIFEST)  # written anew from configuration and rec
 MOST_COEFFICIENTS = 2**28  # N of a recorded aggregate at most: 2 GiB in double precision
 MOST_BYTES = 8 * MOST_COEFFICIENTS + 2**16  # of an aggregate: place and value of every coefficient, headers
 _WORDS = ("airfeel", "kind", "scheme", "rounds_sha256", "status")  # what is text in summary or records
-_NUMBERS = (bool, int, float)
 
 _log = logging.getLogger("airfeel")
 
@@ -91,7 +91,7 @@ class FinishedRun:
 
 def examine(path: Path) -> FinishedRun | Damage | None:
     """Return the run in ``path``, what is wrong with it, or None where it is not finished."""
-    if not _present(path / SUMMARY):
+    if not os.path.lexists(path / SUMMARY):
         return None
     try:
         read = {name: _content(path, name) for name in (SUMMARY, *OTHERS)}
@@ -162,7 +162,8 @@ def stamp(*paths: Path, others: Sequence[Path] = ()) -> Stamp | None:
 def compose_manifest(path: Path, summary: bytes) -> bytes:
     """Return the manifest of the run in ``path``, whose ``summary.json`` will have the given content."""
     names = [CONFIG, ROUNDS, TIMINGS, *aggregates(path)]
-    return _manifest({SUMMARY: sha256(summary)} | {name: _files.digest(path / name) for name in names})
+    digests = {SUMMARY: hashlib.sha256(summary).hexdigest()}
+    return _manifest(digests | {name: _files.digest(path / name) for name in names})
 
 
 def _manifest(digests: Mapping[str, str]) -> bytes:
@@ -178,9 +179,7 @@ def _compare(path: Path, manifest: bytes, read: Mapping[str, bytes]) -> None:
         digests = dict(_files.parse_json(manifest)["sha256"])
     except (ValueError, KeyError, TypeError):
         raise Damage(MANIFEST, "does not hold the hashes of a run's files") from None
-    if manifest != _manifest(
-        digests
-    ):  # a blank too many, or true for 1, changes no hash, but no run wrote it
+    if manifest != _manifest(digests):  # a blank too many changes no hash, but no run wrote it
         raise Damage(MANIFEST, "is not as this version of airfeel writes it")
     present = {*read, *aggregates(path)}
     # What costs most to mend comes first: it must not hide behind a file that is merely written anew.
@@ -190,7 +189,10 @@ def _compare(path: Path, manifest: bytes, read: Mapping[str, bytes]) -> None:
         if name not in digests:
             raise Damage(name, f"is not listed in {MANIFEST}")
         try:
-            found = sha256(read[name]) if name in read else _files.digest(path / name, MOST_BYTES)
+            if name in read:
+                found = hashlib.sha256(read[name]).hexdigest()
+            else:
+                found = _files.digest(path / name, MOST_BYTES)
         except OSError as error:
             raise Damage(name, error.strerror or str(error)) from None
         if found != digests[name]:
@@ -222,25 +224,15 @@ def read_aggregate(path: Path, round: int) -> Array:
     return aggregate
 
 
-def sha256(content: bytes) -> str:
-    """Return the hash as the manifest has it."""
-    return hashlib.sha256(content).hexdigest()
-
-
-def _present(path: Path) -> bool:
-    return path.exists() or path.is_symlink()
-
-
 def _content(path: Path, name: str) -> bytes:
     """Return the bytes of one file, of which there can be so many."""
     try:
         if name in (ROUNDS, TIMINGS):
             return b"".join(_files.read_lines(path / name))
         return _files.read_bytes(path / name, _files.LIST if name == MANIFEST else _files.SETTINGS)
-    except FileNotFoundError:
-        raise Damage(name, "is missing") from None
     except OSError as error:
-        raise Damage(name, error.strerror or str(error)) from None
+        missing = isinstance(error, FileNotFoundError)
+        raise Damage(name, "is missing" if missing else error.strerror or str(error)) from None
 
 
 def _summary(content: bytes) -> Row:
@@ -275,6 +267,12 @@ def _settings(path: Path, content: bytes) -> Row:
 
 def _rows(lines: Iterable[bytes]) -> Iterator[Row]:
     """Yield one dictionary per round: finite numbers by the same names in every line."""
+
+    def fits(key: str, value: Any) -> bool:
+        if value is None or key == "status":
+            return isinstance(value, str | None)
+        return type(value) in (bool, int, float) and abs(value) <= sys.float_info.max
+
     keys = None
     for place, line in enumerate(lines, start=1):
         try:
@@ -284,16 +282,9 @@ def _rows(lines: Iterable[bytes]) -> Iterator[Row]:
         keys = keys or (row.keys() if isinstance(row, dict) else None)
         if not isinstance(row, dict) or row.keys() != keys or type(row.get("round")) is not int:
             raise Damage(ROUNDS, f"is damaged in line {place}: it is no record like the others")
-        wrong = [key for key, value in row.items() if value is not None and not _fits(key, value)]
-        if wrong:
+        if wrong := [key for key, value in row.items() if not fits(key, value)]:
             raise Damage(ROUNDS, f"is damaged in line {place}: {', '.join(wrong)} is no number")
         yield row
-
-
-def _fits(key: str, value: Any) -> bool:
-    if key == "status":
-        return isinstance(value, str)
-    return type(value) in _NUMBERS and abs(value) <= sys.float_info.max
 
 
 def _records(path: Path, rows: Sequence[Row]) -> list[Record]:
@@ -322,15 +313,20 @@ def explained(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def edited_since(path: Path, toml: str) -> list[str]:
-    """Return a sentence about each part whose source is not the one noted in ``path`` (``config.toml``)."""
+def changed_since(path: Path, toml: str) -> tuple[list[str], list[str]]:
+    """Return what has another digest now than in ``path`` (``config.toml``), none where that cannot be read.
+
+    These are sentences about parts whose source was edited, and keys with the files that they name.
+    """
+    try:
+        before = _versions(mistakes.flatten(_files.parse_toml(_files.read_text(path))))
+    except (OSError, ValueError):
+        return [], []
+    after = _versions(mistakes.flatten(_files.parse_toml(toml)))
+    changed = [place for place, digest in after.items() if before.get(place, digest) != digest]
     rule = "was edited since this run was begun: raise its revision if results change"
-    return [f"the source of {part} {rule}" for kind, part in _changed(path, toml) if kind == "source"]
-
-
-def refilled_since(path: Path, toml: str) -> list[str]:
-    """Return the keys, with the files they name, whose content is not the one noted in ``path``."""
-    return [file for kind, file in _changed(path, toml) if kind == "content"]
+    edited = [f"the source of {part} {rule}" for kind, part in changed if kind == "source"]
+    return edited, [file for kind, file in changed if kind == "content"]
 
 
 def edited_between(every: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -347,16 +343,6 @@ def edited_between(every: Iterable[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _changed(path: Path, toml: str) -> list[tuple[str, str]]:
-    """Return what has another digest now than in a file of settings; nothing where that cannot be read."""
-    try:
-        before = _versions(mistakes.flatten(_files.parse_toml(_files.read_text(path))))
-    except (OSError, ValueError):
-        return []
-    after = _versions(mistakes.flatten(_files.parse_toml(toml)))
-    return [place for place, digest in after.items() if before.get(place, digest) != digest]
-
-
 def _versions(settings: Mapping[str, Any]) -> dict[tuple[str, str], str]:
     """Return the digests in the table [identity]: of own parts' sources, and of files that options name."""
     keys = {f"identity.source.{name}": ("source", registry.key) for name, registry in SEAMS.items()}
@@ -369,27 +355,20 @@ def _versions(settings: Mapping[str, Any]) -> dict[tuple[str, str], str]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Endings:
-    """How many rounds a receiver reported on; how many of them diverged, and hit the iteration limit."""
+def count_endings(statuses: Iterable[str | None]) -> tuple[int, int, int]:
+    """Return how many rounds diverged, hit the iteration limit, and had a receiver's report at all.
 
-    rounds: int
-    diverged: int
-    limited: int
-
-    def facts(self) -> dict[str, int | None]:
-        """Return the counts as ``summary.json`` has them: None for a scheme without a receiver."""
-        counted = {"rounds_diverged": self.diverged, "rounds_at_limit": self.limited}
-        return {key: count if self.rounds else None for key, count in counted.items()}
-
-
-def count_endings(statuses: Iterable[str | None]) -> Endings:
-    """Count what the records call ``status``; silent is a round in which nothing was heard.
+    What the records call silent is a round in which nothing was heard.
 
     >>> count_endings(["converged", "diverged", "iteration limit", "silent", "diverged"])
-    Endings(rounds=4, diverged=2, limited=1)
-    >>> count_endings([None, None]).facts()
-    {'rounds_diverged': None, 'rounds_at_limit': None}
+    (2, 1, 4)
     """
     found = [status for status in statuses if status not in (None, "silent")]
-    return Endings(len(found), found.count("diverged"), found.count("iteration limit"))
+    return found.count("diverged"), found.count("iteration limit"), len(found)
+
+
+def ending_facts(statuses: Iterable[str | None]) -> dict[str, int | None]:
+    """Return the counts as ``summary.json`` has them: None for a scheme without a receiver."""
+    diverged, limited, rounds = count_endings(statuses)
+    counted = {"rounds_diverged": diverged, "rounds_at_limit": limited}
+    return {key: count if rounds else None for key, count in counted.items()}

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator
 from scipy.special import j0
 
 from airfeel import _checks
-from airfeel.radio.gains import (
+from airfeel.radio.channels import (
     Complex,
     Offsets,
     complex_normal,
@@ -50,7 +50,7 @@ class Cell(Offsets):
         The path loss from which P arrives; by default that of the edge of the disc without a shadow, or the
         largest of ``losses_db``.
     threshold, rician, csi_error
-        As with :class:`~airfeel.radio.fading.FadingMAC`, for h.
+        As with :class:`~airfeel.radio.channels.FadingMAC`, for h.
     doppler
         f_d T, the largest Doppler shift times the time from round to round: gains of neighbouring rounds then
         have the correlation J0(2 pi f_d T) of Jakes' model; 0 stands still. By default gains are independent.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks, _files
-from airfeel.radio.gains import Complex, Offsets, inverted, misjudged
+from airfeel.radio.channels import Complex, Offsets, inverted, misjudged
 from airfeel.radio.link import Link, elements_of
 from airfeel.ranges import Decibels, NonNegative, Positive
 from airfeel.registry import CHANNELS, option

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel import _checks, _maps
+from airfeel import _checks, storage
 from airfeel.config import Config, ConfigLike, build_config, mistakes, opened
 from airfeel.config.sections import DeviceKeys, ServerKeys
 from airfeel.learning.datasets import Dataset, load_dataset
@@ -213,7 +213,7 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
         units=units if scheme.uses_radio else None,
         about=(source.describe(), overlap(held)),
         budget=describe_link(power, symbols, channel, units) if scheme.uses_radio else "",
-        allocate=_maps.temporary if needs.disk else None,
+        allocate=storage.temporary_map if needs.disk else None,
         needs=needs,
     )
 

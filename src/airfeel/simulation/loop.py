@@ -13,14 +13,12 @@ from scipy import fft
 from airfeel.config import ConfigLike
 from airfeel.learning.models import ModelLike
 from airfeel.learning.optimizers import ServerState
-from airfeel.learning.tasks import Score
 from airfeel.learning.training import evaluate, local_gradients
 from airfeel.radio.link import Channel
 from airfeel.simulation.assembly import DataLike, Parts, assemble, given
 from airfeel.simulation.records import Lines, Progress, Record, make_record
 from airfeel.uplink.memory import Devices
-from airfeel.uplink.result import Aggregate, UplinkState, begin
-from airfeel.uplink.round import Uplink
+from airfeel.uplink.round import Aggregate, Uplink, UplinkState, begin
 from airfeel.uplink.scheme import Scheme
 from airfeel.workers import Workers
 
@@ -97,16 +95,15 @@ def train(
     config, own = given(config, scheme, task, dataset, channel, keys)
     parts = assemble(config, own)
     listener = Lines() if progress else Progress()
-    return _records(config.rounds, steps(parts, start(parts), listener.within), listener)
+    rounds = steps(parts, start(parts), listener.within)
 
-
-def _records(rounds: int, steps: Iterator[Step], listener: Progress) -> Iterator[Record]:
-    """Yield the record of every round, and let somebody hear of it."""
-    with listener:
-        listener.begin(rounds, 0, [])
-        for step in steps:
+    def records() -> Iterator[Record]:
+        listener.begin(parts.config.rounds, 0, [])
+        for step in rounds:
             listener.update(step.record)
             yield step.record
+
+    return records()  # what is wrong with the arguments was told already, before a round is asked for
 
 
 def steps(
@@ -193,19 +190,14 @@ def advance(
         found_sum=state.found_sum + aggregate.mean,
         symbols=state.symbols + aggregate.channel_uses,
     )
+    due = round % parts.config.run.evaluate_every == 0 or round == parts.config.rounds
     record = make_record(
         round,
         aggregate,
-        _score(parts, theta, round, workers),
+        evaluate(parts.task, theta, parts.test, workers) if due else None,
         sums=(after.found_sum, after.true_sum),
         energy=float(carried.ledger.spent.max()),
         symbols=after.symbols,
         units=parts.units,
     )
     return Step(record, after, aggregate)
-
-
-def _score(parts: Parts, theta: Array, round: int, workers: Workers) -> Score | None:
-    """Evaluate in every n-th round and in the last."""
-    due = round % parts.config.run.evaluate_every == 0 or round == parts.config.rounds
-    return evaluate(parts.task, theta, parts.test, workers) if due else None

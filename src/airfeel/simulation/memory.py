@@ -42,12 +42,17 @@ def estimate(
     config: Config, task: Task, source: Dataset, scheme: Scheme[Any], devices: int | None = None
 ) -> RunMemory:
     """Return about how much a run takes, with its own number of devices or another one."""
-    number, size = _number(task), float(task.size)
+    size = float(task.size)
+    number = 8 if str(getattr(task, "dtype", "")) == "float64" else 4  # bytes of a coefficient of an update
     devices = config.devices.count if devices is None else devices
     computing = max(1, int(config.devices.participation * devices + 0.5))
     symbols = count(config.uplink.ratio, task.size) if scheme.uses_radio else 0
     values = float(np.prod(source.shape, dtype=float)) * _samples(config, source)
-    carried = devices * _carried(task, scheme)
+    rows = [np.asarray(row) for row in scheme.memory(shapes_of(task)).values()]
+    # What a device carries takes on the precision of updates, where it is floating numbers.
+    carried = devices * sum(
+        row.size * max(row.itemsize, number if row.dtype.kind == "f" else 0) for row in rows
+    )
     in_files = carried > config.run.memory_map_above
     memory = (
         (0 if in_files else MEMORIES * carried)
@@ -92,18 +97,6 @@ def available() -> int:
         except (OSError, ValueError):  # no container, or "max"
             continue
     return min(limits)
-
-
-def _carried(task: Task, scheme: Scheme[Any]) -> int:
-    """Return the bytes that one device carries, where floating numbers take on the precision of updates."""
-    rows = map(np.asarray, scheme.memory(shapes_of(task)).values())
-    wide = _number(task)
-    return sum(row.size * max(row.itemsize, wide if row.dtype.kind == "f" else 0) for row in rows)
-
-
-def _number(task: Task) -> int:
-    """Return the bytes of one coefficient of an update."""
-    return 8 if str(getattr(task, "dtype", "")) == "float64" else 4
 
 
 def _samples(config: Config, source: Dataset) -> float:

@@ -20,7 +20,7 @@ from airfeel.units import decibel, relative_error
 if TYPE_CHECKING:
     from airfeel.learning.tasks import Score
     from airfeel.radio.units import RadioUnits
-    from airfeel.uplink.result import Aggregate
+    from airfeel.uplink.round import Aggregate
 
 Array = NDArray[np.floating[Any]]
 
@@ -116,7 +116,13 @@ def make_record(
     """
     nmse = None if aggregate.nmse is None else decibel(aggregate.nmse)
     summed = relative_error(*sums) if symbols else None
-    found, overlap = _found_support(aggregate)
+    found = overlap = None
+    if aggregate.variance is not None:
+        # For a spike and a narrow slab, mean^2 > variance says that the support probability is above 1/2.
+        with np.errstate(over="ignore"):
+            active = aggregate.mean**2 > aggregate.variance
+        found = int(np.count_nonzero(active))
+        overlap = int(np.count_nonzero(active & (aggregate.truth != 0)))
     info, radio = aggregate.info, aggregate.alpha is not None
     chain = None if info is None else info.chain
     return Record(
@@ -141,18 +147,6 @@ def make_record(
         air_seconds=None if units is None else units.air_seconds(symbols),
         joules=None if units is None else units.joules(energy),
     )
-
-
-def _found_support(aggregate: Aggregate) -> tuple[int | None, int | None]:
-    """Count the coefficients held for active, and those among them that are.
-
-    For a spike and a narrow slab, mean^2 > variance says that the support probability is above 1/2.
-    """
-    if aggregate.variance is None:
-        return None, None
-    with np.errstate(over="ignore"):
-        found = aggregate.mean**2 > aggregate.variance
-    return int(np.count_nonzero(found)), int(np.count_nonzero(found & (aggregate.truth != 0)))
 
 
 def _finite(value: float) -> float | None:

@@ -18,7 +18,7 @@ from airfeel import _checks
 from airfeel.config import Config, build_config
 from airfeel.config.mistakes import merge
 from airfeel.lab.runner import Work
-from airfeel.lab.studies import study
+from airfeel.lab.studies import Row, Stopped, execute
 from airfeel.learning.models.softmax import SoftmaxRegression
 from airfeel.learning.tasks import Samples
 from airfeel.simulation.assembly import DataLike, Own, Parts, assemble, find_data, make_partition
@@ -74,19 +74,19 @@ def _execute(bound: BoundStudy, out: Path, force: bool, stop: Callable[[], bool]
     """Do a study in its folder below ``out/runs``."""
     facts: dict[str, Any] = {}
 
-    def rows() -> Iterator[tuple[study.Row, float]]:
+    def rows() -> Iterator[tuple[Row, float]]:
         ends = [time.perf_counter()]
 
         def told(round: int) -> None:
             ends.append(time.perf_counter())
             if stop():
-                raise study.Stopped
+                raise Stopped
 
         course = measure(bound.config, told=told)
         facts.update(seed=bound.seed, **course.facts())
         yield from zip(course.rows(), map(float, np.diff(ends)), strict=True)
 
-    return study.execute("bound", bound, out, force, rows(), lambda _: facts)
+    return execute("bound", bound, out, force, rows(), lambda _: facts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +122,7 @@ class Convergence:
         """What the printed bound tends to."""
         return loss_bound_limit(self.constants, self.keep, self.size, float(self.recovery.max()) / self.size)
 
-    def rows(self) -> Iterator[study.Row]:
+    def rows(self) -> Iterator[Row]:
         """Yield a row per round: the gap, the bounds (61) and (83), and the squared errors behind them."""
         columns = {
             "gap": self.gap,

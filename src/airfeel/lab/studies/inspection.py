@@ -3,15 +3,19 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from airfeel.beliefs.chains import ChainParams
+from airfeel.lab.charts import Figure
 from airfeel.lab.studies.recorded import AggregateStatistics, Array, Recorded, fit, send_again
 from airfeel.receivers.turbo_cs import TurboCS
 from airfeel.theory.evolution import state_evolution
 from airfeel.units import decibel
+
+if TYPE_CHECKING:
+    from airfeel.lab.curves import AnyDrawing
 
 LONGEST, SAMPLES = 150, 24_000  # rounds and chains of a prediction
 WORTH, SMALL = 3.0, 1.0  # dB of gain from which memory is worth having, and below which it does not matter
@@ -190,3 +194,49 @@ def _fits(error: float) -> str:
     if abs(error) <= 2 * CLOSE:
         return f"the Markov model describes this run roughly, to {abs(error):.1f} dB"
     return "the Markov model does not describe this run, so trust the measured value"
+
+
+def draw_inspection(recorded: Recorded, found: AggregateStatistics, recovery: Recovery) -> list["AnyDrawing"]:
+    """Return sparsity, persistence, correlation, magnitude map and recovery. Needs the extra ``report``."""
+    from airfeel.lab.curves import plain_curves  # which stand on the list of studies
+    from airfeel.lab.exhibits.magnitudes import magnitude_map
+
+    lags = len(found.persistence)
+    counted, learned = "chain counted from round to round", "chain the receiver learned"
+    rounds = np.arange(len(recorded.aggregates)) + recorded.first_round
+    return [
+        plain_curves(
+            Figure("sparsity", "support over time", "", "share of coefficients"),
+            {
+                "nonzero": (rounds, found.activity),
+                "nonzero that become zero": (rounds[1:], found.leaving),
+                "zero that become nonzero": (rounds[1:], found.entering),
+            },
+        ),
+        plain_curves(
+            Figure("persistence", "support persistence", "", "P(still nonzero)", x_title="rounds later"),
+            {
+                "measured": (range(lags), found.persistence),
+                counted: (range(lags), model_persistence(found.chain, lags)),
+                learned: (range(lags), model_persistence(recovery.learned, lags)),
+            },
+        ),
+        plain_curves(
+            Figure("correlation", "amplitude autocorrelation", "", "correlation", x_title="rounds later"),
+            {
+                "measured": (range(lags), found.correlation),
+                counted: (range(lags), model_correlation(found.chain, lags)),
+                learned: (range(lags), model_correlation(recovery.learned, lags)),
+            },
+        ),
+        magnitude_map(recorded.aggregates, recorded.first_round),
+        plain_curves(
+            Figure("recovery", "recovery of the recorded aggregates", "", "NMSE (dB)"),
+            {
+                "with memory": (rounds, decibel(recovery.measured.memory)),
+                "without memory": (rounds, decibel(recovery.measured.alone)),
+                "with memory, predicted": (rounds, decibel(recovery.predicted.memory)),
+                "without memory, predicted": (rounds, decibel(recovery.predicted.alone)),
+            },
+        ),
+    ]

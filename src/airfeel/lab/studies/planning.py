@@ -5,29 +5,44 @@ feedback makes them flicker, their amplitudes have heavier tails, and EM settles
 link changes. A replay of what a run has sent over its own link assumes none of that.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from airfeel import _checks
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import Config, build_config, mistakes, read_config
 from airfeel.config.sections import RadioKeys
+from airfeel.lab.charts import Drawing, Figure, altair
 from airfeel.lab.store import RunError, aggregate_file, checked_records, read_aggregate
-from airfeel.lab.studies.air import EVERYBODY, draw_air
 from airfeel.lab.studies.recorded import FEWEST, Array, send_again, stack_aggregates
 from airfeel.learning.datasets import shape_of
+from airfeel.learning.training import Participation
+from airfeel.radio.link import Channel, Link
+from airfeel.radio.power import EqualPower, Ledger, Offer, PowerPolicy
 from airfeel.radio.units import RadioUnits
 from airfeel.schemes.compressed import Compressed
 from airfeel.simulation.assembly import energy, make_participation, make_task, make_units
 from airfeel.simulation.records import Record
-from airfeel.theory.planner import METHODS, ForecastCourse, LinkBudget, LinkForecast, LinkPlan, Method
+from airfeel.theory.planner import (
+    METHODS,
+    ForecastCourse,
+    LinkBudget,
+    LinkDraws,
+    LinkForecast,
+    LinkPlan,
+    Method,
+)
 from airfeel.theory.scalar import late
 from airfeel.units import count, decibel, from_decibel
+from airfeel.uplink import arrive
 from airfeel.workers import available_cores
 
 CELLS = 12  # of a map, in each direction
@@ -37,6 +52,14 @@ _RADIO = (f"radio.{key}" for key in RadioKeys.model_fields)
 OF_THE_LINK = frozenset(["uplink.ratio", "uplink.power", "channel.noise_var", *_RADIO])
 # And the other keys of the channel:
 OF_THE_AIR = ("devices.dropout", "devices.participation", "uplink.policy")
+EVERYBODY = Participation()
+EQUAL = EqualPower(1.0)
+DRAWS = 8  # of all rounds; the chains that are sampled are shared out among them
+SILENT = 1000  # rounds in a row in which nobody can send, after which there is no link
+LEVELS = 400  # symbols at most that stand for all of a round, where they differ
+UNHEARD = 1e9  # noise of a symbol that nobody sends, over that of the reference model
+FINE = 60  # cells per side into which a map is interpolated for drawing
+SHADES = 12  # at most, of 1, 2.5, 5, 10 or 20 dB each
 
 
 def units_of(config: Config) -> RadioUnits | None:
@@ -81,6 +104,122 @@ def method_of(config: Config) -> Method:
     known = method.denoiser is None
     message = config.scheme_as("tsa_ga").amplitude_message
     return replace(method, amplitude_message=message) if known else method
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoundDraw:
+    """What a round's link asks of the devices, whose signals have unit energy, spread evenly over symbols.
+
+    ``demand`` is what each device needs at alpha = 1, and ``strength`` the part of its signal that it can
+    send at all; ``gain`` is at what factor that arrives. ``active``, (M, levels), says who sends which of
+    some symbols that stand for all; None where symbols do not differ. ``whole`` is W, the share of the
+    devices that computed, by which the server divides.
+    """
+
+    demand: Array
+    strength: Array
+    gain: Array
+    active: NDArray[np.bool_] | None = None
+    whole: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DrawnAir:
+    """The links of all rounds, drawn several times, and the policy by which devices send; P is 1."""
+
+    links: Sequence[Sequence[RoundDraw]]
+    policy: PowerPolicy
+
+    def __call__(self, link: LinkBudget) -> LinkDraws:
+        """Return what the policy makes of the links, where a device has the energy of this link.
+
+        The receiver learns how large the sum is in the mean, so signal and noise are told relative to that
+        where a policy leaves devices out for good.
+        """
+        snr = link.snr * link.excess  # devices whose signals are larger than the mean lose as much with them
+        found = [list(zip(*self._followed(rounds, snr), strict=True)) for rounds in self.links]
+        noise, sent, arriving = (np.array(part) for part in zip(*found, strict=True))
+        usual = float(sent.mean()) if hasattr(self.policy, "choose") else 1.0
+        return LinkDraws(noise / usual**2, sent / usual, arriving / usual, usual)
+
+    def _followed(self, rounds: Sequence[RoundDraw], snr: float) -> Iterator[tuple[Any, float, float]]:
+        """Yield noise, sent and arriving of the rounds of one draw, with what the devices have spent."""
+        radio, ledger = arrive.Radio(policy=self.policy), Ledger.open(len(rounds[0].demand))
+        for one in rounds:
+            weights = np.full(len(one.demand), 1 / (len(one.demand) * one.whole))
+            grant = radio.grant(Offer(one.demand, weights, one.strength, 1 / (snr * one.whole**2)), ledger)
+            assert grant is not None  # a round in which nobody can send is left out
+            ledger = ledger.charge(grant.alpha * one.demand * grant.share**2, radio.policy.power)
+            heard = np.where(one.demand > 0, grant.share, 0.0)
+            levels = 1.0 if one.active is None else _levels(one.active, heard)
+            noise = levels / (grant.alpha * one.whole**2)
+            yield noise, float(heard.mean()) / one.whole, float((one.gain * heard).mean()) / one.whole
+
+
+def draw_air(
+    channel: Channel,
+    devices: int,
+    symbols: int,
+    rounds: int,
+    seed: int = 0,
+    draws: int = DRAWS,
+    policy: PowerPolicy = EQUAL,
+    participation: Participation = EVERYBODY,
+) -> DrawnAir:
+    """Draw what a channel does to equal devices with equal gradients; the policy of power control has P = 1.
+
+    Only those that take part in a round can send in it. A round in which nobody can is none for the receiver,
+    and is left out.
+    """
+    seeds = range(seed, seed + draws)
+    links = [islice(_heard(channel, participation, devices, symbols, one), rounds) for one in seeds]
+    return DrawnAir([list(drawn) for drawn in links], policy)
+
+
+def _levels(active: NDArray[np.bool_], share: Array) -> Array:
+    """Return the noise of symbols that not everybody sends, over that of one that all who send at all do."""
+    weight = share @ active / share.sum()
+    return np.where(weight > 0, 1 / np.maximum(weight, UNHEARD**-0.5) ** 2, UNHEARD)
+
+
+def _heard(
+    channel: Channel, participation: Participation, devices: int, symbols: int, seed: int
+) -> Iterator[RoundDraw]:
+    """Yield the rounds in which anybody can send."""
+    silent, round = 0, 0
+    while silent < SILENT:
+        round += 1
+        computing, sending = participation.draw(devices, seed, round)
+        link = channel.link(devices, symbols, seed, round)
+        link = replace(link, active=link.active & (sending if link.active.ndim == 1 else sending[:, None]))
+        if link.active.any():
+            silent = 0
+            yield replace(_round(link, symbols), whole=float(computing.mean()))
+        else:
+            silent += 1
+    raise ValueError(f"no device could send in {SILENT} rounds: there is no link to predict")
+
+
+def _round(link: Link, symbols: int) -> RoundDraw:
+    """Return what a link asks; devices that differ from symbol to symbol are mixtures of all coefficients."""
+    given: tuple[NDArray[Any], ...] = link.active, link.cost, link.gain
+    width = symbols if any(part.ndim == 2 for part in given) else 1
+    wide = (part if part.ndim == 2 else part[:, None] for part in given)
+    active, cost, gain = (np.broadcast_to(part, (len(part), width)) for part in wide)
+    if np.any(np.imag(gain)) or (width > 1 and np.any(gain.real[active] != 1)):
+        rule = (
+            "must be real and one per device where it is not 1: what offsets, or misjudged gains of single "
+            "symbols, do is not predicted; set channel.csi_error, phase_error, timing_error and "
+            "carrier_error to 0, or train with them and give the folder of the run"
+        )
+        raise _checks.reject("gain", f"shape {np.shape(link.gain)}", rule)
+    places = np.linspace(0, symbols - 1, min(symbols, LEVELS)).round().astype(int)
+    return RoundDraw(
+        demand=np.where(active, cost, 0.0).mean(axis=1),
+        strength=np.sqrt(active.mean(axis=1)),
+        gain=(active * gain.real).max(axis=1),
+        active=active[:, places] if width > 1 else None,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -308,3 +447,65 @@ def contour(
             found[one] = value
             told(len(found), len(different))
     return Map(x, y, np.array([found[one] for one in links]).reshape(cells, cells))
+
+
+def draw_map(field: Map) -> Drawing:
+    """Draw steady-state NMSE in shades; points mark what was computed, a cross the link asked about."""
+    figure = Figure("contour", "predicted NMSE in steady state", "nmse_db", field.y.title)
+    shades = _shades(float(field.nmse_db.min()))
+    x = altair.X("x:Q", title=field.x.title, scale=_scale(field.x))
+    y = altair.Y("y:Q", title=field.y.title, scale=_scale(field.y))
+    cells = altair.Chart(altair.InlineData(values=_fine(field))).encode(
+        x=x,
+        x2="x2:Q",
+        y=y,
+        y2="y2:Q",
+        color=altair.Color("nmse:Q", scale=shades, title="NMSE (dB)"),
+        stroke=altair.Stroke("nmse:Q", scale=shades, title="NMSE (dB)"),
+    )
+    dots = altair.Chart(altair.InlineData(values=_computed(field)))
+    dots = dots.mark_circle(size=9, color="black", opacity=0.5)
+    own = [{"x": field.x.here, "y": field.y.here}]
+    here = altair.Chart(altair.InlineData(values=own)).mark_point(
+        shape="cross", size=160, color="white", filled=True, stroke="black"
+    )
+    chart = cells.mark_rect() + dots.encode(x=x, y=y, tooltip=["nmse:Q"]) + here.encode(x=x, y=y)
+    return Drawing(figure, chart.configure_axis(grid=False))
+
+
+def _fine(field: Map) -> list[dict[str, float]]:
+    """Interpolate the map linearly between its points, on the axes as they are drawn."""
+    from scipy.interpolate import RegularGridInterpolator  # which takes long to import
+
+    sides = field.x, field.y
+    where = [np.log(side.values) if side.log else side.values for side in sides]
+    edges = [np.linspace(axis[0], axis[-1], FINE + 1) for axis in where]
+    middles = [(edge[:-1] + edge[1:]) / 2 for edge in edges]
+    nmse = RegularGridInterpolator(where, field.nmse_db)(tuple(np.meshgrid(*middles, indexing="ij")))
+    x, y = (
+        [float(f"{end:.5g}") for end in (np.exp(edge) if side.log else edge)]
+        for side, edge in zip(sides, edges, strict=True)
+    )
+    return [
+        {"x": x[i], "x2": x[i + 1], "y": y[j], "y2": y[j + 1], "nmse": round(float(value), 2)}
+        for (i, j), value in np.ndenumerate(nmse)
+    ]
+
+
+def _computed(field: Map) -> list[dict[str, float]]:
+    return [
+        {"x": float(field.x.values[i]), "y": float(field.y.values[j]), "nmse": round(float(value), 2)}
+        for (i, j), value in np.ndenumerate(field.nmse_db)
+    ]
+
+
+def _scale(axis: Axis) -> Any:
+    ends = [float(axis.values[0]), float(axis.values[-1])]
+    return altair.Scale(type="log" if axis.log else "linear", domain=ends, nice=False)
+
+
+def _shades(lowest: float) -> Any:
+    """Return the scale of colours: from dark, the smallest error, to light at 0 dB, in equal steps."""
+    step = next((s for s in (1.0, 2.5, 5.0, 10.0) if -lowest <= s * SHADES), 20.0)
+    count = max(2, int(np.ceil(-lowest / step)))
+    return altair.Scale(type="threshold", domain=list(-step * np.arange(count - 1, 0, -1)), scheme="viridis")

@@ -16,8 +16,8 @@ from airfeel.beliefs.chains import ChainParams
 from airfeel.config import identity, mistakes
 from airfeel.config.sections import Section
 from airfeel.lab.runner import Work
-from airfeel.lab.store import count_endings
-from airfeel.lab.studies import study
+from airfeel.lab.store import ending_facts
+from airfeel.lab.studies import Row, Stopped, execute
 from airfeel.operators import GAUSSIAN_LIMIT, GaussianMatrix, PartialDCT
 from airfeel.ranges import Count, Fraction, Probability
 from airfeel.receivers.amp import AMP
@@ -139,7 +139,7 @@ def work(tree: Mapping[str, Any], source: str) -> Work:
 
 def _execute(config: RecoveryStudy, out: Path, force: bool, stop: Callable[[], bool]) -> bool:
     """Do a study in its folder below ``out/runs``; the seconds it notes are those of the receiver alone."""
-    return study.execute("recovery", config, out, force, _follow(config, stop), _summarise)
+    return execute("recovery", config, out, force, _follow(config, stop), _summarise)
 
 
 def steady(values: Sequence[float] | Array) -> float:
@@ -160,13 +160,13 @@ def predict(config: RecoveryStudy) -> Array:
     return decibel(nmse if config.remembers else np.full(config.rounds, nmse.mean()))
 
 
-def _follow(config: RecoveryStudy, stop: Callable[[], bool]) -> Iterator[tuple[study.Row, float]]:
+def _follow(config: RecoveryStudy, stop: Callable[[], bool]) -> Iterator[tuple[Row, float]]:
     """Yield a row and the receiver's processor seconds, round after round."""
     receiver, predicted = _receiver(config), predict(config)
     state = receiver.init(config.size)
     for round, (reception, x) in enumerate(_receptions(config), start=1):
         if stop():
-            raise study.Stopped
+            raise Stopped
         began = time.process_time()  # of the processor: a busy machine hardly changes it
         estimate, state = receiver.receive(state, reception)
         seconds = time.process_time() - began
@@ -204,7 +204,7 @@ def _receptions(config: RecoveryStudy) -> Iterator[tuple[Reception, Array]]:
         yield Reception(y, operator, config.noise_var), x[0]
 
 
-def _row(round: int, estimate: Estimate, x: Array, predicted: float, symbols: int) -> study.Row:
+def _row(round: int, estimate: Estimate, x: Array, predicted: float, symbols: int) -> Row:
     """Return what is written down of a round; ``believed_nmse_db`` is what the receiver itself thinks."""
     power = float(np.sum(x**2)) or 1.0  # a signal of nothing but zeros
     info = estimate.info
@@ -222,12 +222,12 @@ def _row(round: int, estimate: Estimate, x: Array, predicted: float, symbols: in
     }
 
 
-def _summarise(rows: list[dict[str, Any]]) -> study.Row:
+def _summarise(rows: list[dict[str, Any]]) -> Row:
     """Return NMSE in steady state, found and predicted, and how iterations ended."""
     return {
         "steady_nmse_db": steady([row["nmse_db"] for row in rows]),
         "predicted_steady_nmse_db": steady([row["predicted_nmse_db"] for row in rows]),
         "iterations": float(np.mean([row["iterations"] for row in rows])),
-        **count_endings(row["status"] for row in rows).facts(),
+        **ending_facts(row["status"] for row in rows),
         "symbols": rows[-1]["symbols"],
     }

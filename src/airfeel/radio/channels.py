@@ -1,15 +1,18 @@
-"""What channels share: scattered waves, what synchronisation leaves, and devices that invert their gain."""
+"""The paper's channel (6), flat fading, and what all channels share.
+
+That is scattered waves, what synchronisation leaves, and devices that invert their gain.
+"""
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airfeel.radio.link import Array, Link, Mask, elements_of, per_symbol
-from airfeel.ranges import Count, NonNegative, require
-from airfeel.registry import option
+from airfeel.ranges import Count, NonNegative, Positive, require
+from airfeel.registry import CHANNELS, option
 from airfeel.streams import stream
 
 Complex = NDArray[np.complexfloating[Any]]
@@ -129,3 +132,65 @@ class Offsets:
         middle = (self.subcarriers - 1) / 2
         turns = np.outer(delay, (k - middle) / self.subcarriers) + np.outer(drift, l)
         return np.asarray(np.exp(1j * (phase[:, None] + 2 * math.pi * turns)))
+
+
+@CHANNELS.register("gaussian", place=0)
+@dataclass(frozen=True, slots=True)
+class GaussianMAC(Offsets):
+    """All signals add up, with white noise (6)."""
+
+    noise_var: NonNegative = option(1.0, "sigma_e^2")
+
+    def link(self, num_devices: int, symbols: int, seed: int, round: int) -> Link:
+        """Return unit gains: everybody can send at cost one. Without synchrony, gains turn symbols."""
+        one, everybody = np.ones(num_devices), np.ones(num_devices, dtype=np.bool_)
+        turned = self.turned(num_devices, symbols, seed, round)
+        gain = one if turned is None else per_symbol(turned, symbols)
+        return Link(everybody, one, gain, self.noise_var)
+
+
+@CHANNELS.register("fading", place=10)
+@dataclass(frozen=True, slots=True)
+class FadingMAC(Offsets):
+    """Complex gains per device and round, truncated inversion at the devices.
+
+    The gain h has unit mean power and is drawn anew for each device and round. A device knows ``h^ = h + e``
+    and sends its signal divided by h^ if ``|h^| >= threshold``, else nothing. The data is real and in phase,
+    so the server keeps the real part: the signal of a device arrives times ``Re(e^{j phi} h / h^)``.
+
+    Parameters
+    ----------
+    noise_var
+        sigma_e^2 of the real part.
+    threshold
+        h_min > 0: a device whose gain seems weaker stays silent in this round, as inverting one near zero
+        costs without bound.
+    rician
+        Power of the line of sight over the scattered power; 0 is Rayleigh fading.
+    csi_error
+        Mean power of the error e in what a device knows of its gain.
+    phase_error, timing_error, carrier_error, subcarriers
+        See :class:`Offsets`; here every symbol is an element of its own.
+    """
+
+    noise_var: NonNegative = option(1.0, "sigma_e^2")
+    threshold: Positive = option(0.3, "h_min, weaker devices stay silent")
+    rician: NonNegative = option(0.0, "line of sight over scattered power; 0: Rayleigh")
+    csi_error: NonNegative = option(0.0, "variance of what devices misjudge of their gain")
+
+    revision: ClassVar[int] = 2  # silent devices no longer lengthen the step
+
+    def gains(self, num_devices: int, seed: int, round: int) -> Complex:
+        """Return the true complex gains h_m of a round."""
+        return with_line_of_sight(complex_normal((num_devices,), seed, "fading", round), self.rician)
+
+    def link(self, num_devices: int, symbols: int, seed: int, round: int) -> Link:
+        """Draw the gains, what the devices know of them, and what is left after their inversion."""
+        gain = self.gains(num_devices, seed, round)
+        known = misjudged(gain, self.csi_error, seed, round)
+        turned = self.rotation(num_devices, symbols, seed, round)
+        active = np.abs(known) >= self.threshold
+        # A silent device has no cost and no arriving signal; 1 keeps the division defined.
+        safe = np.where(active, known, 1)
+        arriving = np.where(active, (turned.T * gain / safe).real, 0.0).T
+        return Link(active, np.where(active, 1 / np.abs(safe) ** 2, 0.0), arriving, self.noise_var)

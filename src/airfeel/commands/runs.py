@@ -1,0 +1,203 @@
+"""``airfeel run``, ``demo``, ``reproduce`` and ``sweep``: one run or many, crash-safe and resumable."""
+
+import logging
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from airfeel.commands import HERE, Computing, Flag, Settings, check_counts, load, show
+
+if TYPE_CHECKING:
+    from airfeel.config import Config
+    from airfeel.lab.runner import Outcome
+
+_log = logging.getLogger("airfeel")
+
+_SAID = ("accuracy", "mean_nmse_db", "cumulative_nmse_db", "rounds_diverged", "rounds_at_limit")
+# What to try after the demo: what follows the name of the command, and why.
+_NEXT = {
+    "run --set scheme=scheduled --set uplink.ratio=0.02": "fifty times fewer symbols, one run",
+    "reproduce fig5a --quick": "a figure of the paper; list names all",
+    "config > mine.toml": "every setting there is, as a file to edit",
+}
+
+
+def run(
+    config: str = "",
+    /,
+    *,
+    settings: Settings = None,
+    out: Path = Path("results"),
+    force: Flag = False,
+) -> None:
+    """Train one model over the air, by default with TSA-GA on MNIST, and print the run's folder.
+
+    Killed or interrupted, the same command continues where it was. A finished run is not repeated.
+
+    Example: airfeel run --set scheme=a_dsgd --set rounds=50
+
+    Parameters
+    ----------
+    config
+        A TOML file; airfeel config prints one with every key.
+    settings
+        key=value, such as uplink.ratio=0.04; may be given several times and wins over the file.
+    out
+        Folder for runs and tables.
+    force
+        Compute a finished run again.
+    """
+    from airfeel.lab import progress
+    from airfeel.lab.plan import ResultsFolder
+    from airfeel.lab.results import write_results
+    from airfeel.lab.rundir import run_path
+    from airfeel.lab.runner import execute, stop_asked
+
+    loaded = load(config, settings)
+    _log.info(f"{loaded.scheme} on {loaded.dataset}, {loaded.rounds} rounds: {run_path(loaded, out)}")
+    shown = progress.choose(_log.isEnabledFor(logging.INFO))
+    with stop_asked(at_once=True) as stop:
+        outcome = execute(loaded, out, force=force, progress=shown, stop=stop)
+    if outcome.summary is None:
+        again = ["airfeel", "run", *([config] if config else [])]
+        again += [word for setting in settings or [] for word in ("--set", setting)] + ["--out", str(out)]
+        raise KeyboardInterrupt(
+            f"stopped after round {outcome.round} of {loaded.rounds}; to continue: {shlex.join(again)}"
+        )
+    table = write_results(ResultsFolder(out))
+    _report(loaded, outcome, table)
+    show(outcome.folder)
+
+
+def _report(config: "Config", outcome: "Outcome", table: Path) -> None:
+    """Say in one line how the run ended."""
+    summary = outcome.summary or {}
+    # A damaged one may have lost some.
+    accuracy, nmse, total, diverged, limited = map(summary.get, _SAID)
+    words = [f"{config.scheme}: {config.rounds} rounds"]
+    if accuracy is not None:
+        words.append(f"accuracy {accuracy:.4f}")
+    if nmse is not None:
+        words.append(f"mean NMSE {nmse:.1f} dB")
+    if total is not None:
+        words.append(f"cumulative NMSE {total:.1f} dB")
+    if diverged is not None and limited is not None:
+        words.append(f"rounds that diverged {diverged}, at the iteration limit {limited}")
+    if not outcome.computed:
+        words.append("finished before, not repeated (--force computes it again)")
+    _log.info(", ".join(words))
+    for note in outcome.notes:
+        _log.warning(note)
+    _log.info(
+        f"table of all runs: {table}; as a page: {shlex.join(['airfeel', 'report', str(table.parent)])}"
+    )
+
+
+def demo(
+    *,
+    rounds: int | None = None,
+    seeds: int | None = None,
+    workers: int | None = None,
+    out: Path = Path("results/demo"),
+) -> None:
+    """Train on real data with and without memory, print what came out and write a page: about two minutes.
+
+    25 devices train softmax regression on MNIST over a noisy channel, once without radio, with our own
+    scheme, TSA-GA, two ablations of it, and two rivals. Needs the extra "report". Killed or interrupted, the
+    same command computes only what is missing.
+
+    Example: airfeel demo
+
+    Parameters
+    ----------
+    rounds
+        Rounds of every run; unset: 300.
+    seeds
+        Number of seeds; unset: 3.
+    workers
+        Number of processes; unset: one for each core.
+    out
+        Folder for runs, tables and the page.
+    """
+    from airfeel.commands._many import compute
+    from airfeel.lab.plan import shipped
+    from airfeel.lab.report import write_report
+    from airfeel.lab.table import Results
+    from airfeel.lab.words import headline, opening, short_table, text_table
+    from airfeel.learning.datasets import load_dataset
+
+    check_counts(rounds=rounds, seeds=seeds, workers=workers)
+    experiment = shipped("demo").shortened(rounds, seeds)
+    load_dataset("mnist")  # once, before several processes ask for it
+    results, begun = compute([experiment], out, workers=workers)
+    found = Results(results).of(begun[0])
+    written = write_report(out, told=_log.info)
+    show(f"\n{opening(found)}\n{headline(found)}\n\n{text_table(short_table(found))}\n")
+    show(f"Page with figures: {written.page}\n\nTo try next:")
+    width = max(map(len, _NEXT))
+    # By its path where no shell would find it, as after make demo.
+    path = shlex.quote(os.path.relpath(Path(sys.executable).with_name("airfeel")))
+    program = "airfeel" if shutil.which("airfeel") else path
+    show(*(f"  {program} {words:<{width}}  # {why}" for words, why in _NEXT.items()))
+
+
+def reproduce(
+    names: Annotated[list[str], Parameter(negative=())],
+    /,
+    *,
+    quick: Flag = False,
+    rounds: int | None = None,
+    seeds: int | None = None,
+    computing: Computing = HERE,
+) -> None:
+    """Compute figures of the paper, and some beyond it, and print the table with the results.
+
+    Killed or interrupted, the same command computes only what is missing; runs that several figures share
+    are computed once. Then make a page with: airfeel report.
+
+    Example: airfeel reproduce fig5a --quick
+
+    Parameters
+    ----------
+    names
+        Which ones; airfeel list shows them. all stands for every figure of the paper,
+        rivals for the comparisons of all schemes.
+    quick
+        A first look: 50 rounds and 3 seeds.
+    rounds
+        Rounds of every run.
+    seeds
+        Number of seeds.
+    """
+    from airfeel.commands._many import carry_out_all
+    from airfeel.lab.plan import QUICK_ROUNDS, QUICK_SEEDS, select
+
+    check_counts(rounds=rounds, seeds=seeds, workers=computing.workers)
+    if quick:
+        rounds, seeds = rounds or QUICK_ROUNDS, seeds or QUICK_SEEDS
+    carry_out_all([experiment.shortened(rounds, seeds) for experiment in select(names)], computing)
+
+
+def sweep(file: Path, /, *, computing: Computing = HERE) -> None:
+    """Compute every combination of configuration keys and seeds in an experiment file.
+
+    Killed or interrupted, the same command computes only what is missing. A failing run does not stop the
+    others; it is reported, and the exit code is 1.
+
+    Example: airfeel sweep power.toml
+
+    Parameters
+    ----------
+    file
+        A TOML file with base, grid and seeds; the guide explains it.
+    """
+    from airfeel.commands._many import carry_out_all
+    from airfeel.lab.plan import read_experiment
+
+    check_counts(workers=computing.workers)
+    carry_out_all([read_experiment(file)], computing)
