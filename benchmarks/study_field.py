@@ -140,7 +140,7 @@ STUDIES = {  # schemes and compressions, in the order in which they matter
 
 
 def jobs(names, seeds, begins=("",)):
-    """Yield cell, scheme, compression and seed of every run whose cell begins so, the long ones at the end."""
+    """Yield cell, scheme, compression and seed of every run whose cell begins so, long ones at the end."""
     yield from (job for job in _jobs(names, seeds) if job[0].startswith(tuple(begins)))
 
 
@@ -275,9 +275,9 @@ def table(seeds, out):
             free = [
                 done[k]["accuracy"] for k in (key(cell, "error-free", None, s) for s in seeds) if k in done
             ]
-            level = np.mean([run[max(run, key=int)] for run in free]) if free else np.nan
+            level = f"{np.mean([run[max(run, key=int)] for run in free]):.1f} %" if free else "–"
             cells = (words(gaps(done, cell, scheme, factor, seeds)) for scheme in schemes)
-            print(f"| {cell} | {limit} | {level:.1f} % | " + " | ".join(cells) + " |")
+            print(f"| {cell} | {limit} | {level} | " + " | ".join(cells) + " |")
         print()
     first = next(iter(CELLS))
     early = {s: gaps(done, first, s, 25, seeds, 25) for s in ("scheduled", "0.2's form")}
