@@ -16,7 +16,7 @@ from airfeel.schemes.compressed import Compressed
 from airfeel.simulation.assembly import Own, assemble
 from airfeel.simulation.loop import start, steps, train
 from airfeel.simulation.records import Record, make_record
-from airfeel.uplink.result import Aggregate
+from airfeel.uplink.round import Aggregate
 
 DATA = small.arrays()
 SIZE = (small.SIDE**2 + 1) * small.CLASSES

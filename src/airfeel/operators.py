@@ -62,7 +62,12 @@ class PartialDCT(LinearOperator):
     ) -> None:
         self.size, self.rows, self.seed = _sizes(size, rows, seed)
         self.signs, self.fast, self.block = bool(signs), bool(fast), block
-        self.blocks, self.length = _layout(self.size, self.fast, block)
+        self.blocks, self.length = 1, self.size
+        if block is not None:
+            self.blocks = -(-self.size // min(_checks.integer("block", block, at_least=2), self.size))
+            self.length = -(-self.size // self.blocks)
+        if self.fast or block is not None:
+            self.length = int(fft.next_fast_len(self.length, real=True))
         if self.rows < self.blocks:
             rule = f"must be >= {self.blocks}, one row for each block of length {self.length}"
             raise _checks.reject("rows", self.rows, rule)
@@ -238,18 +243,6 @@ def _sizes(size: int, rows: int, seed: int) -> tuple[int, int, int]:
     if rows > size:
         raise _checks.reject("rows", rows, f"must be <= size = {size}")
     return size, rows, _checks.integer("seed", seed, at_least=0)
-
-
-def _layout(size: int, fast: bool, block: int | None) -> tuple[int, int]:
-    """Return the number of blocks and the transform length of each."""
-    if block is None:
-        return 1, _fast_length(size) if fast else size
-    blocks = -(-size // min(_checks.integer("block", block, at_least=2), size))
-    return blocks, _fast_length(-(-size // blocks))
-
-
-def _fast_length(size: int) -> int:
-    return int(fft.next_fast_len(size, real=True))
 
 
 def _floating(x: Array) -> Array:

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from airfeel.beliefs import temporal
-from airfeel.beliefs.chains import ChainParams, stationary
+from airfeel.beliefs import chains
+from airfeel.beliefs.chains import Belief, ChainParams, stationary
 from airfeel.beliefs.spike_slab import SpikeSlab, posterior
-from airfeel.beliefs.temporal import Belief
 from airfeel.streams import stream
 from modeldata import Model, sample_chains
 from oracles import exact_filter
@@ -31,19 +30,19 @@ def filter_with(message, model, z, tau):
     belief = Belief(stationary(chain, z.shape[1]))
     for z_t, tau_t in zip(z, tau, strict=True):
         post = posterior(belief.prior, z_t, np.asarray(tau_t))
-        belief = temporal.carry(belief, post, z_t, np.asarray(tau_t), chain, message=message)
+        belief = chains.carry(belief, post, z_t, np.asarray(tau_t), chain, message=message)
     return post.support, post.moments()[0]
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("noise", [0.01, 0.1, 0.5])
 def test_joint_message_is_nearest_to_the_exact_filter(model, noise):
-    gap = dict.fromkeys(temporal.MESSAGES, 0.0)
+    gap = dict.fromkeys(chains.MESSAGES, 0.0)
     for rounds in (2, 3, 4, 5):
         tau = np.full(rounds, noise)
         z, _ = observe(model, rounds, 4000, tau, seed=rounds)
         exact = exact_filter(model.activity, model.p01, model.beta, model.variance, z, tau)[1]
-        for message in temporal.MESSAGES:
+        for message in chains.MESSAGES:
             gap[message] += np.mean((filter_with(message, model, z, tau)[1] - exact) ** 2) / 4
     print(f"{model}, tau {noise}: mean squared distance from the exact posterior mean {gap}")
     assert gap["joint"] < min(gap["moments"], gap["expansion"])
@@ -61,7 +60,7 @@ def test_exact_where_nothing_has_to_be_merged(message):
     assert np.allclose(mean, exact, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("message", temporal.MESSAGES)
+@pytest.mark.parametrize("message", chains.MESSAGES)
 def test_a_chain_switched_off_forgets(message):
     chain = ChainParams(0.2, 0.3, 0.1, 1.5)
     prior = SpikeSlab(np.array([0.7, 0.1]), np.array([1.0, -2.0]), np.array([0.2, 0.4]))
@@ -70,7 +69,7 @@ def test_a_chain_switched_off_forgets(message):
 
     def carried(support_chain, amplitude_chain, message=message):
         switches = {"support_chain": support_chain, "amplitude_chain": amplitude_chain}
-        return temporal.carry(Belief(prior), post, z, tau, chain, message=message, **switches).prior
+        return chains.carry(Belief(prior), post, z, tau, chain, message=message, **switches).prior
 
     # Without the support chain there are no two kinds to keep apart: "joint" is "moments" there.
     linked = carried(True, True, "moments" if message == "joint" else message)

@@ -9,8 +9,7 @@ from airfeel.radio.link import Link, superpose
 from airfeel.radio.power import EqualPower
 from airfeel.registry import CHANNELS, SCHEMES
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import carry
+from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Setting
 
 NAMES, DEVICES = CHANNELS.names(), 6

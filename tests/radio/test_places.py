@@ -78,13 +78,6 @@ def test_a_long_way_back_is_forgotten():
     assert np.mean(before.conj() * late) == pytest.approx(0.5, abs=5 / np.sqrt(MANY))
 
 
-def test_what_devices_misjudge_turns_and_scales_their_symbols():
-    cell = Cell(losses_db=(90.0,) * 3, csi_error=0.05, threshold=0.2)
-    link, h = cell.link(3, 8, 1, 1), cell.gains(3, 1, 1)
-    assert np.iscomplexobj(link.gain)
-    np.testing.assert_allclose(np.abs(link.gain[link.active]) ** 2, (np.abs(h) ** 2 * link.cost)[link.active])
-
-
 def test_a_configuration_names_cell_and_policy():
     keys = {
         "channel": {"kind": "cell", "losses_db": [80.0, 100], "doppler": 0.1},

@@ -25,8 +25,7 @@ from airfeel.radio.response import Response
 from airfeel.registry import POLICIES, SCHEMES
 from airfeel.streams import stream
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import carry
+from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Setting
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from airfeel.beliefs import temporal
+from airfeel.beliefs import chains
 from airfeel.beliefs.chains import Amplitude, ChainParams, Message, stationary
 from airfeel.beliefs.spike_slab import posterior
 from airfeel.receivers import em
@@ -117,12 +117,12 @@ def observed_window(model, tau, seed, rounds=25, count=20_000):
     rng = stream(seed, "estimating equations")
     support, amplitude = sample_chains(model, rounds, rng, count)
     x = support * amplitude
-    belief, window = temporal.Belief(stationary(chain, count)), []
+    belief, window = chains.Belief(stationary(chain, count)), []
     for x_t in x:
         z = x_t + np.sqrt(tau) * rng.standard_normal(count)
         post = posterior(belief.prior, z, np.asarray(tau))
         window.append(PastRound(belief.prior, z, np.asarray(tau), post.support))
-        belief = temporal.carry(belief, post, z, np.asarray(tau), chain, message="joint")
+        belief = chains.carry(belief, post, z, np.asarray(tau), chain, message="joint")
     return chain, window[-5:], support[-5:], amplitude[-5:]
 
 

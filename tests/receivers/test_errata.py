@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import airfeel as af
-from airfeel.beliefs import temporal
+from airfeel.beliefs import chains
 from airfeel.beliefs.chains import (
     Amplitude,
     ChainParams,
@@ -175,7 +175,7 @@ def learn_while_filtering(model, start, update, seed, tau=0.01, rounds=40, count
     rng = stream(seed, "learn")
     support, amplitude = sample_chains(model, rounds, rng, count)
     chain, window, tau = start, [], np.asarray(tau)
-    belief = temporal.Belief(stationary(chain, count))
+    belief = chains.Belief(stationary(chain, count))
     for t, x in enumerate(support * amplitude):
         z = x + np.sqrt(tau) * rng.standard_normal(count)
         post = posterior(belief.prior, z, tau)
@@ -184,7 +184,7 @@ def learn_while_filtering(model, start, update, seed, tau=0.01, rounds=40, count
             chain = update(window, chain, message)
         # As one Gaussian per amplitude, whatever the message: the misprints are about these.
         forward = "moments" if message == "joint" else message
-        belief = temporal.carry(belief, post, z, tau, chain, message=forward)
+        belief = chains.carry(belief, post, z, tau, chain, message=forward)
     return chain
 
 

@@ -6,7 +6,7 @@ from scipy.special import expit, logit
 
 import airfeel as af
 from airfeel.beliefs import spike_slab
-from airfeel.beliefs.temporal import MESSAGES
+from airfeel.beliefs.chains import MESSAGES
 from modeldata import Model, estimates, run, stream_of
 from oracles import dense_partial_dct, turbo_loop
 

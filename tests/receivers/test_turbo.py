@@ -8,8 +8,7 @@ from airfeel.beliefs.spike_slab import SpikeSlab
 from airfeel.receivers import problem as problems
 from airfeel.receivers.problem import pose
 from airfeel.receivers.scale import Scaled
-from airfeel.receivers.tsaga import iterate
-from airfeel.receivers.turbo import STATUS, settle
+from airfeel.receivers.turbo_cs import STATUS, settle
 from airfeel.streams import stream
 from modeldata import estimates
 from oracles import dense, dense_partial_dct, exact_mmse, lmmse, orthonormal_rows, turbo_loop
@@ -166,10 +165,10 @@ def test_a_surprise_is_read_off_the_residual():
     problem = pose(operator, Scaled(1.0, y, 1e-4))
     for believed in (1e-3, 1e-1, 1.0):
         prior = SpikeSlab(*(np.full((1, size), value) for value in (0.1, 0.0, believed)))
-        found = settle(iterate, prior, problem, limit=1, chain=af.ChainParams(0.1, 0.005, 0.005, 1.0))
+        found = settle(prior, problem, limit=1, chain=af.ChainParams(0.1, 0.005, 0.005, 1.0))
         assert found.tau[0, 0] == pytest.approx(np.mean((found.z - x) ** 2), rel=5 * np.sqrt(2 / rows))
         assert found.surprised == (believed < 1) and (found.prior is prior) == (believed == 1)
-        paper = settle(iterate, prior, problem, limit=1)
+        paper = settle(prior, problem, limit=1)
         assert paper.tau[0, 0] == pytest.approx(4 * 0.1 * believed + 5 * 1e-4)
         assert not paper.surprised and paper.prior is prior
 
@@ -185,9 +184,9 @@ def lost_iteration(blocks=1):
 
 def test_a_lost_iteration_goes_back_to_the_smallest_residual():
     prior, problem = lost_iteration()
-    found = settle(iterate, prior, problem)
+    found = settle(prior, problem)
     assert found.status in STATUS[1:]
-    each = [settle(iterate, prior, problem, limit=i, tolerance=0.0) for i in range(1, found.iterations + 1)]
+    each = [settle(prior, problem, limit=i, tolerance=0.0) for i in range(1, found.iterations + 1)]
     powers = [linear_step_power(problem, e) for e in each]
     assert powers[-1] == min(powers)  # what is returned never leaves more than an earlier iterate
     assert np.array_equal(found.z, each[-1].z)
@@ -202,8 +201,8 @@ def linear_step_power(problem, decoded):
 
 def test_one_lost_block_does_not_take_the_others_along():
     prior, problem = lost_iteration(blocks=3)
-    together = settle(iterate, prior, problem)
-    alone = [settle(iterate, prior[i : i + 1], problem.only(slice(i, i + 1))) for i in range(3)]
+    together = settle(prior, problem)
+    alone = [settle(prior[i : i + 1], problem.only(slice(i, i + 1))) for i in range(3)]
     assert together.status == max((a.status for a in alone), key=STATUS.index) != "converged"
     assert together.iterations == max(a.iterations for a in alone)
     assert np.allclose(together.z, np.concatenate([a.z for a in alone]), atol=1e-12)

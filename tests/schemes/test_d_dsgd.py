@@ -12,8 +12,7 @@ from airfeel.radio.channels import FadingMAC, GaussianMAC
 from airfeel.radio.power import EqualPower, LongTermPower
 from airfeel.schemes.d_dsgd import DDsgd, capacity
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import carry
+from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Setting
 
 WEIGHTS = np.array([4.0, 1.0, 2.0, 2.0, 1.0]) / 10

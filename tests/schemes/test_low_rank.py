@@ -9,8 +9,7 @@ from airfeel.radio.channels import GaussianMAC
 from airfeel.radio.power import EqualPower
 from airfeel.schemes.low_rank import LowRank
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import carry
+from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Heard, Setting, size_of
 
 MATRIX = {"weights": (30, 12)}

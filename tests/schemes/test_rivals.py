@@ -11,8 +11,7 @@ from airfeel.schemes.scafcom import Scafcom
 from airfeel.schemes.scalecom import ScaleCom
 from airfeel.uplink import memory as blocks
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import Uplink, carry
+from airfeel.uplink.round import Uplink, begin, carry
 from airfeel.uplink.scheme import Setting
 
 DEVICES, SIZE, SYMBOLS = 5, 60, 12

@@ -15,8 +15,7 @@ from airfeel.schemes import basis, scheduled
 from airfeel.schemes.scheduled import Scheduled, ScheduledState, expected_energy
 from airfeel.simulation.assembly import Own, assemble
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import carry
+from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Heard, Setting, size_of
 
 SHAPES = {"weights": (20, 6), "bias": (6,)}

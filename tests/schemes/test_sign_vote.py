@@ -8,8 +8,7 @@ from airfeel.radio.power import EqualPower
 from airfeel.schemes.common_k import CommonK, coordinates
 from airfeel.schemes.sign_vote import SignVote
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import carry
+from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Setting
 
 DEVICES, SIZE, SYMBOLS = 7, 60, 25

@@ -9,8 +9,7 @@ from airfeel.radio.power import EqualPower
 from airfeel.schemes.split import BLOCK, BYTES, Split, coefficients, rotate, symbols_within
 from airfeel.uplink.arrive import Radio
 from airfeel.uplink.packing import lengthen, shorten
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import carry
+from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Heard, Setting, placed
 
 CLIENTS, SIZE = 7, 1500

@@ -7,10 +7,10 @@ import pytest
 from scipy.integrate import quad
 
 import airfeel as af
-from airfeel.beliefs.soft_threshold import soft_threshold_risk
 from airfeel.beliefs.spike_slab import extrinsic_variance
 from airfeel.streams import stream
 from airfeel.theory import amp_evolution, first_round_mmse
+from airfeel.theory.amp import soft_threshold_risk
 from airfeel.theory.scalar import linear_variance, sample_paths
 from modeldata import Model, run, stream_of
 

@@ -7,11 +7,10 @@ import pytest
 
 import airfeel as af
 from airfeel.schemes.a_dsgd import ADsgd
-from airfeel.schemes.turbo_cs import IndependentTurboCS
+from airfeel.schemes.tsa_ga import IndependentTurboCS
 from airfeel.theory.planner import LinkBudget, LinkPlan, Method, solve_power, solve_rows
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import carry
+from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Setting
 from modeldata import Model, run, stream_of
 

@@ -15,8 +15,7 @@ from airfeel.schemes.compressed import TurboDecoded
 from airfeel.schemes.error_free import ErrorFree
 from airfeel.uplink import memory as blocks
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import carry
+from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Setting
 from rounds import handed_over
 

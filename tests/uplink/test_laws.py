@@ -15,8 +15,7 @@ from airfeel.radio.power import EqualPower, LeastError, Ledger
 from airfeel.registry import CHANNELS, SCHEMES
 from airfeel.schemes.a_dsgd import ADsgd
 from airfeel.uplink.arrive import Radio, Senders, transmission
-from airfeel.uplink.result import begin
-from airfeel.uplink.round import Uplink, carry
+from airfeel.uplink.round import Uplink, begin, carry
 from airfeel.uplink.scheme import ErrorFeedback, Heard, Setting, placed, size_of
 from rounds import FirstOnes, Tracking
 

@@ -17,7 +17,7 @@ from airfeel.simulation.assembly import Own, assemble, named
 from airfeel.simulation.memory import estimate
 from airfeel.uplink.arrive import Radio
 from airfeel.uplink.memory import NextMemory
-from airfeel.uplink.result import begin
+from airfeel.uplink.round import begin
 from airfeel.uplink.scheme import Setting
 from rounds import FirstOnes, Tracking, handed_over
 

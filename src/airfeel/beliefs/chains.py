@@ -1,4 +1,7 @@
-"""The two Markov chains behind every coefficient x_n = s_n r_n (17)-(19): forward in time, and back."""
+"""The two Markov chains behind every coefficient x_n = s_n r_n (17)-(19): forward in time, and back.
+
+A round is carried into the next prior (33)-(42) with one of three messages to the amplitude.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +14,7 @@ from airfeel.beliefs.spike_slab import SpikeSlab, bounded_exp
 
 Array = NDArray[Any]
 
+MESSAGES = ("joint", "moments", "expansion")
 EPSILON = 1e-7  # the small support value that stands for 0 in the amplitude message (34)
 
 
@@ -84,6 +88,24 @@ class Message:
     shift: Array
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Belief:
+    """What is believed about every coefficient before a round.
+
+    ``prior`` is all the decoder sees: the support, and the amplitude should the coefficient be active.
+    ``idle`` is the amplitude should it be inactive; None where the amplitude is taken to be independent of
+    the support.
+    """
+
+    prior: SpikeSlab
+    idle: Amplitude | None = None
+
+    def scaled(self, factor: float, dtype: Any) -> "Belief":
+        """Return the belief about ``factor`` times the signal, in another precision."""
+        idle = None if self.idle is None else self.idle.scaled(factor, dtype)
+        return Belief(self.prior.scaled(factor, dtype), idle)
+
+
 def stationary(chain: ChainParams, shape: int | tuple[int, ...], dtype: Any = np.float64) -> SpikeSlab:
     """Return the prior before anything was received: lam = lambda, mu = 0, v = gamma (16)."""
     return SpikeSlab(*(np.full(shape, value, dtype) for value in (chain.activity, 0.0, chain.variance)))
@@ -112,13 +134,6 @@ def expansion_message(support: Array, z: Array, tau: Array) -> Message:
     return Message(precision, slope)
 
 
-def absorb(prior: SpikeSlab, message: Message) -> Amplitude:
-    """Multiply the amplitude's prior by a message."""
-    keep = 1 / (1 + prior.variance * message.precision)
-    variance = prior.variance * keep
-    return Amplitude(variance * message.shift + prior.mean * keep, variance)
-
-
 def mix(weight: Array, first: Amplitude | SpikeSlab, second: Amplitude | SpikeSlab) -> Amplitude:
     """Return the Gaussian with mean and variance of weight * first + (1 - weight) * second."""
     step = first.mean - second.mean
@@ -131,12 +146,6 @@ def mix(weight: Array, first: Amplitude | SpikeSlab, second: Amplitude | SpikeSl
     variance += step
     shift += second.mean
     return Amplitude(shift, variance)
-
-
-def expected_message(support: Array, z: Array, tau: Array) -> Message:
-    """Return the message N(z, tau / pi): the log-likelihood of the amplitude averaged over the support."""
-    precision = support / tau
-    return Message(precision, precision * z)
 
 
 def predict_support(support: Array, chain: ChainParams) -> Array:
@@ -155,6 +164,56 @@ def came_from_active(support: Array, chain: ChainParams) -> tuple[Array, Array]:
     tiny, idle = np.finfo(support.dtype).tiny, 1 - support
     stayed, left = (1 - chain.p01) * support, chain.p01 * support
     return stayed / (stayed + chain.p10 * idle + tiny), left / (left + (1 - chain.p10) * idle + tiny)
+
+
+def tell_amplitude(
+    prior: SpikeSlab, post: SpikeSlab, z: Array, tau: Array, message: str
+) -> tuple[Message, Amplitude]:
+    """Return what a round tells about every amplitude, and what is then believed about it.
+
+    Given z, the amplitude is a mixture. ``message`` chooses how it becomes Gaussian: ``"expansion"`` is the
+    paper's second-order expansion (34)-(37); ``"moments"`` and ``"joint"`` keep mean and variance of the
+    exact posterior pi N(m1, v1) + (1 - pi) N(mu, v).
+    """
+    if message == "expansion":
+        told = expansion_message(prior.support, z, tau)
+        keep = 1 / (1 + prior.variance * told.precision)
+        variance = prior.variance * keep
+        return told, Amplitude(variance * told.shift + prior.mean * keep, variance)
+    precision = post.support / tau  # the log-likelihood of the amplitude, averaged over the support
+    return Message(precision, precision * z), mix(post.support, post, prior)
+
+
+def carry(
+    belief: Belief,
+    post: SpikeSlab,
+    z: Array,
+    tau: Array,
+    chain: ChainParams,
+    message: str,
+    support_chain: bool = True,
+    amplitude_chain: bool = True,
+) -> Belief:
+    """Return the belief before the next round (39)(41)(42); a chain switched off forgets everything.
+
+    The decoder only asks for the amplitude of an active coefficient. Most of those were active before, so
+    their amplitude was observed: ``"joint"`` keeps active and inactive coefficients apart, and the support
+    chain mixes the two kinds. In tracking this is the interacting-multiple-model filter.
+    """
+    if message == "joint" and support_chain and amplitude_chain:
+        support = predict_support(post.support, chain)
+        idle = belief.idle or Amplitude(belief.prior.mean, belief.prior.variance)
+        shares = came_from_active(post.support, chain)
+        now, rest = (predict_amplitude(mix(share, post, idle), chain) for share in shares)
+        return Belief(SpikeSlab(support, now.mean, now.variance), rest)
+    fresh = stationary(chain, post.support.shape, post.support.dtype)
+    support, amplitude = fresh.support, Amplitude(fresh.mean, fresh.variance)
+    if support_chain:
+        support = predict_support(post.support, chain)
+    if amplitude_chain:
+        _, known = tell_amplitude(belief.prior, post, z, tau, message)
+        amplitude = predict_amplitude(known, chain)
+    return Belief(SpikeSlab(support, amplitude.mean, amplitude.variance))
 
 
 # Back over a window: arrays are (rounds, coefficients), and a pair i is (i - 1, i).

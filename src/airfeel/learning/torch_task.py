@@ -96,15 +96,7 @@ class TorchTask:
         return np.asarray(flat.double().cpu().numpy())
 
     def prepare(self, inputs: NDArray[Any], labels: NDArray[Any]) -> Samples:
-        """Turn arrays into tensors of the form that the module takes."""
-        samples = Samples(self._laid_out(inputs), self._numbers(labels).to(self.device))
-        if not self._tried:
-            self._try(samples.inputs[:2], samples.labels[:2])
-        self._require_outputs(samples.labels)
-        return samples
-
-    def _laid_out(self, inputs: NDArray[Any]) -> Any:
-        """Return all samples in the shape that ``view`` and ``transform`` give them."""
+        """Turn arrays into tensors of the form that ``view`` and ``transform`` give them."""
         numbers, found = self._numbers(inputs, scaled=True), inputs.shape[1:]
         if self.view is not None:
             try:
@@ -113,20 +105,21 @@ class TorchTask:
                 rule = f"must have as many numbers as samples of shape {found}"
                 raise _checks.reject("view", self.view, rule) from error
         with _foreign.explained(ValueError(f"transform cannot take samples of shape {found}")):
-            return (numbers if self.transform is None else self.transform(numbers)).to(self.device)
+            numbers = (numbers if self.transform is None else self.transform(numbers)).to(self.device)
+        samples = Samples(numbers, self._numbers(labels).to(self.device))
+        if not self._tried:
+            self._try(samples.inputs[:2], samples.labels[:2])
+        self._require_outputs(samples.labels)
+        return samples
 
     def _try(self, inputs: Any, labels: Any) -> None:
-        """Run module, loss and score on two samples: what they cannot take is told before the first round."""
-        module = self._mine().module
-        loss = called_purely(module, partial(self._first_loss, module, inputs, labels))
-        shape = getattr(loss, "shape", None)
-        if shape is None or loss.numel() != 1 or not loss.requires_grad:
-            found = f"a {type(loss).__name__}" if shape is None else f"of shape {tuple(shape)}"
-            rule = "must be a tensor with one number, the mean over the samples, that has a gradient"
-            raise ValueError(f"loss(outputs, labels) is {found}: {rule}")
-        self._tried = True
+        """Run module, loss and score on two samples: what they cannot take is told before the first round.
 
-    def _first_loss(self, module: Any, inputs: Any, labels: Any) -> Any:
+        So is what draws or changes anything in its ``forward``, such as ``torch.nn.functional.dropout``; only
+        draws from torch's generator of the CPU are seen.
+        """
+        module = self._mine().module
+        generator, buffers = torch.get_rng_state(), [buffer.clone() for buffer in module.buffers()]
         found, each = (f"shape {tuple(x.shape[1:])} and {x.dtype}" for x in (inputs, labels))
         rule = "the module, its loss or its score cannot take them"
         with _foreign.explained(ValueError(f"samples have {found}, labels {each}: {rule}")):
@@ -138,7 +131,20 @@ class TorchTask:
             loss = self.loss(outputs, labels)
             with torch.no_grad():
                 self._scores(outputs, labels)
-        return loss
+        if not torch.equal(generator, torch.get_rng_state()):
+            rule = "must not; functional dropout takes p = 0, devices.weight_decay regularises instead"
+            raise ValueError(f"the module or its loss draws random numbers: {rule}")
+        for (name, after), before in zip(module.named_buffers(), buffers, strict=True):
+            if not torch.equal(before, after):
+                raise ValueError(
+                    f"the module changes its buffer {name!r} in every pass: must leave it as it is"
+                )
+        shape = getattr(loss, "shape", None)
+        if shape is None or loss.numel() != 1 or not loss.requires_grad:
+            told = f"a {type(loss).__name__}" if shape is None else f"of shape {tuple(shape)}"
+            rule = "must be a tensor with one number, the mean over the samples, that has a gradient"
+            raise ValueError(f"loss(outputs, labels) is {told}: {rule}")
+        self._tried = True
 
     def _require_outputs(self, labels: Any) -> None:
         if self._outputs is not None and int(labels.max()) >= self._outputs:
@@ -284,23 +290,6 @@ def refuse_impure(module: Any) -> None:
     if not types <= set(_TYPES):
         rule = f"must be one of {', '.join(map(str, _TYPES))}, which NumPy knows too"
         raise ValueError(f"build() has parameters of {types.pop()}: {rule}")
-
-
-def called_purely(module: Any, call: Callable[[], Any]) -> Any:
-    """Return what a call of the module returns, and raise if the call has drawn or changed anything.
-
-    This finds what is no part of the module but a function in its ``forward``, such as
-    ``torch.nn.functional.dropout``; only draws from torch's generator of the CPU are seen.
-    """
-    generator, buffers = torch.get_rng_state(), [buffer.clone() for buffer in module.buffers()]
-    outcome = call()
-    if not torch.equal(generator, torch.get_rng_state()):
-        rule = "must not; functional dropout takes p = 0, devices.weight_decay regularises instead"
-        raise ValueError(f"the module or its loss draws random numbers: {rule}")
-    for (name, after), before in zip(module.named_buffers(), buffers, strict=True):
-        if not torch.equal(before, after):
-            raise ValueError(f"the module changes its buffer {name!r} in every pass: must leave it as it is")
-    return outcome
 
 
 def _impurity(part: Any) -> str:

@@ -33,7 +33,10 @@ def fair(channels: Complex, seed: int = 0) -> Complex:
     """
     if channels.shape[1] == 1:
         return np.ones(1, dtype=np.complex128)
-    a = _starts(channels, seed)
+    # From the sum of the normalised channels, the principal vector, and random mixtures of channels.
+    normalised = channels / np.maximum(np.linalg.norm(channels, axis=1, keepdims=True), 1e-300)
+    mixing = complex_normal((STARTS - 2, len(channels)), seed, "combiner", 0)
+    a = _unit(np.vstack([normalised.sum(axis=0), principal(channels), mixing @ normalised]))
     best, found = -np.inf, a[0]
     for step in range(STEPS + 1):
         inner = a.conj() @ channels.T  # a^H h_m, (starts, M)
@@ -50,13 +53,6 @@ def fair(channels: Complex, seed: int = 0) -> Complex:
         stride = FIRST * (LAST / FIRST) ** (step / STEPS)
         a = _unit(a + stride * gradient / np.maximum(length, 1e-300))
     return np.asarray(found)
-
-
-def _starts(channels: Complex, seed: int) -> Complex:
-    """Return the sum of the normalised channels, the principal vector, and random mixtures of channels."""
-    normalised = channels / np.maximum(np.linalg.norm(channels, axis=1, keepdims=True), 1e-300)
-    mixing = complex_normal((STARTS - 2, len(channels)), seed, "combiner", 0)
-    return _unit(np.vstack([normalised.sum(axis=0), principal(channels), mixing @ normalised]))
 
 
 def _unit(rows: Complex) -> Complex:

@@ -53,20 +53,16 @@ def superpose(link: Link, signals: Array, seed: int, round: int) -> Array:
     """Return what the server hears, sum_m gain_m signal_m + N(0, noise_var I), in double precision.
 
     ``signals`` (M, s) are what the devices wanted to arrive, that is before they divide by their gain; where
-    a device is silent they are zero.
+    a device is silent they are zero. A complex gain turns each pair of symbols, I + jQ.
     """
+    heard = weighted_sum(link.gain.real, signals)
+    if np.iscomplexobj(link.gain):
+        # (I + jQ) gain = (I Re - Q Im) + j (Q Re + I Im). The partner of a last symbol without one is zero.
+        partner, even = np.zeros_like(signals), 2 * (signals.shape[1] // 2)
+        partner[:, 0:even:2], partner[:, 1::2] = -signals[:, 1::2], signals[:, 0:even:2]
+        heard = heard + weighted_sum(link.gain.imag, partner)
     noise = stream(seed, "noise", round).standard_normal(signals.shape[1])
-    return arriving(link.gain, signals) + np.sqrt(link.noise_var) * noise
-
-
-def arriving(gain: Gain, signals: Array) -> Array:
-    """Return sum_m gain_m signal_m, where a complex gain turns each pair of symbols, I + jQ."""
-    if not np.iscomplexobj(gain):
-        return weighted_sum(gain.real, signals)
-    # (I + jQ) gain = (I Re - Q Im) + j (Q Re + I Im). The partner of a last symbol without one is zero.
-    partner, even = np.zeros_like(signals), 2 * (signals.shape[1] // 2)
-    partner[:, 0:even:2], partner[:, 1::2] = -signals[:, 1::2], signals[:, 0:even:2]
-    return weighted_sum(gain.real, signals) + weighted_sum(gain.imag, partner)
+    return heard + np.sqrt(link.noise_var) * noise
 
 
 def weighted_sum(weights: Array, rows: Array | Mask) -> Array:

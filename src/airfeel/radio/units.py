@@ -82,18 +82,13 @@ class RadioUnits:
         """:attr:`snr` in decibel."""
         return decibel(self.snr)
 
-    @property
-    def symbols_per_second(self) -> float:
-        """Real symbols that fit into a second of air time."""
-        return 2 * self.bandwidth_hz / (1 + self.overhead)
-
     def power(self, symbols: float) -> float:
         """Return P = s SNR: the energy that arrives from a device in so many real symbols, over sigma_e^2."""
         return symbols * self.snr
 
     def air_seconds(self, symbols: float) -> float:
-        """Return how long so many real symbols take: (s/2) / B, and the overhead."""
-        return symbols / self.symbols_per_second
+        """Return how long so many real symbols take, two in each channel use: (s/2) / B, and the overhead."""
+        return symbols / (2 * self.bandwidth_hz / (1 + self.overhead))
 
     def joules(self, energy: float) -> float:
         """Return what a device sends for an energy in the units of P: energy (N0/2) / g, and the overhead.

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from airfeel import _checks
-from airfeel.beliefs.soft_threshold import sure_threshold
 from airfeel.beliefs.spike_slab import SpikeSlab, posterior
 from airfeel.operators import GaussianMatrix, PartialDCT
 from airfeel.ranges import Count, Probability, require
@@ -23,6 +23,7 @@ from airfeel.streams import stream
 Array = NDArray[Any]
 Denoiser = Callable[[Array, float], tuple[Array, Array, float]]  # z, tau to estimate, variance, mean slope
 
+TEMPERATURE = 8.0  # differences of N SURE / tau below this are chance: one coefficient more or less makes two
 DIVERGENCE = 4.0  # the iteration is given up when the residual's power grows to this multiple of its smallest
 PATIENCE = 16  # iterations of a noisy threshold without a smaller power, after which it is at rest if near
 
@@ -100,52 +101,61 @@ class AMP:
 
     def _denoiser(self, size: int, heard: Scaled) -> Denoiser:
         if self.denoiser == "soft":
-            return _Sure() if self.threshold is None else _Soft(self.threshold)
+            return _SoftThreshold(self.threshold)
         variance = heard.observation.size / size * heard.amplitude_power(self.activity)
         if self.variance is not None:
             variance = float(heard.width(self.variance))
-        return _Mmse(self.activity, variance)
+        prior = SpikeSlab(*(np.broadcast_to(v, (size,)) for v in (self.activity, 0.0, variance)))
+        return partial(_posterior_mean, prior)
 
 
-@dataclass(frozen=True, slots=True)
-class _Soft:
-    threshold: float
+class _SoftThreshold:
+    """The soft threshold alpha tau^(1/2) with a given alpha, or with those of least risk.
+
+    These are averaged, the i-th with weight i, so each reception gets a new object.
+    """
+
+    def __init__(self, alpha: float | None) -> None:
+        self.searching, self._alpha, self._iteration = alpha is None, alpha or 0.0, 0
 
     def __call__(self, z: Array, tau: float) -> tuple[Array, Array, float]:
         """Return the estimate, its variance by Stein's unbiased risk, and the mean derivative."""
+        if self.searching:
+            self._iteration += 1
+            found = sure_threshold(z, tau) / np.sqrt(tau)
+            self._alpha += 2 / (self._iteration + 1) * (found - self._alpha)
         # Nothing is kept at the largest magnitude, as far above it as one likes.
-        theta = min(self.threshold * math.sqrt(tau), float(np.abs(z).max()))
+        theta = min(self._alpha * math.sqrt(tau), float(np.abs(z).max()))
         kept = np.abs(z) > theta
         estimate = np.where(kept, z - np.sign(z) * theta, 0.0)
         risk = np.where(kept, tau + theta**2, np.maximum(z**2 - tau, 0.0))
         return estimate, risk, float(kept.mean())
 
 
-@dataclass(slots=True)
-class _Sure:
-    """The soft threshold by Stein's unbiased risk; remembers alpha, so each reception gets a new one."""
-
-    alpha: float = 0.0
-    iteration: int = 0
-
-    def __call__(self, z: Array, tau: float) -> tuple[Array, Array, float]:
-        """Denoise as _Soft with the mean of the alphas found so far, where the i-th has weight i."""
-        self.iteration += 1
-        found = sure_threshold(z, tau) / np.sqrt(tau)
-        self.alpha += 2 / (self.iteration + 1) * (found - self.alpha)
-        return _Soft(self.alpha)(z, tau)
+def _posterior_mean(prior: SpikeSlab, z: Array, tau: float) -> tuple[Array, Array, float]:
+    """Return posterior mean and variance; the derivative of the mean is variance / tau."""
+    mean, variance = posterior(prior, z, np.asarray(tau)).moments()
+    return mean, variance, float(variance.mean()) / tau
 
 
-@dataclass(frozen=True, slots=True)
-class _Mmse:
-    activity: float
-    variance: float
+def sure_threshold(z: Array, tau: float) -> float:
+    """Return the theta at which Stein's unbiased estimate of the risk of soft thresholding z is smallest.
 
-    def __call__(self, z: Array, tau: float) -> tuple[Array, Array, float]:
-        """Return posterior mean and variance; the derivative of the mean is variance / tau."""
-        prior = SpikeSlab(*(np.broadcast_to(v, z.shape) for v in (self.activity, 0.0, self.variance)))
-        mean, variance = posterior(prior, z, np.asarray(tau)).moments()
-        return mean, variance, float(variance.mean()) / tau
+    For z = x + N(0, tau I) the mean squared error is estimated, without knowing x, by
+
+    SURE(theta) = mean(min(z^2, theta^2)) + 2 tau mean(1[z^2 > theta^2]) - tau.
+
+    Between two neighbours among the sorted magnitudes of z the last mean is constant and the first one rises:
+    every local minimum is at zero or at one of the magnitudes, and a sort and a cumulative sum give them all.
+    Many are as good as the best, and rounding decides which one that is. Their mean with the weights
+    exp(-N SURE / (8 tau)) is no worse, since the risk has a single valley, and continuous in z.
+    """
+    theta = np.sort(np.concatenate(([0.0], np.abs(z))))
+    larger = np.arange(z.size, -1, -1)  # too many inside a tie, which only makes its last member count
+    squares = np.square(theta)
+    risk = np.cumsum(squares) + larger * (squares + 2 * tau)
+    weight = np.exp((risk.min() - risk) / (TEMPERATURE * tau))
+    return float(weight @ theta / weight.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,7 +173,7 @@ def _iterate(
 ) -> tuple[_Iterate, int, str]:
     """Run AMP from zero; return the last iterate if it came to rest, else that with the least residual."""
     rows, size = operator.shape
-    patience = PATIENCE if isinstance(denoise, _Sure) else max_iterations
+    patience = PATIENCE if getattr(denoise, "searching", False) else max_iterations
     chance = 1 + 2 * np.sqrt(2 / rows)  # tau is a mean of s squares: two of its standard errors
     residual, power, stalled = y, _power(y), 0
     last = best = _Iterate(np.zeros(size), np.zeros(size), power, power)

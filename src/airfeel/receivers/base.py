@@ -42,35 +42,27 @@ class Reception:
         """Refuse an observation that does not fit the operator."""
         if not isinstance(self.operator, LinearOperator):
             raise _checks.reject("operator", self.operator, "must be a scipy.sparse.linalg.LinearOperator")
-        rows = int(self.operator.shape[0])
-        if np.iscomplexobj(self.observation):
-            uses = np.asarray(self.observation)
-            object.__setattr__(self, "observation", _stacked("observation", uses, rows))
-            if np.shape(self.noise_var) == uses.shape:
-                object.__setattr__(self, "noise_var", np.repeat(self.noise_var, 2)[:rows])
-        object.__setattr__(self, "observation", _checks.vector("observation", self.observation, rows))
-        object.__setattr__(self, "noise_var", _noise_var(self.noise_var, rows))
-
-
-def _stacked(name: str, uses: Any, rows: int) -> Array:
-    """Return complex channel uses as real measurements: I, Q, I, Q, ..."""
-    expected = (rows + 1) // 2
-    if uses.shape != (expected,):
-        rule = f"must be {expected} complex channel uses for the operator's {rows} rows, two rows each"
-        raise ValueError(f"{name} has shape {uses.shape}: {rule}")
-    pairs = np.stack([uses.real, uses.imag], axis=1).reshape(-1)
-    return pairs[:rows]
-
-
-def _noise_var(value: Any, rows: int) -> float | Array:
-    """Return the noise variance as a number, or as a vector of one per measurement."""
-    if np.ndim(value) == 0:
-        return _checks.real("noise_var", value, at_least=0)
-    variances = _checks.vector("noise_var", value, rows)
-    if (variances < 0).any():
-        bad = int(np.flatnonzero(variances < 0)[0])
-        raise _checks.reject(f"noise_var[{bad}]", float(variances[bad]), "every entry must be >= 0")
-    return variances
+        rows, observation, noise_var = int(self.operator.shape[0]), self.observation, self.noise_var
+        if np.iscomplexobj(observation):
+            uses, expected = np.asarray(observation), (rows + 1) // 2
+            if uses.shape != (expected,):
+                rule = (
+                    f"must be {expected} complex channel uses for the operator's {rows} rows, two rows each"
+                )
+                raise ValueError(f"observation has shape {uses.shape}: {rule}")
+            observation = np.stack([uses.real, uses.imag], axis=1).reshape(-1)[:rows]
+            if np.shape(noise_var) == uses.shape:
+                noise_var = np.repeat(noise_var, 2)[:rows]
+        observation = _checks.vector("observation", observation, rows)
+        if np.ndim(noise_var) == 0:
+            noise_var = _checks.real("noise_var", noise_var, at_least=0)
+        else:
+            noise_var = _checks.vector("noise_var", noise_var, rows)
+            if (noise_var < 0).any():
+                bad = int(np.flatnonzero(noise_var < 0)[0])
+                raise _checks.reject(f"noise_var[{bad}]", float(noise_var[bad]), "every entry must be >= 0")
+        object.__setattr__(self, "observation", observation)
+        object.__setattr__(self, "noise_var", noise_var)
 
 
 @dataclass(frozen=True, slots=True)

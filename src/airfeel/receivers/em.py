@@ -8,9 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel.beliefs.chains import Amplitude, ChainParams, Message, smooth_amplitude, smooth_support
+from airfeel.beliefs.chains import (
+    Amplitude,
+    ChainParams,
+    Message,
+    smooth_amplitude,
+    smooth_support,
+    tell_amplitude,
+)
 from airfeel.beliefs.spike_slab import SpikeSlab, compare
-from airfeel.beliefs.temporal import tell_amplitude
 
 Array = NDArray[Any]
 
@@ -115,16 +121,14 @@ def gather(window: Sequence[PastRound], message: str, part: slice = slice(None))
     square = post.variance + post.mean**2
     others = weight.size - chosen.size
     elsewhere = total - _sum(support)
-    return Evidence(support, _likelihood(prior.support, support), amplitude, told, square, others, elsewhere)
-
-
-def _likelihood(before: Array, after: Array) -> Array:
-    """Return the evidence pd that turns the probability ``before`` into ``after``; 1/2 if nothing could."""
-    on, off = (1 - before) * after, before * (1 - after)
-    on += np.finfo(on.dtype).tiny
+    # The evidence pd that turns the support before the round into that after it; 1/2 if nothing could.
+    tiny = np.finfo(support.dtype).tiny
+    on, off = (1 - prior.support) * support, prior.support * (1 - support)
+    on += tiny
     off += on
-    off += np.finfo(on.dtype).tiny
-    return np.asarray(np.divide(on, off, out=on))
+    off += tiny
+    likelihood = np.divide(on, off, out=on)
+    return Evidence(support, likelihood, amplitude, told, square, others, elsewhere)
 
 
 def e_step(

@@ -33,35 +33,22 @@ class Scaled:
     user_dtype: Any = np.float64
 
     def amplitude_power(self, activity: float) -> float:
-        """Return gamma for a signal of which a share ``activity`` is not zero (Section VII)."""
-        return min(self.signal_power / max(activity, TINY), WIDEST)
+        """Return gamma for a signal of which a share ``activity`` is not zero (Section VII).
 
-    @property
-    def power(self) -> float:
-        """The mean square of the observation."""
-        return float(np.mean(np.square(self.observation, dtype=np.float64)))
-
-    @property
-    def signal_power(self) -> float:
-        """The power received above the noise, at least what the received power's standard error can hide."""
-        if np.ndim(self.noise_var) == 0:
-            power, noise_var = self.power, float(self.noise_var)
-        else:
-            power, noise_var = self._where_it_is_quiet()
-        return max(power - noise_var, power * math.sqrt(2 / self.observation.size), TINY)
-
-    def _where_it_is_quiet(self) -> tuple[float, float]:
-        """Return received power and noise averaged with weights 1 / (signal + noise)^2, those of least error.
-
-        The signal's power is what is sought: it is found again and again with the weights it gives.
+        It comes from the power received above the noise, at least what that power's standard error can hide.
+        Unequal measurements are averaged with weights 1 / (signal + noise)^2, those of least error; as the
+        signal is what is sought, it is found again and again with the weights it gives.
         """
-        square, noise_var = np.square(self.observation, dtype=np.float64), np.asarray(self.noise_var, float)
-        power, noise, signal = 0.0, 0.0, max(self.power, TINY)
-        for _ in range(20):
-            weight = (signal / (signal + noise_var)) ** 2
-            power, noise = np.average([square, noise_var], axis=1, weights=weight)
-            signal = max(power - noise, signal / 2, TINY)
-        return float(power), float(noise)
+        square, noise = np.square(self.observation, dtype=np.float64), np.asarray(self.noise_var, float)
+        power, level = float(np.mean(square)), float(np.mean(noise))
+        if noise.ndim:
+            signal = max(power, TINY)
+            for _ in range(20):
+                weight = (signal / (signal + noise)) ** 2
+                power, level = map(float, np.average([square, noise], axis=1, weights=weight))
+                signal = max(power - level, signal / 2, TINY)
+        above = max(power - level, power * math.sqrt(2 / self.observation.size), TINY)
+        return min(above / max(activity, TINY), WIDEST)
 
     def width(self, variance: Any) -> Any:
         """Return a prior's variance, given in the user's units, in units of ``scale``."""

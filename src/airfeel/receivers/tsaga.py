@@ -8,21 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks
-from airfeel.beliefs import temporal
-from airfeel.beliefs.chains import ChainParams, stationary
-from airfeel.beliefs.spike_slab import SpikeSlab, denoise, divide
-from airfeel.beliefs.temporal import Belief
+from airfeel.beliefs.chains import MESSAGES, Belief, ChainParams, carry, stationary
 from airfeel.ranges import Count, Several, require
 from airfeel.receivers import em, scale
 from airfeel.receivers.base import Estimate, Info, Precision, Reception, Tolerance, require_size
 from airfeel.receivers.em import PastRound
-from airfeel.receivers.problem import Problem, pose
+from airfeel.receivers.problem import pose
 from airfeel.receivers.scale import Scaled
-from airfeel.receivers.turbo import Decoded, decode, doubt, verdict
+from airfeel.receivers.turbo_cs import decode
 
 Array = NDArray[Any]
-
-CLOSEST = 0.999  # V is kept below this share of tau: a prior that does not fit can break V < tau
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +112,7 @@ class TSAGA:
     def __post_init__(self) -> None:
         """Refuse parameters outside their range."""
         ChainParams(self.activity, self.p01, self.beta, 1.0 if self.variance is None else self.variance)
-        _checks.choice("amplitude_message", self.amplitude_message, temporal.MESSAGES)
+        _checks.choice("amplitude_message", self.amplitude_message, MESSAGES)
         require(self)
 
     @classmethod
@@ -132,12 +127,6 @@ class TSAGA:
     def init(self, size: int) -> TSAGAState:
         """Return the state before the first round."""
         return TSAGAState(_checks.integer("size", size, at_least=1))
-
-    def _learned(self, window: tuple[PastRound, ...], chain: ChainParams, round: int) -> ChainParams:
-        """Return the parameters for the next round; the first rounds know too little to change them."""
-        if round < self.learn_from or len(window) < 2:
-            return chain
-        return em.learn(window, chain, self.amplitude_message, self.support_chain, self.amplitude_chain)
 
     def _in_own_units(
         self, state: TSAGAState, reception: Reception
@@ -156,7 +145,11 @@ class TSAGA:
         )
         heard = scale.apply(reception, unit, self.precision)
         dtype = heard.observation.dtype
-        restarted = _out_of_proportion(state, unit)
+        restarted = False  # where the level changed so much, at once or in steps, that memory says nothing
+        if state.chain is not None and state.scale not in (0.0, unit):
+            factor = state.scale / unit
+            near = 1 / scale.BREAK < factor < scale.BREAK
+            restarted = not (near and 1 / scale.WIDEST < state.chain.variance * factor**2 < scale.WIDEST)
         known = self.init(state.size) if restarted else state.scaled(unit, dtype)
         if known.chain is not None and known.belief is not None:
             return heard, known.chain, known.belief, known.window, False
@@ -173,68 +166,27 @@ class TSAGA:
         """
         own = self._in_own_units(state, reception)
         if own is None:
-            return _silence(state, reception)
+            # Zeros before anything else was received: there is no level to think in yet.
+            zero = np.zeros(state.size, reception.observation.dtype)
+            silence = Estimate(zero, zero.copy(), Info(0, "silent", 0.0))
+            return silence, replace(state, round=state.round + 1)
         heard, chain, belief, window, restarted = own
         # Line 2: y = A x + n. Lines 3-8: from the prior (43) on, iterate.
         problem, doubted = pose(reception.operator, heard), chain if self.doubt else None
         options = {"limit": self.max_iterations, "tolerance": self.tolerance, "chain": doubted}
-        found = decode(iterate, belief.prior, problem, **options)
+        found = decode(belief.prior, problem, **options)
         prior, post, z, tau = found.prior, found.post, found.z, found.tau
         # Line 9: the estimate.
         how = found.iterations, found.status, float(tau.mean()), chain, restarted, found.surprised
         estimate = Estimate(*post.moments(), Info(*how))
         # Line 14, which the next ones need already: the chains that lead into the next round.
+        switches = self.support_chain, self.amplitude_chain
         if self.learn:
             window = (*window, PastRound(prior, z, tau, post.support))[-self.window :]
-            chain = self._learned(window, chain, state.round + 1)
+            if state.round + 1 >= self.learn_from and len(window) > 1:  # the first rounds know too little
+                chain = em.learn(window, chain, self.amplitude_message, *switches)
         # Lines 10-13: what the round tells about support and amplitude, carried into the next one.
-        switches = self.support_chain, self.amplitude_chain
         belief = Belief(prior, belief.idle)
-        belief = temporal.carry(belief, post, z, tau, chain, self.amplitude_message, *switches)
+        belief = carry(belief, post, z, tau, chain, self.amplitude_message, *switches)
         after = TSAGAState(state.size, state.round + 1, heard.scale, chain, belief, window)
         return heard.restored(estimate), after
-
-
-def iterate(
-    prior: SpikeSlab,
-    problem: Problem,
-    limit: int = 25,
-    tolerance: float = 5e-3,
-    chain: ChainParams | None = None,
-) -> Decoded:
-    """Iterate linear step, denoising step and extrinsic step until tau stands still (Algorithm 1, lines 4-8).
-
-    With a ``chain`` a prior that the reception contradicts is doubted and goes back towards that chain's; the
-    paper does not doubt.
-    """
-    given, post = prior, prior.each(np.empty_like)  # each iteration writes over the last
-    m, spread = prior.moments()  # line 4 as it should be
-    v = spread.mean(axis=1, keepdims=True) if len(spread) > 1 else spread.mean()
-    mean = spread  # its memory serves again
-    powers: list[Array] = []
-    status = ""
-    while not status:  # line 5
-        z, tau, residual = problem.linear_step(m, v)  # line 6: (22)(23)(25)(26)
-        noise = tau  # of z; more where the residual shows it
-        if chain is not None and (residual.power > 2 * residual.expected).any():
-            prior, noise = doubt(prior, v, residual, problem, chain, first=not powers)
-        V = np.minimum(denoise(prior, z, noise, post, mean), CLOSEST * noise)  # line 7: (28)(29)
-        m, v = divide(mean, V, z, noise)  # line 7: (30)(31)
-        powers.append(residual.power)
-        status = verdict(powers, tau, problem.tau(v), limit, tolerance)
-    return Decoded(prior, post, z, np.reshape(noise, (-1, 1)), powers, status, prior is not given)  # line 8
-
-
-def _out_of_proportion(state: TSAGAState, unit: float) -> bool:
-    """Whether the level changed so much, at once or in steps, that the memory says nothing about it."""
-    if state.chain is None or state.scale in (0.0, unit):
-        return False
-    factor = state.scale / unit
-    near = 1 / scale.BREAK < factor < scale.BREAK
-    return not (near and 1 / scale.WIDEST < state.chain.variance * factor**2 < scale.WIDEST)
-
-
-def _silence(state: TSAGAState, reception: Reception) -> tuple[Estimate, TSAGAState]:
-    """Answer a reception of zeros before anything else was received: there is no level to think in yet."""
-    zero = np.zeros(state.size, reception.observation.dtype)
-    return Estimate(zero, zero.copy(), Info(0, "silent", 0.0)), replace(state, round=state.round + 1)

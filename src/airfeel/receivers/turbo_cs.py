@@ -1,22 +1,164 @@
-"""Turbo-CS: one round at a time, any Bernoulli-Gaussian prior, no memory."""
+"""The turbo iteration, what stands around it, and Turbo-CS, which runs it anew in every round.
 
-from dataclasses import dataclass
+Around it: doubt, the end, the way back where it is lost, parts of blocks.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from airfeel import _checks
-from airfeel.beliefs.spike_slab import SpikeSlab
+from airfeel.beliefs.chains import ChainParams
+from airfeel.beliefs.spike_slab import SpikeSlab, denoise, divide
 from airfeel.ranges import Count, require
 from airfeel.receivers import scale
 from airfeel.receivers.base import Estimate, Info, Precision, Reception, Size, Tolerance, require_size
-from airfeel.receivers.problem import pose
+from airfeel.receivers.problem import Problem, Residual, pose
 from airfeel.receivers.scale import Scaled
-from airfeel.receivers.tsaga import iterate
-from airfeel.receivers.turbo import decode
 
 Array = NDArray[Any]
+
+CLOSEST = 0.999  # V is kept below this share of tau: a prior that does not fit can break V < tau
+DIVERGENCE = 2.0  # the iteration is given up when the residual grows to this multiple of its smallest one
+STATUS = ("converged", "iteration limit", "diverged")  # from good to bad
+
+
+def doubt(
+    prior: SpikeSlab, v: Array, residual: Residual, problem: Problem, chain: ChainParams, first: bool
+) -> tuple[SpikeSlab, Array]:
+    """Doubt a prior that the first residual contradicts, and a v that any does; return the prior and tau.
+
+    If m errs by v, the residual has its expected power. A mean of s squares does not reach 1 + 5 (2/s)^(1/2)
+    times its expectation by chance, and less than twice is never a surprise. Beyond that v is not believed.
+    Without this, chains that move much faster than the parameters in force say are never followed, and EM
+    has nothing to learn from.
+    """
+    chance = 1 + np.maximum(1, 5 * np.sqrt(2 / problem.count))
+    surprising = residual.power > chance * residual.expected
+    excess = np.where(surprising, residual.power - residual.expected, 0).astype(v.dtype)
+    if first and surprising.any():
+        activity = np.maximum(prior.support.mean(axis=1, keepdims=True), np.finfo(v.dtype).tiny)
+        with np.errstate(over="ignore"):  # how much beyond the stationary variance does not matter
+            surprise = excess / activity
+        prior = prior.doubted(surprise, chain.activity, chain.variance)
+    return prior, problem.tau(v + excess)
+
+
+def verdict(powers: Sequence[Array], tau: Array, ahead: Array, limit: int, tolerance: float) -> str:
+    """Return how the iteration ended, or nothing while it goes on.
+
+    It is lost when the residual of some block has left its smallest one far behind, and settled when the next
+    tau, ``ahead``, is the last one up to ``tolerance`` in every block.
+    """
+    if len(powers) > 1 and (powers[-1] > DIVERGENCE * np.minimum.reduce(powers)).any():
+        return "diverged"
+    if float(np.abs(ahead / tau - 1).max()) <= tolerance:
+        return "converged"
+    return "" if len(powers) < limit else "iteration limit"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decoded:
+    """A decoded round: all that later steps need of it.
+
+    ``z`` = x + N(0, ``tau``) is the pseudo-observation and ``post`` the posterior that rests on it and on
+    ``prior``, which is not the one given where that was doubted (``surprised``). ``powers`` are those of the
+    residuals, iteration by iteration.
+    """
+
+    prior: SpikeSlab
+    post: SpikeSlab
+    z: Array
+    tau: Array
+    powers: Sequence[Array]
+    status: str
+    surprised: bool
+
+    @property
+    def iterations(self) -> int:
+        """How many there were."""
+        return len(self.powers)
+
+
+def iterate(
+    prior: SpikeSlab,
+    problem: Problem,
+    limit: int = 25,
+    tolerance: float = 5e-3,
+    chain: ChainParams | None = None,
+) -> Decoded:
+    """Iterate linear step, denoising step and extrinsic step until tau stands still (Algorithm 1, lines 4-8).
+
+    With a ``chain`` a prior that the reception contradicts is doubted and goes back towards that chain's; the
+    paper does not doubt.
+    """
+    given, post = prior, prior.each(np.empty_like)  # each iteration writes over the last
+    m, spread = prior.moments()  # line 4 as it should be
+    v = spread.mean(axis=1, keepdims=True) if len(spread) > 1 else spread.mean()
+    mean = spread  # its memory serves again
+    powers: list[Array] = []
+    status = ""
+    while not status:  # line 5
+        z, tau, residual = problem.linear_step(m, v)  # line 6: (22)(23)(25)(26)
+        noise = tau  # of z; more where the residual shows it
+        if chain is not None and (residual.power > 2 * residual.expected).any():
+            prior, noise = doubt(prior, v, residual, problem, chain, first=not powers)
+        V = np.minimum(denoise(prior, z, noise, post, mean), CLOSEST * noise)  # line 7: (28)(29)
+        m, v = divide(mean, V, z, noise)  # line 7: (30)(31)
+        powers.append(residual.power)
+        status = verdict(powers, tau, problem.tau(v), limit, tolerance)
+    return Decoded(prior, post, z, np.reshape(noise, (-1, 1)), powers, status, prior is not given)  # line 8
+
+
+def decode(prior: SpikeSlab, problem: Problem, **options: Any) -> Decoded:
+    """Decode N coefficients in a row, a few blocks at a time; the arrays of the result are rows, too."""
+    laid_out = prior.each(problem.laid_out)
+    parts = [settle(laid_out[blocks], part, **options) for blocks, part in problem.parts()]
+    found = _joined(parts, laid_out)
+    return replace(
+        found,
+        prior=found.prior.each(problem.in_line) if found.surprised else prior,
+        post=found.post.each(problem.in_line),
+        z=problem.in_line(found.z),
+        tau=problem.in_line(found.tau),
+    )
+
+
+def settle(prior: SpikeSlab, problem: Problem, **options: Any) -> Decoded:
+    """Iterate, and where that does not come to rest return to the iterate with the smallest residual.
+
+    Strongly structured signals can make the iteration diverge: then the residual |y - A m| grows. Each block
+    has a best iterate of its own. Decoding once more up to there is rare, while copies of the best would not
+    be.
+    """
+    found = iterate(prior, problem, **options)
+    best = found.iterations - np.ravel(np.argmin(found.powers[::-1], axis=0))  # of several the last
+    if found.status == "converged" or best.min() == found.iterations:
+        return found
+    if len(best) > 1:
+        each = [slice(i, i + 1) for i in range(len(best))]
+        return _joined([settle(prior[i], problem.only(i), **options) for i in each], prior)
+    again = iterate(prior, problem, **{**options, "limit": int(best[0])})
+    return replace(again, powers=found.powers, status=found.status)
+
+
+def _joined(parts: Sequence[Decoded], given: SpikeSlab) -> Decoded:
+    """Return several blocks, decoded apart with their shares of the ``given`` prior, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    surprised = any(part.surprised for part in parts)
+    return Decoded(
+        prior=SpikeSlab.joined([part.prior for part in parts]) if surprised else given,
+        post=SpikeSlab.joined([part.post for part in parts]),
+        z=np.concatenate([part.z for part in parts]),
+        tau=np.concatenate([part.tau for part in parts]),
+        powers=max((part.powers for part in parts), key=len),
+        status=max((part.status for part in parts), key=STATUS.index),
+        surprised=surprised,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +205,7 @@ class TurboCS:
             loudness = scale.level(np.sqrt(np.atleast_1d(self.variance)))
         heard = scale.apply(reception, scale.follow(0.0, loudness) or 1.0, self.precision)
         problem, prior = pose(reception.operator, heard), self._prior(state.size, heard)
-        found = decode(iterate, prior, problem, limit=self.max_iterations, tolerance=self.tolerance)
+        found = decode(prior, problem, limit=self.max_iterations, tolerance=self.tolerance)
         info = Info(found.iterations, found.status, float(found.tau.mean()))
         return heard.restored(Estimate(*found.post.moments(), info)), state
 

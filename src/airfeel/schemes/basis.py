@@ -133,17 +133,16 @@ def profile(layout: Layout) -> Array:
     Images and kernels are smooth: along both axes energy falls as the square of the frequency. Inputs in a
     row may be anything, and get no such expectation.
     """
-    found = np.concatenate([_profile(tensor).reshape(-1) for tensor in layout])
+    parts = []
+    for tensor in layout:
+        energy = np.ones(tensor.shape)
+        for axis in tensor.axes if tensor.smooth else ():
+            falling = (1.0 + np.arange(tensor.shape[axis])) ** -2
+            energy *= np.expand_dims(falling, [i for i in range(energy.ndim) if i != axis])
+        parts.append(np.reshape(energy / energy.mean(), -1))
+    found = np.concatenate(parts)
     found.flags.writeable = False  # everybody gets the same array
     return found
-
-
-def _profile(tensor: Tensor) -> Array:
-    found = np.ones(tensor.shape)
-    for axis in tensor.axes if tensor.smooth else ():
-        falling = (1.0 + np.arange(tensor.shape[axis])) ** -2
-        found *= np.expand_dims(falling, [i for i in range(found.ndim) if i != axis])
-    return np.asarray(found / found.mean())
 
 
 def _transform(layout: Layout, rows: Array, inverse: bool) -> Array:

@@ -81,7 +81,9 @@ class DDsgd(ErrorFeedback[DDsgdState]):
         )
         upper = high >= -low
         chosen = np.where(upper[:, None], *groups)
-        signal = chosen * _single(np.where(upper, high, low)).astype(accumulated.dtype)[:, None]
+        limit = np.finfo(np.float32).max  # a message holds single precision
+        value = np.clip(np.where(upper, high, low), -limit, limit).astype(np.float32)
+        signal = chosen * value.astype(accumulated.dtype)[:, None]
         return Sent(signal, accumulated - signal)
 
     def decode(self, state: DDsgdState, plan: Plan, heard: Heard) -> tuple[Estimate, DDsgdState]:
@@ -113,9 +115,3 @@ def message_bits(size: int, keep: int) -> int:
 def fitting(size: int, bits: float) -> int:
     """Return how many entries fit in so many bits: at most half of all, from where places get cheaper."""
     return bisect_right(range(1, max(1, size // 2) + 1), bits, key=lambda keep: message_bits(size, keep))
-
-
-def _single(values: Array) -> Array:
-    """Round to the single precision that a message holds."""
-    limit = np.finfo(np.float32).max
-    return np.clip(values, -limit, limit).astype(np.float32)

@@ -75,10 +75,14 @@ class LowRank(ErrorFeedback[LowRankState]):
 
     def plan(self, state: LowRankState, seed: int, round: int) -> Plan:
         """Announce the factors that devices multiply by, and the seed of the coordinates sent as they are."""
+        factors = state.factors
+        if not factors.size:  # to start from: random directions
+            random, sizes = stream(seed, "factors"), state.layout[:, 2:].tolist()  # columns, rank
+            factors = _flat([_orthonormal(random.standard_normal(size)) for size in sizes])
         return {
             "layout": state.layout,
             "side": state.side,
-            "factors": state.factors if state.factors.size else _any_factors(state.layout, seed),
+            "factors": factors,
             "symbols": state.symbols,
             "seed": int(bits(seed, "coordinates", round).random_raw() >> 1),
         }
@@ -192,13 +196,6 @@ def _chosen(plan: Plan, size: int) -> NDArray[np.intp]:
     if left <= len(others):
         return others[coordinates(len(others), left, seed, 0)]
     return np.append(others, entries[coordinates(len(entries), left - len(others), seed, 0)])
-
-
-def _any_factors(layout: Layout, seed: int) -> Array:
-    """Return orthonormal factors in random directions, to start from."""
-    random = stream(seed, "factors")
-    sizes = layout[:, 2:].tolist()  # columns, rank
-    return _flat([_orthonormal(random.standard_normal(size)) for size in sizes])
 
 
 def _orthonormal(matrix: Array) -> Array:

@@ -1,4 +1,4 @@
-"""TSA-GA, the paper's scheme, its two ablations, and our own settings of it."""
+"""TSA-GA, the paper's scheme, its ablations (without any memory: Turbo-CS), and our own settings of it."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -7,6 +7,7 @@ from airfeel.ranges import Count, Fraction, Several
 from airfeel.receivers import em
 from airfeel.receivers.base import Receiver
 from airfeel.receivers.tsaga import TSAGA
+from airfeel.receivers.turbo_cs import TurboCS
 from airfeel.registry import SCHEMES, fixed, option
 from airfeel.schemes.compressed import TurboDecoded
 
@@ -85,3 +86,20 @@ class TunedTsaGa(TsaGa):
 
     sparsity: Fraction = option(0.9, "k/N, what a device keeps")
     signs: bool = option(True, "random signs in the DCT")
+
+
+@SCHEMES.register("turbo_cs", place=20)
+@dataclass(frozen=True)
+class IndependentTurboCS(TurboDecoded):
+    """An independent Turbo-CS decoder in every round."""
+
+    revision: ClassVar[int] = 2  # the decoder stops on tau, and no longer doubts
+
+    def receiver(self) -> Receiver[Any]:
+        """Return the memoryless decoder."""
+        return TurboCS(
+            activity=self.activity,
+            max_iterations=self.max_iterations,
+            tolerance=self.tolerance,
+            precision=self.precision,
+        )

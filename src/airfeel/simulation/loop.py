@@ -18,8 +18,7 @@ from airfeel.radio.link import Channel
 from airfeel.simulation.assembly import DataLike, Parts, assemble, given
 from airfeel.simulation.records import Lines, Progress, Record, make_record
 from airfeel.uplink.memory import Devices
-from airfeel.uplink.result import Aggregate, UplinkState, begin
-from airfeel.uplink.round import Uplink
+from airfeel.uplink.round import Aggregate, Uplink, UplinkState, begin
 from airfeel.uplink.scheme import Scheme
 from airfeel.workers import Workers
 

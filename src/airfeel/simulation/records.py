@@ -20,7 +20,7 @@ from airfeel.units import decibel, relative_error
 if TYPE_CHECKING:
     from airfeel.learning.tasks import Score
     from airfeel.radio.units import RadioUnits
-    from airfeel.uplink.result import Aggregate
+    from airfeel.uplink.round import Aggregate
 
 Array = NDArray[np.floating[Any]]
 

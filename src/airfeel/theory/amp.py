@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.special import gammainc, ndtr
 
 from airfeel import _checks
 from airfeel.beliefs.chains import ChainParams
-from airfeel.beliefs.soft_threshold import soft_threshold_risk
 from airfeel.ranges import GREATEST
 from airfeel.theory.scalar import Prediction, first_round_mmse, require_ranges
 
@@ -89,3 +89,17 @@ def _risk(chain: ChainParams, denoiser: str, threshold: float | None) -> Callabl
         return lambda tau: float(soft(tau, LEVELS).min())
     level = _checks.real("threshold", threshold, above=0)
     return lambda tau: float(soft(tau, level))
+
+
+def soft_threshold_risk(variance: float, tau: float, threshold: Any) -> Any:
+    """Return the mean squared error of soft thresholding z = x + N(0, tau), x ~ N(0, variance).
+
+    By Stein's identity it is E[min(z^2, theta^2)] + 2 tau P(|z| > theta) - tau with theta = threshold
+    tau^(1/2), a number or an array. Both expectations are those of a Gaussian of variance + tau, in a form
+    without differences of large numbers.
+    """
+    theta = threshold * np.sqrt(tau)
+    a = theta / np.sqrt(variance + tau)
+    inside, outside = gammainc(1.5, a * a / 2), 2 * ndtr(-a)  # E[z^2, |z| <= theta] / E[z^2], P(|z| > theta)
+    edge = 2 * a * np.exp(-a * a / 2) / np.sqrt(2 * np.pi)  # 1 - inside - outside
+    return variance * inside + (theta**2 + tau) * outside - tau * edge

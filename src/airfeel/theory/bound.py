@@ -32,11 +32,6 @@ class LossConstants:
         _checks.real("strong_convexity", self.strong_convexity, above=0, at_most=L)
         _checks.real("gradient_bound", self.gradient_bound, at_least=0)
 
-    @property
-    def contraction(self) -> float:
-        """1 - c/L, by which every round shrinks the gap."""
-        return 1 - self.strong_convexity / self.smoothness
-
 
 def sparsification_bound(constants: LossConstants, keep: int, size: int, rounds: int) -> Array:
     """Return [G rho ((1 + rho)(1 - rho^(t-1)) / (1 - rho) + 1)]^2 for t = 1..rounds (62).
@@ -90,7 +85,7 @@ def _accumulate(constants: LossConstants, terms: Array, initial_gap: float) -> A
     gap = _checks.real("initial_gap", initial_gap, at_least=0)
     gaps = []
     for term in terms:
-        gap = constants.contraction * gap + float(term)
+        gap = (1 - constants.strong_convexity / constants.smoothness) * gap + float(term)
         gaps.append(gap)
     return np.array(gaps)
 

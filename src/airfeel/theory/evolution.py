@@ -6,16 +6,15 @@ messages on them.
 """
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks
-from airfeel.beliefs import temporal
-from airfeel.beliefs.chains import ChainParams, stationary
+from airfeel.beliefs.chains import MESSAGES, Belief, ChainParams, carry, stationary
 from airfeel.beliefs.spike_slab import SpikeSlab, denoise, divide, posterior
-from airfeel.beliefs.temporal import MESSAGES, Belief
 from airfeel.ranges import GREATEST, LARGEST, MOST, SMALLEST
 from airfeel.theory.scalar import (
     Prediction,
@@ -41,9 +40,6 @@ class Assumptions:
     ratio: float
     noise_var: Array
     """(rounds, measurements), either of them 1 where all are alike"""
-    amplitude_message: str
-    support_chain: bool
-    amplitude_chain: bool
     recursion: str
     start: str
     max_iterations: int
@@ -52,7 +48,6 @@ class Assumptions:
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
         require_ranges(self.chain, self.ratio)
-        _checks.choice("amplitude_message", self.amplitude_message, MESSAGES)
         _checks.choice("recursion", self.recursion, ("actual", "paper"))
         _checks.choice("start", self.start, ("prior", "signal"))
         _checks.integer("max_iterations", self.max_iterations, at_least=1, at_most=MOST)
@@ -126,21 +121,38 @@ def state_evolution(
     rounds = _checks.integer("rounds", rounds, at_least=1, at_most=MOST)
     left = np.ones(rounds) if sent is None else _factors("sent", sent, rounds, SMALLEST)
     came = left if arriving is None else _factors("arriving", arriving, rounds, -LARGEST)
-    receiver, table = (amplitude_message, support_chain, amplitude_chain), _noise_table(noise_var, rounds)
-    given = Assumptions(chain, ratio, table, *receiver, recursion, start, max_iterations, tolerance)
+    table = _noise_table(noise_var, rounds)
+    given = Assumptions(chain, ratio, table, recursion, start, max_iterations, tolerance)
+    _checks.choice("amplitude_message", amplitude_message, MESSAGES)
     length = _checks.integer("samples", samples, at_least=100 * BATCHES, at_most=MOST) // BATCHES
     if samples * chain.activity < 1:
         rule = f"must be at least 1/activity = {1 / chain.activity:g}, or no coefficient is active"
         raise _checks.reject("samples", samples, rule)
     belief = Belief(stationary(chain, BATCHES * length))
     fixed: list[_FixedPoint] = []
-    for x, w in sample_paths(chain, BATCHES, length, seed):
-        t = len(fixed)
+    for t, (x, w) in enumerate(islice(sample_paths(chain, BATCHES, length, seed), rounds)):
+        if fixed:  # carry every chain into this round with the receiver's own messages
+            z, noise = fixed[-1].z, np.repeat(fixed[-1].tau, length)
+            post = posterior(belief.prior, z, noise)
+            switches = support_chain, amplitude_chain
+            belief = carry(belief, post, z, noise, chain, amplitude_message, *switches)
         fixed.append(_follow_round(given, belief.prior, came[t] * x, w, (left[t] - came[t]) * x, t + 1))
-        if len(fixed) == rounds:
-            return _assemble(given, fixed, left)
-        belief = _carry(given, belief, fixed[-1])
-    raise AssertionError("sample_paths never ends")
+    longest = max(len(done.course) for done in fixed)  # shorter courses are continued by their fixed points
+    courses = [np.pad(d.course, ((0, longest - len(d.course)), (0, 0)), mode="edge") for d in fixed]
+    tau, v, actual_tau, actual_v = np.moveaxis(np.array(courses), 2, 0)
+    errors = np.array([done.mse[:, 0] for done in fixed])
+    return Prediction(
+        power=given.power,
+        tau=tau,
+        v=v,
+        actual_tau=actual_tau,
+        actual_v=actual_v,
+        variance=np.array([float(done.variance.mean()) for done in fixed]),
+        mse=errors.mean(axis=1),
+        mse_error=standard_error(errors),
+        iterations=np.array([len(done.course) for done in fixed]),
+        level=left**2,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,7 +175,11 @@ def _follow_round(
     """
     prior = prior.each(lambda array: array.reshape(x.shape))
     post, estimate = prior.each(np.empty_like), np.empty_like(x)
-    v, actual_v = _begin(given, prior, x)
+    mean, spread = prior.moments()
+    v = spread.mean(axis=1, keepdims=True)
+    actual_v = _mean_square(mean - x) if given.recursion == "actual" else v
+    if given.start == "signal":
+        v = actual_v = np.full((len(x), 1), given.power)
     course: list[list[Array]] = []
     while True:
         tau = given.tau(v, v, round)
@@ -179,25 +195,6 @@ def _follow_round(
         actual_v = v
         if given.recursion == "actual":
             actual_v = _mean_square(extrinsic - x)
-
-
-def _begin(given: Assumptions, prior: SpikeSlab, x: Array) -> tuple[Array, Array]:
-    """Return v_0 of every batch, believed and actual."""
-    if given.start == "signal":
-        v = np.full((len(x), 1), given.power)
-        return v, v
-    mean, spread = prior.moments()
-    v = spread.mean(axis=1, keepdims=True)
-    return v, _mean_square(mean - x) if given.recursion == "actual" else v
-
-
-def _carry(given: Assumptions, belief: Belief, done: _FixedPoint) -> Belief:
-    """Carry every chain into the next round with the receiver's own messages."""
-    prior, z = belief.prior, done.z
-    tau = np.repeat(done.tau, len(z) // BATCHES)
-    post = posterior(prior, z, tau)
-    switches = given.support_chain, given.amplitude_chain
-    return temporal.carry(belief, post, z, tau, given.chain, given.amplitude_message, *switches)
 
 
 def _noise_table(noise_var: float | Array, rounds: int) -> Array:
@@ -220,26 +217,6 @@ def _factors(name: str, values: Array, rounds: int, least: float) -> Array:
     if not ((factors >= least) & (factors <= LARGEST)).all():
         raise ValueError(f"{name}: every entry must be >= {least:g} and <= {LARGEST:g}")
     return factors
-
-
-def _assemble(given: Assumptions, fixed: list[_FixedPoint], left: Array) -> Prediction:
-    """Average over batches; short courses are continued by their fixed points."""
-    longest = max(len(done.course) for done in fixed)
-    courses = [np.pad(d.course, ((0, longest - len(d.course)), (0, 0)), mode="edge") for d in fixed]
-    tau, v, actual_tau, actual_v = np.moveaxis(np.array(courses), 2, 0)
-    errors = np.array([done.mse[:, 0] for done in fixed])
-    return Prediction(
-        power=given.power,
-        tau=tau,
-        v=v,
-        actual_tau=actual_tau,
-        actual_v=actual_v,
-        variance=np.array([float(done.variance.mean()) for done in fixed]),
-        mse=errors.mean(axis=1),
-        mse_error=standard_error(errors),
-        iterations=np.array([len(done.course) for done in fixed]),
-        level=left**2,
-    )
 
 
 def _mean_square(error: Array) -> Array:

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from airfeel.beliefs.soft_threshold import soft_threshold_risk, sure_threshold
+from airfeel.receivers.amp import sure_threshold
 from airfeel.streams import stream
+from airfeel.theory.amp import soft_threshold_risk
 
 
 def soft(z, theta):
