@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from airfeel.lab.exhibits import EXHIBITS, TextTable
+from airfeel.lab.results import column
 from airfeel.lab.store import FinishedRun
 from airfeel.lab.table import Line, RunSelection
 from airfeel.radio.cell import Cell
@@ -24,7 +25,7 @@ _MOST = 1_000_000  # devices whose places are drawn again
 
 def snr_db(run: FinishedRun) -> float | None:
     """Return P / (s sigma_e^2), or what the radio in units says; None where the run tells neither."""
-    settings, symbols = run.settings, _symbols(run.rows)
+    settings, symbols = run.settings, _symbols(column(run, "symbols"))
     if symbols <= 0:  # nothing went through the air
         return None
     if radio := _section(settings, _RADIO):
@@ -101,9 +102,9 @@ def _paths_db(settings: Any) -> list[float]:
         return []
 
 
-def _symbols(rows: Sequence[Any]) -> float:
+def _symbols(totals: Sequence[Any]) -> float:
     """Return how many symbols a round takes in which anything is sent."""
-    counts = [0.0, *(float(row.get("symbols") or 0) for row in rows)]
+    counts = [0.0, *(float(total or 0) for total in totals)]
     return max(after - before for before, after in pairwise(counts))
 
 
