@@ -10,7 +10,7 @@ from typing import Protocol
 
 from airfeel import _checks
 from airfeel.learning.tasks import Array
-from airfeel.ranges import Count, Fraction, Positive, Rule, require
+from airfeel.ranges import Checked, Count, Fraction, Positive, Rule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +35,7 @@ class Optimizer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Checked):
     """The learning rate eta_t in round t = 1, 2, ...
 
     Parameters
@@ -57,10 +57,6 @@ class Schedule:
     kind: Rule = "constant"
     every: Count = 100
     factor: Fraction = 0.1
-
-    def __post_init__(self) -> None:
-        """Refuse rates that do not descend."""
-        require(self)
 
     def __call__(self, round: int) -> float:
         """Return eta in ``round`` (counted from 1)."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.learning.partitions import Partition, capped_counts, drawn, pooled
-from airfeel.ranges import Count, Positive, require
+from airfeel.ranges import Checked, Count, Positive
 from airfeel.registry import PARTITIONS, option
 from airfeel.streams import stream
 
@@ -60,7 +60,7 @@ class ByClasses:
 
 @PARTITIONS.register("dirichlet", place=20)
 @dataclass(frozen=True, slots=True)
-class Dirichlet:
+class Dirichlet(Checked):
     """Class shares of each device from a symmetric Dirichlet(alpha): the smaller, the less alike.
 
     Where a device would need more samples of a class than exist, the rest is spread over its other classes.
@@ -69,10 +69,6 @@ class Dirichlet:
     alpha: Positive = option(help="concentration of the class shares")
 
     by_class: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        """Refuse a concentration that is none."""
-        require(self)
 
     def draw(
         self, labels: NDArray[Any], sizes: Sequence[int], seed: int, pool: int | None = None
