@@ -13,7 +13,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -22,7 +21,6 @@ from scipy.special import stdtr
 from airfeel.lab.claim_rules import (
     Claim,
     Comparison,
-    CurveName,
     against_strong_rival,
     comparisons,
     in_words,
@@ -186,22 +184,18 @@ def _values(comparison: Comparison, collected: Mapping[str, RunSelection]) -> li
     common = sorted(set.intersection(*map(set, runs)))
     seeds = [seed for seed in common if len({len(of[seed].rows) for of in runs}) == 1]
     if comparison.measure == "rate_per_symbol":
-        by_seed = [
-            rate_per_symbol([_course(collected[p.experiment], p, seed) for p in places]) for seed in seeds
+        known = [collected[p.experiment].by_line.dropna(subset=["accuracy"]) for p in places]
+        rounds = [
+            of[(of["curve"] == p.curve) & (of["variant"] == p.variant)]
+            for p, of in zip(places, known, strict=True)
         ]
+        by_seed = [rate_per_symbol([of[of["seed"] == seed] for of in rounds]) for seed in seeds]
     else:
         ends = [collected[p.experiment].ends(comparison.measure)[p.curve, p.variant] for p in places]
         by_seed = [[of.get(seed, math.nan) for of in ends] for seed in seeds]
     weights = [weight for weight, _ in comparison.terms]
     sums = [math.fsum(w * m for w, m in zip(weights, measured, strict=True)) for measured in by_seed]
     return [value for value in sums if math.isfinite(value)]
-
-
-def _course(shown: RunSelection, place: CurveName, seed: Any) -> Frame:
-    """Return the rounds of one run that have an accuracy."""
-    rows = shown.by_line
-    mine = (rows["curve"] == place.curve) & (rows["variant"] == place.variant) & (rows["seed"] == seed)
-    return rows[mine & rows["accuracy"].notna()]
 
 
 def rate_per_symbol(courses: Sequence[Frame]) -> list[float]:

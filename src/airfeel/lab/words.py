@@ -118,14 +118,12 @@ def _outcomes(shown: RunSelection) -> str:
         return f"{_listed(said)} (a perfect channel reaches {ideal:.1f} %{over})."
     reached = _by_curve(finals)
     ranked = sorted(reached, key=reached.__getitem__, reverse=True)
-    said = [f"{_span(finals, curve)} % with {curve}" for curve in _chosen(shown, ranked)]
+    said = []
+    for curve in _chosen(shown, ranked):
+        means = sorted(_mean(of.values()) for line, of in finals.items() if line[0] == curve and of)
+        span = " to ".join(dict.fromkeys(f"{value:.1f}" for value in (means[0], means[-1])))
+        said.append(f"{span} % with {curve}")
     return f"test accuracy {_listed(said)}" + (f" over {variants} settings." if variants > 1 else ".")
-
-
-def _span(finals: Mapping[Line, BySeed], curve: str) -> str:
-    """Return the accuracy of a curve, from its worst variant to its best."""
-    means = [_mean(of.values()) for line, of in finals.items() if line[0] == curve and of]
-    return " to ".join(dict.fromkeys(f"{value:.1f}" for value in (min(means), max(means))))
 
 
 def _chosen(shown: RunSelection, ranked: Sequence[str]) -> list[str]:

@@ -174,7 +174,10 @@ def arrange(variants: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, Pl
     for label, settings in variants.items():
         others = ", ".join(f"{name} = {value}" for name, value in sorted(settings.items()) if name != key)
         plots.setdefault(others, []).append(label)
-    names = {others: _shared(labels) for others, labels in plots.items()}
+    names = {}
+    for others, labels in plots.items():
+        first, *rest = (label.split(", ") for label in labels)
+        names[others] = ", ".join(word for word in first if all(word in words for words in rest))
     if len(set(names.values())) < len(names):
         names = {others: others for others in plots}
     if len(plots) == 1:
@@ -184,12 +187,6 @@ def arrange(variants: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, Pl
         for others, labels in plots.items()
         for label in labels
     }
-
-
-def _shared(labels: Sequence[str]) -> str:
-    """Return the words between commas that all labels have."""
-    first, *rest = (label.split(", ") for label in labels)
-    return ", ".join(word for word in first if all(word in words for words in rest))
 
 
 def draw_map(figure: Figure, keys: tuple[str, str], shown: RunSelection) -> Iterator[Drawing]:
