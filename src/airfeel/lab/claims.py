@@ -132,23 +132,18 @@ def _judge(comparison: Comparison, collected: Mapping[str, RunSelection]) -> Cla
     values = _values(comparison, collected)
     if not values:
         return ClaimPart(comparison.what, math.nan, math.nan, math.nan, NOT_RUN)
-    mean = interval(values)
-    outcome, chance = _outcome(mean, comparison.low, comparison.high)
+    mean, claimed = interval(values), (comparison.low, comparison.high)  # limits do not belong to the range
+    outcome, chance = UNDECIDED, 1.0
+    if mean.seeds == 1:
+        outcome = SINGLE_SEED
+    elif claimed[0] < mean.low and mean.high < claimed[1]:
+        outcome, chance = REPRODUCED, chance_inside(mean, *claimed)
+    elif mean.high <= claimed[0] or claimed[1] <= mean.low:
+        outcome, chance = NOT_REPRODUCED, chance_outside(mean, *claimed)
     if outcome in (UNDECIDED, SINGLE_SEED) and _seeds_missing(comparison, collected):
         outcome = INCOMPLETE
     low, high = (mean.low, mean.high) if mean.seeds > 1 else (math.nan, math.nan)
     return ClaimPart(comparison.what, mean.value, low, high, outcome, mean.seeds, chance)
-
-
-def _outcome(mean: Mean, low: float, high: float) -> tuple[str, float]:
-    """Say where an interval lies, and its chance; the limits of the claimed range do not belong to it."""
-    if mean.seeds == 1:
-        return SINGLE_SEED, 1.0
-    if low < mean.low and mean.high < high:
-        return REPRODUCED, chance_inside(mean, low, high)
-    if mean.high <= low or high <= mean.low:
-        return NOT_REPRODUCED, chance_outside(mean, low, high)
-    return UNDECIDED, 1.0
 
 
 def _whole(parts: Sequence[ClaimPart]) -> str:

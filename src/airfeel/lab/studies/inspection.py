@@ -196,8 +196,22 @@ def draw_inspection(recorded: Recorded, found: AggregateStatistics, recovery: Re
     from airfeel.lab.exhibits.magnitudes import magnitude_map
 
     lags = len(found.persistence)
-    counted, learned = "chain counted from round to round", "chain the receiver learned"
     rounds = np.arange(len(recorded.aggregates)) + recorded.first_round
+    forms = (
+        ("persistence", "support persistence", "P(still nonzero)", model_persistence),
+        ("correlation", "amplitude autocorrelation", "correlation", model_correlation),
+    )
+    memories = [
+        plain_curves(
+            Figure(name, title, "", y_title, x_title="rounds later"),
+            {
+                "measured": (range(lags), getattr(found, name)),
+                "chain counted from round to round": (range(lags), model(found.chain, lags)),
+                "chain the receiver learned": (range(lags), model(recovery.learned, lags)),
+            },
+        )
+        for name, title, y_title, model in forms
+    ]
     return [
         plain_curves(
             Figure("sparsity", "support over time", "", "share of coefficients"),
@@ -207,22 +221,7 @@ def draw_inspection(recorded: Recorded, found: AggregateStatistics, recovery: Re
                 "zero that become nonzero": (rounds[1:], found.entering),
             },
         ),
-        plain_curves(
-            Figure("persistence", "support persistence", "", "P(still nonzero)", x_title="rounds later"),
-            {
-                "measured": (range(lags), found.persistence),
-                counted: (range(lags), model_persistence(found.chain, lags)),
-                learned: (range(lags), model_persistence(recovery.learned, lags)),
-            },
-        ),
-        plain_curves(
-            Figure("correlation", "amplitude autocorrelation", "", "correlation", x_title="rounds later"),
-            {
-                "measured": (range(lags), found.correlation),
-                counted: (range(lags), model_correlation(found.chain, lags)),
-                learned: (range(lags), model_correlation(recovery.learned, lags)),
-            },
-        ),
+        *memories,
         magnitude_map(recorded.aggregates, recorded.first_round),
         plain_curves(
             Figure("recovery", "recovery of the recorded aggregates", "", "NMSE (dB)"),
