@@ -14,8 +14,7 @@ import flower_apps as apps
 import small
 from airfeel.flower import AirAvg, AirMod, air_mod, wire
 from airfeel.flower.local import LocalGrid
-from airfeel.learning.optimizers.adam import Adam
-from airfeel.learning.optimizers.sgd import GradientDescent
+from airfeel.learning.optimizers.descent import Adam, GradientDescent
 from airfeel.radio.channels import FadingMAC
 from airfeel.registry import SCHEMES
 from airfeel.schemes.common_k import CommonK

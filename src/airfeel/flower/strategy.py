@@ -20,7 +20,7 @@ from airfeel.flower.report import RoundReport, Traffic
 from airfeel.flower.server import OpenRound, Server
 from airfeel.flower.state import Layout, State, in_order
 from airfeel.learning.optimizers import Optimizer
-from airfeel.learning.optimizers.sgd import GradientDescent
+from airfeel.learning.optimizers.descent import GradientDescent
 from airfeel.radio.link import Channel
 from airfeel.radio.power import EqualPower, PowerPolicy
 from airfeel.registry import CHANNELS

@@ -1,4 +1,4 @@
-"""The server's half of learning, theta <- theta - eta x^ (15): each way to do it is one file here.
+"""The server's half of learning, theta <- theta - eta x^ (15): the ways to do it stand beside.
 
 An optimizer is parameters and two pure functions on a frozen :class:`ServerState`; its vectors are empty
 where the optimizer needs none, so that every state is the same three arrays in a checkpoint.
