@@ -101,10 +101,8 @@ def write_report(
         _files.below(folder, "figures").mkdir(exist_ok=True)
         images = _draw([drawing for chapter in chapters for drawing in chapter.drawings], folder, told)
         told("writing the page")
-        data = [
-            write_results(results, told=lambda note: None),
-            write_runs(results),
-        ]  # the page says what is amiss
+        # The page itself says what is amiss.
+        data = [write_results(results, told=lambda note: None), write_runs(results)]
         if verdicts:
             data.append(folder / "claims.json")
             _files.write_atomically(data[-1], to_json(verdicts).encode())
@@ -206,12 +204,7 @@ def render(
         finalize=_shown,
         undefined=jinja2.StrictUndefined,
     )
-    engine.filters |= {
-        "word_columns": word_columns,
-        "pair": _pair,
-        "number": _number,
-        "badge": BADGES.get,
-    }
+    engine.filters |= {"word_columns": word_columns, "pair": _pair, "number": _number, "badge": BADGES.get}
     template = engine.from_string(_part("page.html.j2"))
     seeds = {curve.seeds for drawing in curves for curve in drawing.curves}
     labels = "\n".join(name for drawing in curves for name in (*drawing.colours, *drawing.variants))

@@ -283,9 +283,8 @@ def late(rounds: Frame, key: str, parts: int, first: bool = False) -> Frame:
     """Return a column of one of so many parts of every run's rounds that have a value: the last, or first."""
     known = rounds[rounds[key].notna()]
     groups = known.groupby("run", sort=False)[key]
-    return known[groups.cumcount(ascending=first) < np.ceil(groups.transform("size") / parts)].groupby("run")[
-        key
-    ]
+    chosen = groups.cumcount(ascending=first) < np.ceil(groups.transform("size") / parts)
+    return known[chosen].groupby("run")[key]
 
 
 def steady(rounds: Frame, key: str) -> Frame:

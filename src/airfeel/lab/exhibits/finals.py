@@ -1,6 +1,5 @@
 """What runs come to in the end: accuracies, gaps to training without radio, errors of recovery."""
 
-import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -64,8 +63,8 @@ def mean_gap_table(shown: RunSelection) -> list[list[str]]:
         by_variant = [found[curve, variant] for variant in variants]
         seeds = [seed for seed in by_variant[0] if all(seed in gap for gap in by_variant)]
         if seeds:
-            means = [_mean(gap.values()) for gap in by_variant]
-            over_seeds = [_mean([gap[seed] for gap in by_variant]) for seed in seeds]
+            means = [interval(gap.values()).value for gap in by_variant]
+            over_seeds = [interval([gap[seed] for gap in by_variant]).value for seed in seeds]
             rows.append([curve, cell(over_seeds), f"{min(means):.2f}", f"{max(means):.2f}"])
     return rows
 
@@ -153,7 +152,3 @@ def _end(runs: list[list[Any]], form: str) -> str:
         if all(value is not None for value in values):
             return interval(values).words(form)
     return "-"
-
-
-def _mean(values: Collection[float]) -> float:
-    return math.fsum(values) / len(values)
