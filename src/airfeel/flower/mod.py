@@ -7,7 +7,7 @@ was before in case the server has to begin the round again; the next request say
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from airfeel import storage
 from airfeel.flower import wire
 from airfeel.flower.state import Layout
 from airfeel.registry import SCHEMES
+from airfeel.uplink.packing import Rounding, pack, unpack
 from airfeel.uplink.scheme import Memory, Plan, Scheme, Sent, everywhere
 
 Call = Callable[[Message, Context], Message]
@@ -74,17 +75,20 @@ class AirMod:
         name, trained = _trained(reply.content, announced.arrays)
         layout.require(trained)
         update = (layout.flat(model) - layout.flat(trained)).astype(np.float32)
-        sent, *outcomes = _encode(scheme, wire.plan_here(scheme, plan, content), memory, update)
+        device = context.node_config.get("partition-id")
+        device = device if isinstance(device, int) else -1  # of a node that has no number
+        rounding = announced.rounds(device, client)
+        given = scheme, wire.plan_here(scheme, plan, content), memory, update, rounding
+        sent, arrays, *outcomes = _encode(*given)
         signal = np.asarray(sent.signal[0], dtype=np.float32)
         if not scheme.stateless:
             which = client, announced.training, announced.session, announced.round
             keep(context, ClientMemory(*which, dict(memory), *outcomes))
-        device = context.node_config.get("partition-id")
         facts = {
             "round": announced.round,
             "digest": wire.digest(announced, layout, plan),
             "energy": float(np.sum(signal.astype(np.float64) ** 2)),
-            "device": device if isinstance(device, int) else -1,  # of a node that has no number
+            "device": device,
             "client": client,
             "fresh": int(known is None and not scheme.stateless),
         }
@@ -93,7 +97,7 @@ class AirMod:
         if exact := layout.exact(trained):
             answer[name] = wire.to_record(exact)
         answer[wire.ROUND] = MetricRecord(facts)
-        answer[wire.SIGNAL] = wire.to_record(scheme.pack(sent))
+        answer[wire.SIGNAL] = wire.to_record(arrays)
         if announced.audit and sent.payload is not None:
             answer[wire.TRUTH] = wire.to_record({"truth": sent.payload[0]})
         reply.content = answer if announced.step == "send" else _put_aside(context, answer)
@@ -104,16 +108,25 @@ air_mod = AirMod()
 
 
 def _encode(
-    scheme: Scheme[Any], plan: Plan, memory: Memory, update: NDArray[np.float32]
-) -> tuple[Sent, Any, Any]:
-    """Return the signal, and what is carried after it if it is heard and if it is not."""
+    scheme: Scheme[Any],
+    plan: Plan,
+    memory: Memory,
+    update: NDArray[np.float32],
+    rounding: Rounding | None,
+) -> tuple[Sent, Rows, Any, Any]:
+    """Return the signal as the server will read it, its arrays, and what is carried if it is heard or not."""
     row, one = everywhere(memory, 1), update[None]
     sent = scheme.encode(plan, row, one)
+    if rounding is None:
+        arrays = scheme.pack(sent)
+    else:
+        arrays = pack(np.asarray(sent.signal[0], np.float32), rounding)
+        sent = replace(sent, signal=unpack(arrays, sent.signal.shape[1], rounding)[None])
     if not (np.isfinite(update).all() and np.isfinite(sent.signal).all()):
         raise ValueError("the update is not finite: local training has diverged; lower the learning rate")
     outcomes = [scheme.settle(plan, row, one, sent, np.array([heard])) for heard in (1.0, 0.0)]
     heard, unheard = ({k: np.asarray(after[k][0], memory[k].dtype) for k in memory} for after in outcomes)
-    return sent, heard, unheard
+    return sent, arrays, heard, unheard
 
 
 def _trained(content: RecordDict, name: str) -> tuple[str, Mapping[str, NDArray[Any]]]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from airfeel.flower import wire
 from airfeel.flower.state import Layout
+from airfeel.uplink.packing import unpack
 from airfeel.uplink.scheme import Plan, Scheme, placed
 
 TOLERANCE = 1e-6  # of an announced energy: sums in double precision of the same numbers
@@ -20,7 +21,7 @@ TOLERANCE = 1e-6  # of an announced energy: sums in double precision of the same
 class Question:
     """What a reply must fit to: the nodes that were asked, and what they were told."""
 
-    round: int
+    announced: wire.Announcement
     digest: int
     symbols: int
     layout: Layout
@@ -28,6 +29,11 @@ class Question:
     asked: Sequence[int]
     scheme: Scheme[Any]
     plan: Plan
+
+    @property
+    def round(self) -> int:
+        """The number of the round."""
+        return self.announced.round
 
     def told(self, nodes: Sequence[int]) -> Plan:
         """Return the plan as these nodes have it."""
@@ -98,13 +104,17 @@ def read(message: Message, question: Question, signals: bool) -> Reply:
         raise ValueError(f"its reply is of round {facts['round']}: must be of round {question.round}")
     if facts["digest"] != question.digest:
         raise ValueError("its signal was made with another plan")
+    ids = int(message.metadata.src_node_id), int(facts["client"]), int(facts["device"])
     weight = _weight(metrics, question.weighted_by)
     signal, exact, truth, energy = np.zeros(0, np.float32), {}, None, float(facts["energy"])
     if not (math.isfinite(energy) and energy >= 0):
         raise ValueError(f"its energy is {energy}: must be finite and >= 0")
     if signals:
-        plan = question.told([int(message.metadata.src_node_id)])
-        signal = question.scheme.unpack(plan, wire.from_record(content[wire.SIGNAL]), question.symbols)
+        plan, arrays = question.told([ids[0]]), wire.from_record(content[wire.SIGNAL])
+        if (rounding := question.announced.rounds(ids[2], ids[1])) is None:
+            signal = question.scheme.unpack(plan, arrays, question.symbols)
+        else:
+            signal = unpack(arrays, question.symbols, rounding)
         if not np.isfinite(signal).all():
             raise ValueError("its signal is not finite")
         if not math.isclose(energy, float(np.sum(signal.astype(np.float64) ** 2)), rel_tol=TOLERANCE):
@@ -112,7 +122,6 @@ def read(message: Message, question: Question, signals: bool) -> Reply:
         exact = _exact(metrics, question.layout)
         truth = wire.from_record(content[wire.TRUTH])["truth"] if wire.TRUTH in content else None
     named = RecordDict({name: r for name, r in metrics.items() if isinstance(r, MetricRecord)})
-    ids = int(message.metadata.src_node_id), int(facts["client"]), int(facts["device"])
     return Reply(*ids, weight, energy, bool(facts["fresh"]), named, signal, exact, truth)
 
 

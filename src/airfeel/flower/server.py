@@ -14,10 +14,13 @@ from airfeel.flower.replies import Question, Replies, Reply
 from airfeel.flower.report import RoundReport, Traffic
 from airfeel.flower.state import Layout, State, extend_ledger, mark_heard, welcome
 from airfeel.learning.optimizers import Optimizer
-from airfeel.radio.power import Ledger
+from airfeel.radio.link import Channel
+from airfeel.radio.power import EqualPower, Ledger, PowerPolicy
+from airfeel.registry import CHANNELS
 from airfeel.units import decibel, relative_error
 from airfeel.uplink import arrive
 from airfeel.uplink.arrive import Arrival, Digital, Radio, Senders, Superposed, WeightedMean
+from airfeel.uplink.packing import value_bits
 from airfeel.uplink.round import decode
 from airfeel.uplink.scheme import Plan, Scheme, Setting
 
@@ -252,3 +255,27 @@ def _mean(heard: list[Reply], whole: float, size: int) -> NDArray[np.floating[An
             return None
         mean.put(slice(row, row + 1), reply.truth[None])
     return mean.value
+
+
+def value_bits_of(bits: int | None, server: Server) -> int:
+    """Return the bits of a value in a message; refuse them where signals are no numbers of a message."""
+    found = value_bits("bits", 32 if bits is None else bits)
+    if bits is not None and server.air is not None:
+        raise _checks.reject("bits", bits, "is for a digital uplink: a radio adds signals up as they are")
+    name = type(server.scheme).__name__
+    if bits is not None and type(server.scheme).pack is not Scheme.pack:
+        raise _checks.reject("bits", bits, f"is not for {name}, which writes its messages in bits by itself")
+    return found
+
+
+def radio(channel: str | Channel | None, power: float | PowerPolicy) -> Radio | None:
+    """Return the air between clients and server: a channel and a power policy; None for a digital uplink."""
+    policy = EqualPower(power) if isinstance(power, int | float) else power
+    if hasattr(policy, "choose"):  # clients are told whether they were heard, not in what part
+        raise _checks.reject("power", power, "must be a number or a policy that treats all devices alike")
+    if channel is None:
+        return None
+    found: Any = CHANNELS.get(channel).build({}) if isinstance(channel, str) else channel
+    if not hasattr(found, "link"):
+        raise _checks.reject("channel", channel, "must be None, the name of a channel, or have a method link")
+    return Radio(found, policy)

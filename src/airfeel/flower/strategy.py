@@ -17,21 +17,21 @@ from airfeel import _checks
 from airfeel.flower import wire
 from airfeel.flower.replies import Question, sort
 from airfeel.flower.report import RoundReport, Traffic
-from airfeel.flower.server import OpenRound, Server
+from airfeel.flower.server import OpenRound, Server, radio, value_bits_of
 from airfeel.flower.state import Layout, State, in_order
 from airfeel.learning.optimizers import Optimizer
 from airfeel.learning.optimizers.descent import GradientDescent
 from airfeel.radio.link import Channel
-from airfeel.radio.power import EqualPower, PowerPolicy
-from airfeel.registry import CHANNELS
+from airfeel.radio.power import PowerPolicy
 from airfeel.schemes.split import symbols_within
+from airfeel.streams import bits as random_bits
 from airfeel.units import count
-from airfeel.uplink.arrive import Radio
 from airfeel.uplink.scheme import Scheme, everywhere, placed, width
 
 Evaluate = Callable[[int, ArrayRecord], Any]
 
 LOG = logging.getLogger("flwr")
+CLIENTS_COME_AND_GO = {"scheduled": {"memory": "none"}}  # options of schemes that are others here
 RESULTS = ("train_metrics_clientapp", "evaluate_metrics_clientapp", "evaluate_metrics_serverapp")
 
 
@@ -48,6 +48,9 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         A scheme by name (``airfeel list``), by ``package.module:Name``, or an object; ``"tsa_ga"`` if unset.
     ratio
         s/N, the length of a signal over the number of parameters; 0.1 if unset.
+    bits
+        Of a value in a message, for a digital uplink: 1, 2, 4, 8, 16 or 32 (single precision). Fewer are
+        rounded by chance, right in the mean.
     compression
         In place of scheme and ratio, for a digital uplink: clients send arrays of so many times fewer bytes,
         one bit for a coefficient (the scheme ``split``), and carry nothing from round to round. Up to 30 all
@@ -56,7 +59,8 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         None for a digital uplink, which loses nothing; ``"gaussian"``, ``"fading"`` or any channel for a
         radio that is simulated at the server.
     options
-        Of a scheme given by name, such as ``{"sparsity": 0.5}``.
+        Of a scheme given by name, such as ``{"sparsity": 0.5}``. Here ``scheduled`` has ``memory = "none"``
+        unless told otherwise: every client may be new.
     power
         P, the average energy of a device in a round, or a power policy such as
         :class:`airfeel.radio.power.LongTermPower`.
@@ -94,6 +98,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         channel: str | Channel | None = None,
         *,
         compression: float | None = None,
+        bits: int | None = None,
         options: Mapping[str, Any] | None = None,
         power: float | PowerPolicy = 500.0,
         exchange: str = "one",
@@ -110,6 +115,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         if compression is not None:
             _checks.real("compression", compression, at_least=1)
             given = {"scheme": scheme, "ratio": ratio, "channel": channel, "options": options}
+            given["bits"] = bits
             beside = next((name for name, value in given.items() if value is not None), None)
             if beside is not None:
                 rule = f"chooses the scheme and how much it sends, without a radio; leave out {beside}"
@@ -117,13 +123,14 @@ class AirAvg(FedAvg):  # type: ignore[misc]
             scheme = "split"
         self.compression = compression
         self.server = Server(
-            scheme=wire.build("tsa_ga" if scheme is None else scheme, options or {}),
-            air=_radio(channel, power),
+            scheme=wire.build("tsa_ga" if scheme is None else scheme, options or {}, CLIENTS_COME_AND_GO),
+            air=radio(channel, power),
             optimizer=optimizer or GradientDescent(),
             rate=_checks.real("rate", rate, above=0),
             seed=_checks.integer("seed", seed, at_least=0),
             minimum=_checks.integer("minimum", minimum, at_least=1),
         )
+        self.bits = value_bits_of(bits, self.server)
         self.ratio = _checks.real("ratio", 0.1 if ratio is None else ratio, above=0, at_most=1)
         self.exchange = _checks.choice("exchange", exchange, ("one", "two"))
         if exchange == "two" and not self.server.superposes:
@@ -189,7 +196,9 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         plan = scheme.plan(state.scheme, self.server.seed, round)
         step = "send" if self.exchange == "one" else "announce"
         given = (*self._named, self.arrayrecord_key, "\n".join(self.exact), step, self.audit)
+        rounding = int(random_bits(self.server.seed, "values", round).random_raw() >> 1)
         announced = wire.Announcement(state.training, self._session, round, *given)
+        announced = replace(announced, bits=self.bits, rounding=rounding if self.bits < 32 else 0)
         common = {wire.ROUND: announced.record(), **wire.plan_records(plan)}
         for message in messages:
             own = wire.node_record(scheme, asked, int(message.metadata.dst_node_id), state.nodes)
@@ -197,7 +206,9 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         fresh = everywhere(scheme.memory(state.layout.shapes), 1)
         symbols = width(scheme, placed(scheme, plan, [0], len(asked)), fresh, state.layout.size)
         digest = wire.digest(announced, state.layout, plan)
-        question = Question(round, digest, symbols, state.layout, self.weighted_by_key, asked, scheme, plan)
+        question = Question(
+            announced, digest, symbols, state.layout, self.weighted_by_key, asked, scheme, plan
+        )
         self._open = OpenRound(announced, question, Traffic().sent(messages))
         return messages if self.exchange == "one" else self._announce(messages, grid)
 
@@ -237,6 +248,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         radio = "digital" if server.air is None else f"{server.air.channel}, {server.air.policy}"
         update = f"{server.optimizer}, rate {server.rate:g}, exact {list(self.exact)}"
         length = f"ratio {self.ratio:g}" if self.compression is None else f"compression {self.compression:g}"
+        length += f", {self.bits} bits" if self.bits < 32 else ""
         return f"{name} {options}, {length}, {radio}, {update}, seed {server.seed}"
 
     def _resume(self, path: str | os.PathLike[str]) -> ArrayRecord:
@@ -280,16 +292,3 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         second = [Message(content, node, MessageType.TRAIN) for node in current.told]
         self._open = replace(current, traffic=current.traffic.received(received).sent(second))
         return second
-
-
-def _radio(channel: str | Channel | None, power: float | PowerPolicy) -> Radio | None:
-    """Return the air between clients and server: a channel and a power policy; None for a digital uplink."""
-    policy = EqualPower(power) if isinstance(power, int | float) else power
-    if hasattr(policy, "choose"):  # clients are told whether they were heard, not in what part
-        raise _checks.reject("power", power, "must be a number or a policy that treats all devices alike")
-    if channel is None:
-        return None
-    found: Any = CHANNELS.get(channel).build({}) if isinstance(channel, str) else channel
-    if not hasattr(found, "link"):
-        raise _checks.reject("channel", channel, "must be None, the name of a channel, or have a method link")
-    return Radio(found, policy)

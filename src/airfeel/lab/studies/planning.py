@@ -224,14 +224,9 @@ class ByReplay:
     """The real receiver on a run's own aggregates, at the noise that they would have over another link.
 
     Nothing is assumed about the gradients, and the receiver learns its chains anew for every link. What
-    remains is that training itself changes a little with the errors of its link.
-
-    Parameters
-    ----------
-    rounds, aggregates, noise_var, measured_db
-        What the run sent, (rounds, N), the noise sigma^2 that each round met, and its NMSE.
-    own, seed, scheme
-        The run's link, seed and scheme.
+    remains is that training itself changes a little with the errors of its link. ``aggregates``, (rounds, N),
+    are what the run sent, and ``noise_var`` and ``measured_db`` the noise and the NMSE of its rounds over its
+    ``own`` link.
     """
 
     rounds: Sequence[int]
@@ -261,10 +256,6 @@ class ByReplay:
             f"{measured:.1f} dB, {off:+.1f} dB from its replay. Training itself changes with the link, which "
             "no replay shows.",
         )
-
-    def for_map(self) -> "ByReplay":
-        """Return this: a replay takes as long as any."""
-        return self
 
     def replay(self, link: LinkBudget) -> tuple[Array, Array]:
         """Return NMSE per round, actual and believed by the receiver."""
