@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import airfeel as af
+from airfeel.learning.datasets import load_dataset
 from airfeel.streams import stream
 from modeldata import Model, estimates, run, stream_of
 
@@ -62,3 +63,43 @@ def test_amplitudes_sixty_times_as_fast_as_assumed_are_followed_and_learned():
     assert any(info.surprised for info in default.infos[:10])
     assert not any(info.surprised for info in known.infos)
     assert np.mean(default.nmse_db[20:]) < np.mean(known.nmse_db[20:]) + 0.3
+
+
+@pytest.fixture(scope="module")
+def gradients():
+    """Global gradients of softmax regression along a gradient descent on MNIST, largest fifth kept."""
+    data = load_dataset("mnist")
+    images, labels = data.train_inputs[:4000].reshape(4000, -1) / 255.0, data.train_labels[:4000]
+    weights, found = np.zeros((785, 10)), []
+    inputs = np.hstack([images, np.ones((4000, 1))])
+    for _ in range(25):
+        scores = inputs @ weights
+        scores = np.exp(scores - scores.max(axis=1, keepdims=True))
+        scores /= scores.sum(axis=1, keepdims=True)
+        scores[np.arange(4000), labels] -= 1
+        gradient = (inputs.T @ scores / 4000).reshape(-1)
+        weights -= 0.5 * gradient.reshape(785, 10)
+        kept = np.zeros_like(gradient)
+        largest = np.argsort(-np.abs(gradient))[:1570]
+        kept[largest] = gradient[largest]
+        found.append(kept)
+    return found
+
+
+@pytest.mark.parametrize("signs", [False, True])
+@pytest.mark.parametrize("message", ["joint", "expansion"])
+def test_real_gradients(gradients, signs, message):
+    receiver = af.TSAGA(activity=0.2, amplitude_message=message)
+    state, levels = receiver.init(7850), []
+    for t, x in enumerate(gradients):
+        operator = af.PartialDCT(7850, 785, seed=t, signs=signs)
+        noise_var = 1e-2 * np.mean(x**2)
+        noise = np.sqrt(noise_var) * stream(t, "noise").standard_normal(785)
+        estimate, state = receiver.receive(state, af.Reception(operator @ x + noise, operator, noise_var))
+        assert np.isfinite(estimate.mean).all() and np.isfinite(estimate.variance).all()
+        nmse = np.sum((estimate.mean - x) ** 2) / np.sum(x**2)
+        levels.append(10 * np.log10(nmse))
+        if nmse > 2:
+            assert not estimate.info.converged, (t, nmse, estimate.info)
+    print(f"signs {signs}, {message}: NMSE {np.round(levels, 1)} dB")
+    assert np.mean(levels[15:]) < 0  # better than no estimate once the memory has filled
