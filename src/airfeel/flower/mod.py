@@ -16,7 +16,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, 
 from numpy.typing import NDArray
 
 from airfeel import storage
-from airfeel.flower import wire
+from airfeel.flower import trust, wire
 from airfeel.flower.state import Layout
 from airfeel.registry import SCHEMES
 from airfeel.uplink.packing import Rounding, pack, unpack
@@ -62,6 +62,7 @@ class AirMod:
         layout = Layout.of(model, announced.exact.split("\n"))
         scheme = wire.find(announced.scheme, announced.options, self._schemes)
         plan = wire.read_plan(content)
+        trust.require_plan(plan, layout)
         fresh = scheme.memory(layout.shapes)
         known = None if scheme.stateless else recall(context, announced, fresh)
         client, memory = uuid.uuid4().int >> 65, fresh
@@ -95,7 +96,7 @@ class AirMod:
         answer = wire.without_ours(reply.content)
         del answer[name]
         if exact := layout.exact(trained):
-            answer[name] = wire.to_record(exact)
+            answer[announced.arrays] = wire.to_record(exact)
         answer[wire.ROUND] = MetricRecord(facts)
         answer[wire.SIGNAL] = wire.to_record(arrays)
         if announced.audit and sent.payload is not None:
@@ -126,6 +127,7 @@ def _encode(
         raise ValueError("the update is not finite: local training has diverged; lower the learning rate")
     outcomes = [scheme.settle(plan, row, one, sent, np.array([heard])) for heard in (1.0, 0.0)]
     heard, unheard = ({k: np.asarray(after[k][0], memory[k].dtype) for k in memory} for after in outcomes)
+    trust.require_memory(memory, update, (heard, unheard))
     return sent, arrays, heard, unheard
 
 

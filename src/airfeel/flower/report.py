@@ -40,7 +40,8 @@ class RoundReport:
     ``refused`` as what they sent cannot be used, with the reasons; ``notes`` are errors that Flower itself
     reports of the missing, without saying of whom. Nodes that ``joined`` are heard of for the first time,
     those that ``returned`` have a client that was known as another node, and those that ``restarted`` were
-    heard before and have an empty error memory now.
+    heard before and have an empty error memory now. What the ``clipped`` sent was too long or too heavy, and
+    counts as much less.
 
     ``traffic`` is in bytes, ``channel_uses`` in real symbols, ``energy`` the largest that a device spent,
     ``alpha`` the power scaling (12), ``nmse_db`` the error of the estimate, known in an audit only.
@@ -58,6 +59,7 @@ class RoundReport:
     joined: tuple[int, ...] = ()
     returned: tuple[int, ...] = ()
     restarted: tuple[int, ...] = ()
+    clipped: tuple[int, ...] = ()
     traffic: Traffic = Traffic()
     channel_uses: int = 0
     energy: float = 0.0

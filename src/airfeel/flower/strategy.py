@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 
 from airfeel import _checks
-from airfeel.flower import wire
+from airfeel.flower import trust, wire
 from airfeel.flower.replies import Question, sort
 from airfeel.flower.report import RoundReport, Traffic
 from airfeel.flower.server import OpenRound, Server, radio, value_bits_of
@@ -75,6 +75,9 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         floating always do.
     minimum
         Replies without which a round is skipped: nobody is heard, so clients keep what they have.
+    clip
+        Signals longer than so many times the median of the round are scaled down to that, and arrays that
+        travel whole likewise, if they move farther; weights are at most ten times the median. None: never.
     audit
         Tell the error of the estimate. Where a scheme's symbols are mixtures, clients also send what these
         stand for, which is not counted in the bytes.
@@ -106,6 +109,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         rate: float = 1.0,
         exact: Sequence[str] = ("*running_*",),
         minimum: int = 1,
+        clip: float | None = 3.0,
         audit: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
         seed: int = 0,
@@ -129,6 +133,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
             rate=_checks.real("rate", rate, above=0),
             seed=_checks.integer("seed", seed, at_least=0),
             minimum=_checks.integer("minimum", minimum, at_least=1),
+            clip=None if clip is None else _checks.real("clip", clip, at_least=1),
         )
         self.bits = value_bits_of(bits, self.server)
         self.ratio = _checks.real("ratio", 0.1 if ratio is None else ratio, above=0, at_most=1)
@@ -147,6 +152,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         self._open: OpenRound | None = None
         self._done, self._timeout = 0, 3600.0
         self._horizon: int | None = None
+        self._clipped: set[int] = set()  # nodes of which the log has told
 
     def summary(self) -> None:
         """Log the settings."""
@@ -168,6 +174,8 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         Rounds keep their numbers in a training that goes on; the model is then that of the checkpoint.
         """
         self._horizon, self._timeout = num_rounds, timeout
+        self._state, self._open, self._done, self.rounds = None, None, 0, []  # another start begins anew
+        self._session, self._clipped = uuid.uuid4().hex, set()
         if self.checkpoint is not None and os.path.exists(self.checkpoint):
             initial_arrays = self._resume(self.checkpoint)
         done, left = self._done, max(0, num_rounds - self._done)
@@ -230,8 +238,11 @@ class AirAvg(FedAvg):  # type: ignore[misc]
             state.save(self.checkpoint)
         self.rounds.append(report)
         report.log()
-        contents = [reply.metrics for reply in found.usable]
-        metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key) if contents else MetricRecord()
+        for node in set(report.clipped) - self._clipped:
+            LOG.warning("airfeel round %d: node %d sends too much, and is scaled down", report.round, node)
+        self._clipped |= set(report.clipped)
+        trust.require_somebody(self.rounds)
+        metrics = trust.averaged_metrics(found.usable, self.weighted_by_key, self.train_metrics_aggr_fn)
         metrics.update(report.metrics())
         return self._arrays if moved else None, metrics
 

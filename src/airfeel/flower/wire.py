@@ -164,7 +164,7 @@ def node_record(
     told: dict[str, Any] = {"place": asked.index(node), "asked": len(asked)} if scheme.splits else {}
     if node in nodes and not scheme.stateless:
         told["heard"] = nodes[node].heard
-    elif not scheme.stateless:
+    elif nodes and not scheme.stateless:  # Flower cannot weigh empty lists
         known = list(nodes.values())
         told |= {"clients": [one.client for one in known], "rounds": [one.heard for one in known]}
     return {NODE: ConfigRecord(told)} if told else {}
@@ -180,10 +180,10 @@ def plan_here(scheme: Scheme[Any], plan: Plan, content: RecordDict) -> Plan:
 
 def last_heard(content: RecordDict, client: int) -> int:
     """Return the last round in which a client was heard, 0 for never: undo :func:`node_record`."""
-    record: Any = content[NODE]
+    record: Any = content.get(NODE, {})
     if "heard" in record:
         return int(record["heard"])
-    return int(dict(zip(record["clients"], record["rounds"], strict=True)).get(client, 0))
+    return int(dict(zip(record.get("clients", []), record.get("rounds", []), strict=True)).get(client, 0))
 
 
 def digest(announcement: Announcement, layout: Layout, plan: Plan) -> int:

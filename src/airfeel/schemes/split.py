@@ -100,10 +100,10 @@ def symbols_within(size: int, limit: float) -> int:
 
     How many coefficients fall to a client is a matter of chance: two standard deviations are left free.
 
-    >>> symbols_within(20466, limit=2720), symbols_within(20466, limit=816)
-    (20466, 5988)
+    >>> symbols_within(20466, limit=2720), symbols_within(20466, limit=816), symbols_within(240, limit=-90)
+    (20466, 5988, 1)
     """
-    room = BLOCK * int(limit // BYTES)
+    room = max(0, BLOCK * int(limit // BYTES))
     return size if room >= size else max(1, room - 2 * isqrt(room))
 
 
