@@ -188,3 +188,53 @@ def shorten(values: NDArray[np.float32]) -> NDArray[np.uint16]:
 def lengthen(halves: NDArray[np.uint16]) -> NDArray[np.float32]:
     """Undo :func:`shorten`, but for what was rounded."""
     return (halves.astype(np.uint32) << 16).view(np.float32)
+
+
+def pack_sparse(
+    scale: Any, values: NDArray[Any], places: NDArray[np.intp], length: int
+) -> dict[str, NDArray[Any]]:
+    """Return one array of bytes: a scale in single precision, the bits (count, width) of values, and places.
+
+    Places rise, and the gaps between them are in Rice's code: the low bits of every gap, then what is left of
+    each as so many zeros and a one. That is about log2(length / count) + 1.5 bits for a place.
+    """
+    low = _low_bits(len(places), length)
+    gaps = np.diff(places, prepend=-1) - 1
+    lows = gaps[:, None] >> np.arange(low) & 1
+    ends = np.cumsum((gaps >> low) + 1)
+    high = np.zeros(int(ends[-1]), np.uint8)
+    high[ends - 1] = 1
+    coded = np.concatenate([part.astype(np.uint8).reshape(-1) for part in (values, lows, high)])
+    return {"message": np.concatenate((np.array([scale], "<f4").view(np.uint8), np.packbits(coded)))}
+
+
+def unpack_sparse(
+    arrays: Arrays, width: int, count: int, length: int
+) -> tuple[np.float32, NDArray[np.bool_], NDArray[np.intp]]:
+    """Undo :func:`pack_sparse` for so many values; refuse everything else in a sentence."""
+    if set(arrays) != {"message"}:
+        raise ValueError(f"its signal has the arrays {sorted(arrays)}: must be message")
+    message, low = arrays["message"], _low_bits(count, length)
+    fixed = count * (width + low)
+    most = 4 + -(-(fixed + (length >> low) + count) // 8)
+    if message.dtype != np.uint8 or message.ndim != 1 or not 4 < message.size <= most:
+        held = f"{message.dtype} of shape {message.shape}"
+        raise ValueError(f"its signal is {held}: must be uint8 of at most {most}")
+    scale = np.float32(message[:4].view("<f4")[0])
+    if not 0 <= scale <= 1e36:
+        raise ValueError("its signal has a scale that is not between 0 and 1e36")
+    coded = np.unpackbits(message[4:]).astype(np.bool_)
+    ends = np.flatnonzero(coded[fixed:])
+    if len(ends) != count or len(coded) - fixed - int(ends[-1]) > 8:
+        raise ValueError(f"its signal has {len(ends)} places: must have {count}")
+    values, lows = coded[: count * width], coded[count * width : fixed].astype(np.intp)
+    gaps = ((np.diff(ends, prepend=-1) - 1) << low) + lows.reshape(count, low) @ (1 << np.arange(low))
+    places = np.cumsum(gaps + 1) - 1
+    if places[-1] >= length:
+        raise ValueError(f"its signal has a value at place {places[-1]}: must be below {length}")
+    return scale, values.reshape(count, width), places
+
+
+def _low_bits(count: int, length: int) -> int:
+    """Return how many bits of a gap are written as they are: about the logarithm of the mean gap."""
+    return (length // count).bit_length() - 1
