@@ -50,7 +50,7 @@ def accuracy(found):
 
 @pytest.mark.parametrize(
     "given",
-    [DENSE],
+    [DENSE, *(pytest.param(s, marks=pytest.mark.long) for s in SCHEMES if s is not DENSE)],
     ids=lambda given: "-".join(map(str, given.values())),
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
