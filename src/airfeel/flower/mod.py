@@ -16,7 +16,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, 
 from numpy.typing import NDArray
 
 from airfeel import storage
-from airfeel.flower import trust, wire
+from airfeel.flower import downlink, trust, wire
 from airfeel.flower.state import Layout
 from airfeel.registry import SCHEMES
 from airfeel.uplink.packing import Rounding, pack, unpack
@@ -52,8 +52,29 @@ class AirMod:
 
     def __call__(self, message: Message, context: Context, call_next: Call) -> Message:
         """Answer a request of AirAvg; hand on any other."""
+        if not message.has_content() or wire.BASE not in message.content:
+            return self._answer(message, context, call_next, {})
+        found = downlink.receive(message, context)
+        if found is None:
+            return Message(RecordDict({wire.BASE: MetricRecord({"here": 0})}), reply_to=message)
+        message.content, number = found
+        model = message.content[str(message.content[wire.BASE]["arrays"])]
+        reply = self._answer(message, context, call_next, {"holds": number})
+        if not reply.has_error():
+            context.state[wire.MODEL] = model
+        return reply
+
+    def _answer(
+        self, message: Message, context: Context, call_next: Call, holds: Mapping[str, int]
+    ) -> Message:
+        """Answer a request that has the whole model; ``holds`` says which one stays here, if any does."""
         if not message.has_content() or wire.ROUND not in message.content:
-            return call_next(message, context)
+            if holds:
+                message.content = wire.without_ours(message.content)
+            reply = call_next(message, context)
+            if holds and not reply.has_error():
+                reply.content = RecordDict({**reply.content, wire.ROUND: MetricRecord(dict(holds))})
+            return reply
         announced = wire.Announcement.read(message.content)
         if announced.step == "transmit":
             return _transmit(message, context, announced.round)
@@ -92,6 +113,7 @@ class AirMod:
             "device": device,
             "client": client,
             "fresh": int(known is None and not scheme.stateless),
+            **holds,
         }
         answer = wire.without_ours(reply.content)
         del answer[name]

@@ -15,6 +15,7 @@ from flwr.serverapp.strategy import FedAvg, Result
 
 from airfeel import _checks
 from airfeel.flower import trust, wire
+from airfeel.flower.downlink import Downlink
 from airfeel.flower.replies import Question, sort
 from airfeel.flower.report import RoundReport, Traffic
 from airfeel.flower.server import OpenRound, Server, radio, value_bits_of
@@ -26,6 +27,7 @@ from airfeel.radio.power import PowerPolicy
 from airfeel.schemes.split import symbols_within
 from airfeel.streams import bits as random_bits
 from airfeel.units import count
+from airfeel.uplink.packing import value_bits
 from airfeel.uplink.scheme import Scheme, everywhere, placed, width
 
 Evaluate = Callable[[int, ArrayRecord], Any]
@@ -51,6 +53,10 @@ class AirAvg(FedAvg):  # type: ignore[misc]
     bits
         Of a value in a message, for a digital uplink: 1, 2, 4, 8, 16 or 32 (single precision). Fewer are
         rounded by chance, right in the mean.
+    downlink
+        Bits of a parameter on the way down, 1, 2, 4, 8 or 16: clients get what the model differs in from the
+        one they have, which they keep; those who have none get it whole, as all do with 32. For evaluations
+        that holds where they have the mod too.
     compression
         In place of scheme and ratio, for a digital uplink: clients send arrays of so many times fewer bytes,
         one bit for a coefficient (the scheme ``split``), and carry nothing from round to round. Up to 30 all
@@ -102,6 +108,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         *,
         compression: float | None = None,
         bits: int | None = None,
+        downlink: int = 32,
         options: Mapping[str, Any] | None = None,
         power: float | PowerPolicy = 500.0,
         exchange: str = "one",
@@ -136,6 +143,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
             clip=None if clip is None else _checks.real("clip", clip, at_least=1),
         )
         self.bits = value_bits_of(bits, self.server)
+        self.downlink = value_bits("downlink", downlink)
         self.ratio = _checks.real("ratio", 0.1 if ratio is None else ratio, above=0, at_most=1)
         self.exchange = _checks.choice("exchange", exchange, ("one", "two"))
         if exchange == "two" and not self.server.superposes:
@@ -150,6 +158,8 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         self._state: State | None = None
         self._arrays: ArrayRecord | None = None  # the model as it was last given out
         self._open: OpenRound | None = None
+        self._down: Downlink | None = None
+        self._evaluation = Traffic()
         self._done, self._timeout = 0, 3600.0
         self._horizon: int | None = None
         self._clipped: set[int] = set()  # nodes of which the log has told
@@ -176,6 +186,8 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         self._horizon, self._timeout = num_rounds, timeout
         self._state, self._open, self._done, self.rounds = None, None, 0, []  # another start begins anew
         self._session, self._clipped = uuid.uuid4().hex, set()
+        if self.downlink < 32:  # nothing is known of clients that another start has met
+            self._down = Downlink(self.downlink, self.server.seed, self.arrayrecord_key, self.exact)
         if self.checkpoint is not None and os.path.exists(self.checkpoint):
             initial_arrays = self._resume(self.checkpoint)
         done, left = self._done, max(0, num_rounds - self._done)
@@ -211,6 +223,8 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         for message in messages:
             own = wire.node_record(scheme, asked, int(message.metadata.dst_node_id), state.nodes)
             message.content = RecordDict({**message.content, **common, **own})
+        if self._down is not None:
+            self._down.address(messages, arrays, round, grid)
         fresh = everywhere(scheme.memory(state.layout.shapes), 1)
         symbols = width(scheme, placed(scheme, plan, [0], len(asked)), fresh, state.layout.size)
         digest = wire.digest(announced, state.layout, plan)
@@ -226,8 +240,8 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         """Take the weighted mean of the signals that count, recover the mean update, and apply it."""
         if self._open is None or self._state is None:
             return None, None
-        received = list(replies)
-        current = replace(self._open, traffic=self._open.traffic.received(received))
+        received, traffic = self._received(replies, self._open.traffic)
+        current = replace(self._open, traffic=traffic)
         found = sort(received, current.question)
         state, report = self.server.conclude(current, self._state, found)
         moved = bool(report.heard) or state.theta is not self._state.theta
@@ -250,8 +264,29 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Ask for an evaluation, with the number that the round has in the whole training."""
-        asked: Iterable[Message] = super().configure_evaluate(server_round + self._done, arrays, config, grid)
-        return asked
+        round = server_round + self._done
+        messages = list(super().configure_evaluate(round, arrays, config, grid))
+        if self._down is not None:
+            self._down.address(messages, arrays, round, grid)
+        self._evaluation = Traffic().sent(messages)
+        return messages
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """Return the mean of the clients' metrics, and what the evaluation took in bytes."""
+        received, traffic = self._received(replies, self._evaluation)
+        metrics: MetricRecord | None = super().aggregate_evaluate(server_round + self._done, received)
+        if self.rounds:
+            self.rounds[-1] = replace(self.rounds[-1], evaluation=traffic)
+        if metrics is not None:
+            metrics.update(traffic.metrics())
+        return metrics
+
+    def _received(self, replies: Iterable[Message], traffic: Traffic) -> tuple[list[Message], Traffic]:
+        """Return the replies, and what they add to the traffic."""
+        if self._down is not None:
+            return self._down.complete(replies, traffic, self._timeout)
+        received = list(replies)
+        return received, traffic.received(received)
 
     @property
     def _identity(self) -> str:
@@ -260,6 +295,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         update = f"{server.optimizer}, rate {server.rate:g}, exact {list(self.exact)}"
         length = f"ratio {self.ratio:g}" if self.compression is None else f"compression {self.compression:g}"
         length += f", {self.bits} bits" if self.bits < 32 else ""
+        length += f", {self.downlink} bits down" if self.downlink < 32 else ""
         return f"{name} {options}, {length}, {radio}, {update}, seed {server.seed}"
 
     def _resume(self, path: str | os.PathLike[str]) -> ArrayRecord:
@@ -296,10 +332,11 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         """Ask for energies first; return the messages that tell alpha to those who can send."""
         current, state = self._open, self._state
         assert current is not None and state is not None
-        received = list(grid.send_and_receive(messages, timeout=self._timeout))
+        replies = grid.send_and_receive(messages, timeout=self._timeout)
+        received, traffic = self._received(replies, current.traffic)
         current = self.server.permit(current, sort(received, current.question, signals=False), state)
         told = replace(current.announced, step="transmit", alpha=current.alpha)
         content = RecordDict({wire.ROUND: told.record()})
         second = [Message(content, node, MessageType.TRAIN) for node in current.told]
-        self._open = replace(current, traffic=current.traffic.received(received).sent(second))
+        self._open = replace(current, traffic=traffic.sent(second))
         return second

@@ -32,7 +32,9 @@ NODE = "airfeel-node"  # what only one node is told
 SIGNAL = "airfeel-signal"
 HEADER = 128  # bytes of an array's description in a message
 TRUTH = "airfeel-truth"  # what a signal stands for, for an audit
-OURS = (ROUND, PLAN, NODE, SIGNAL, TRUTH)
+BASE = "airfeel-base"  # which model a request builds on; in a reply, that it is not there
+MODEL = "airfeel-model"  # how the model differs from it; in the state of a client, the model it has
+OURS = (ROUND, PLAN, NODE, SIGNAL, TRUTH, BASE, MODEL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,7 @@ def shorten(values: NDArray[np.float32]) -> NDArray[np.uint16]:
     """Round to the 16 bits that begin a number in single precision: all of its range, three digits.
 
     >>> lengthen(shorten(np.array([1.0, 1e-30, 3.4e38], np.float32)))
-    array([1.000000e+00, 1.001769e-30, 3.389531e+38], dtype=float32)
+    array([1.0000000e+00, 9.9840208e-31, 3.3895314e+38], dtype=float32)
     """
     whole = np.minimum(values, lengthen(LARGEST), dtype=np.float32).view(np.uint32)
     return ((whole + 0x7FFF + ((whole >> 16) & 1)) >> 16).astype(np.uint16)
