@@ -52,7 +52,8 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         s/N, the length of a signal over the number of parameters; 0.1 if unset.
     bits
         Of a value in a message, for a digital uplink: 1, 2, 4, 8, 16 or 32 (single precision). Fewer are
-        rounded by chance, right in the mean.
+        rounded after a random rotation, right in the mean (:class:`airfeel.uplink.packing.Rounding` says how
+        nearly).
     downlink
         Bits of a parameter on the way down, 1, 2, 4, 8 or 16: clients get what the model differs in from the
         one they have, which they keep; those who have none get it whole, as all do with 32. For evaluations
