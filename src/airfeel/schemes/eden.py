@@ -27,8 +27,8 @@ class Eden(Scheme[int]):
 
     A device rotates blocks of 1024 coefficients by z = H D x, H the orthonormal Hadamard matrix and D random
     signs of its own. Such z are nearly normal: each is rounded to the nearest of the levels q that are best
-    for a normal number. The server reads S D H q, with the scale S = |x|^2 / <z, q> of the block, for which
-    the estimate has no bias. At one bit this is DRIVE (Vargaftik and others, NeurIPS 2021).
+    for a normal number. The server reads S D H q, with the scale ``S = |x|^2 / <z, q>`` of the block, for
+    which the estimate has no bias. At one bit this is DRIVE (Vargaftik and others, NeurIPS 2021).
     """
 
     bits: Literal[1, 2, 4] = option(1, "of a coefficient")
