@@ -21,7 +21,7 @@ from scipy import fft
 import airfeel as af
 from airfeel.learning.datasets import load_dataset
 from airfeel.learning.models.softmax import SoftmaxRegression
-from airfeel.learning.partitions.iid import IID
+from airfeel.learning.partitions.rules import IID
 from airfeel.learning.training import evaluate, local_gradients, shares, split
 from airfeel.learning.training.sgd import LocalSGD
 from airfeel.radio.channels import GaussianMAC

@@ -18,10 +18,9 @@ from threadpoolctl import threadpool_limits
 
 from airfeel.radio.channels import GaussianMAC
 from airfeel.radio.power import EqualPower
-from airfeel.schemes.common_k import CommonK
+from airfeel.schemes.common_k import CommonK, SignVote
 from airfeel.schemes.low_rank import LowRank
 from airfeel.schemes.scheduled import Scheduled
-from airfeel.schemes.sign_vote import SignVote
 from airfeel.uplink.arrive import Radio
 from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Heard, Setting, everywhere, size_of

@@ -27,6 +27,8 @@ from flower_mnist import client_app, server_app  # noqa: E402
 CELLS = [("FedAvg", {"scheme": "fedavg"})]
 CELLS += [(f"compression={times}", {"compression": float(times)}) for times in (25, 100)]
 CELLS += [("8 bits", {"scheme": "eight_bit"}), ("signs with error memory", {"scheme": "sign_memory"})]
+CELLS += [("EDEN, one bit", {"scheme": "eden"}), ("STC, k/N = 0.04", {"scheme": "stc", "ratio": 0.04})]
+CELLS += [("top-k in 8 bits, k/N = 0.02", {"scheme": "top_k_coded", "ratio": 0.02})]
 CELLS += [
     (f"{name}, s/N = {ratio:g}", {"scheme": scheme, "ratio": ratio})
     for ratio in (0.1, 0.04)

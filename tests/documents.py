@@ -199,7 +199,7 @@ def shortened(words):
         assert all(experiment.runs() for experiment in select(words[1:first]))
         return ["reproduce", "fig5a", *dict.fromkeys([*words[first:], "--quick", "--dry-run"])]
     if command == "sweep":
-        rounds = sum(one.rounds for one in read_experiment(Path(words[1])).runs())
+        rounds = sum(one.config.rounds for one in read_experiment(Path(words[1])).runs())
         soon = "--dry-run" in words or ("--engine" not in words and rounds <= FEW)
         return words if soon else [*words, "--dry-run"]
     if command == "predict":  # two rounds reach no good error

@@ -23,7 +23,7 @@ from airfeel.lab.runner import execute
 from airfeel.lab.store import RunError
 from airfeel.learning import partitions
 from airfeel.learning.optimizers import Schedule
-from airfeel.learning.partitions.dirichlet import Dirichlet
+from airfeel.learning.partitions.rules import Dirichlet
 from airfeel.learning.training import Participation
 from airfeel.radio.units import RadioUnits
 from airfeel.registry import SEAMS

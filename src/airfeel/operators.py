@@ -151,12 +151,6 @@ class PartialDCT(LinearOperator):
         """Undo :meth:`spread`."""
         return x.reshape(*x.shape[:-2], self.extended_size)[..., : self.size]
 
-    def scatter(self, y: Array) -> Array:
-        """Place measurements (..., rows) in an otherwise empty spectrum (..., blocks, length)."""
-        spectrum = np.zeros((*y.shape[:-1], self.extended_size), dtype=y.dtype)
-        spectrum[..., self.index] = y
-        return spectrum.reshape(*y.shape[:-1], self.blocks, self.length)
-
     def measure(self, x: Array) -> Array:
         """Apply the operator to coefficients laid out as (..., blocks, length)."""
         signed = x if self.sign is None else x * self.sign
@@ -166,7 +160,10 @@ class PartialDCT(LinearOperator):
 
     def backproject(self, y: Array) -> Array:
         """Apply the adjoint to measurements (..., rows); the result is laid out as (..., blocks, length)."""
-        x = fft.idct(self.scatter(y), norm="ortho", axis=-1, overwrite_x=True)
+        spectrum = np.zeros((*y.shape[:-1], self.extended_size), dtype=y.dtype)
+        spectrum[..., self.index] = y
+        spectrum = spectrum.reshape(*y.shape[:-1], self.blocks, self.length)
+        x = fft.idct(spectrum, norm="ortho", axis=-1, overwrite_x=True)
         return x if self.sign is None else x * self.sign
 
     def _matvec(self, x: Array) -> Array:

@@ -54,6 +54,16 @@ def require(part: Any) -> None:
             (_checks.integer if kind is int else _checks.real)(name, value, **limits)
 
 
+class Checked:
+    """A dataclass whose fields keep inside the ranges that their types declare."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what leaves them."""
+        require(self)
+
+
 @cache
 def _declared(kind: type) -> list[tuple[str, Any, dict[str, Any], bool]]:
     """Return the fields of a dataclass with a range: name, type, limits, and whether it may be None."""

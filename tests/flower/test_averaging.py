@@ -14,8 +14,7 @@ import flower_apps as apps
 import small
 from airfeel.flower import AirAvg, AirMod, air_mod, wire
 from airfeel.flower.local import LocalGrid
-from airfeel.learning.optimizers.adam import Adam
-from airfeel.learning.optimizers.sgd import GradientDescent
+from airfeel.learning.optimizers.descent import Adam, GradientDescent
 from airfeel.radio.channels import FadingMAC
 from airfeel.registry import SCHEMES
 from airfeel.schemes.common_k import CommonK
@@ -235,7 +234,7 @@ def test_the_servers_optimizer():
         ({"options": {"sparsity": 2.0}}, r"options\['sparsity'\] = 2.0: "),
         ({"scheme": CommonK(), "options": {"order": "turns"}}, "options = .*: must not be given"),
         ({"channel": 3}, "channel = 3: must be None"),
-        ({"channel": "gausian"}, "did you mean 'gaussian'"),
+        ({"channel": "gaussian"}, "did you mean 'gaussian'"),
         ({"exchange": "three"}, "exchange = 'three': must be one of"),
         ({"exchange": "two"}, "exchange = 'two': is for a channel on which"),
         ({"minimum": 0}, "minimum = 0: must be a whole number >= 1"),

@@ -17,7 +17,7 @@ from airfeel.flower import AirAvg, wire
 from airfeel.flower.mod import ClientMemory
 from airfeel.flower.replies import Question, sort
 from airfeel.flower.state import Layout
-from airfeel.learning.optimizers.sgd import GradientDescent
+from airfeel.learning.optimizers.descent import GradientDescent
 from airfeel.radio.channels import FadingMAC
 from airfeel.radio.power import LongTermPower
 from airfeel.schemes.common_k import CommonK

@@ -9,7 +9,7 @@ import flower_apps as apps
 from airfeel import _files
 from airfeel.flower import AirAvg, AirMod
 from airfeel.flower.local import LocalGrid
-from airfeel.learning.optimizers.adam import Adam
+from airfeel.learning.optimizers.descent import Adam
 from airfeel.radio.channels import FadingMAC
 from airfeel.radio.power import LongTermPower
 from rounds import Tracking

@@ -90,10 +90,6 @@ def test_the_file_decides_where_it_names_figures(tmp_path):
 @pytest.mark.parametrize(
     ("figure", "sentence"),
     [
-        (
-            {"x": "uplink.power"},
-            r"figures.x = 'uplink.power': must be one of \['round', 'symbols', .*'uplink.ratio'",
-        ),
         ({"y": "uplink.ratio"}, "figures.y = 'uplink.ratio': must be another swept key than x"),
         ({"x": "uplink.ratio", "y": "uplink.ratio"}, "figures.y = 'uplink.ratio': must be another"),
         ({"x": "uplink.ratio", "y": "scheme"}, "figures.y = 'scheme': must be another swept key"),

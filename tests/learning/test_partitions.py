@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from airfeel.learning.partitions import class_counts, class_table, overlap, unequal_sizes
-from airfeel.learning.partitions.classes import ByClasses
-from airfeel.learning.partitions.dirichlet import Dirichlet
-from airfeel.learning.partitions.iid import IID
+from airfeel.learning.partitions.rules import IID, ByClasses, Dirichlet
 from airfeel.registry import PARTITIONS
 
 REQUIRED = {"classes": {"classes": 2}, "dirichlet": {"alpha": 0.3}}  # options without a default

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from airfeel.learning.optimizers import Schedule
-from airfeel.learning.optimizers.adam import Adam
-from airfeel.learning.optimizers.sgd import GradientDescent
+from airfeel.learning.optimizers.descent import Adam, GradientDescent
 from airfeel.registry import OPTIMIZERS
 
 

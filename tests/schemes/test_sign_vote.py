@@ -5,8 +5,7 @@ import pytest
 
 from airfeel.radio.channels import GaussianMAC
 from airfeel.radio.power import EqualPower
-from airfeel.schemes.common_k import CommonK, coordinates
-from airfeel.schemes.sign_vote import SignVote
+from airfeel.schemes.common_k import CommonK, SignVote, coordinates
 from airfeel.uplink.arrive import Radio
 from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Setting

@@ -6,9 +6,9 @@ from scipy.linalg import hadamard
 
 from airfeel.radio.channels import GaussianMAC
 from airfeel.radio.power import EqualPower
-from airfeel.schemes.split import BLOCK, BYTES, Split, coefficients, rotate, symbols_within
+from airfeel.schemes.split import BYTES, Split, coefficients, symbols_within
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.packing import lengthen, shorten
+from airfeel.uplink.packing import BLOCK, lengthen, rotate, shorten
 from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Heard, Setting, placed
 

@@ -71,15 +71,13 @@ def test_persistence_of_the_model_is_a_power_of_its_transitions(chain):
         ((0.0, 0.0, 0.0), (1e-6, 1e-4, 1e-4)),
         ((0.9, 0.9, 0.5), (0.9, 1 / 9, 0.5)),  # more would need p10 > 1
         ((0.3, 1.5, 2.0), (0.3, 1.0, 1.0)),
+        ((1.0, 1.0, 2.0), (1 - 1e-6, 1e-6 / (1 - 1e-6), 1.0)),  # a support that is always full
     ],
 )
 def test_fit_keeps_what_is_valid_and_moves_the_rest_to_the_nearest_limit(counted, fitted):
     chain = fit(*counted)
     assert (chain.activity, chain.p01, chain.beta, chain.variance) == pytest.approx((*fitted, 1.0))
-
-
-def test_fit_of_a_support_that_is_always_full_is_a_chain():
-    assert fit(1.0, 1.0, 2.0).p10 <= 1
+    assert chain.p10 <= 1
 
 
 @pytest.mark.long

@@ -45,7 +45,8 @@ def choose(settings):
     if settings["compression"]:
         return AirAvg(compression=settings["compression"], **given)
     # Top-k alone has a share k/N. A DCT of 19,440 numbers is several times faster than one of 19,334.
-    options = {"error_free": {"sparsity": ratio}, "tsa_ga": {"fast": True}}
+    options = {name: {"sparsity": ratio} for name in ("error_free", "stc", "top_k_coded")}
+    options["tsa_ga"] = {"fast": True}
     return AirAvg(
         scheme,
         ratio,

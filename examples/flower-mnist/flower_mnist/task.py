@@ -7,9 +7,7 @@ import torch
 from torch import nn
 
 from airfeel.learning.datasets import load_dataset
-from airfeel.learning.partitions.classes import ByClasses
-from airfeel.learning.partitions.dirichlet import Dirichlet
-from airfeel.learning.partitions.iid import IID
+from airfeel.learning.partitions.rules import IID, ByClasses, Dirichlet
 
 
 def build(dataset, seed):

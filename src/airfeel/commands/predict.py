@@ -258,11 +258,13 @@ def _as_text(
 def _draw(forecast: "LinkForecast", link: "LinkBudget", units: "RadioUnits | None", stem: Path) -> None:
     """Compute and write the map."""
     from airfeel.lab.studies.planning import contour, draw_map
+    from airfeel.theory.planner import LinkPlan
 
     timers: dict[int, Timer] = {}
 
     def told(done: int, of: int) -> None:
         timers.setdefault(of, Timer(of)).tell(done, _log.info, f"map: {done} of {of} predictions")
 
-    for path in draw_map(contour(forecast.for_map(), link, units, told)).save(stem):
+    quick = forecast.for_map() if isinstance(forecast, LinkPlan) else forecast  # a replay has no quick form
+    for path in draw_map(contour(quick, link, units, told)).save(stem):
         _log.info(f"wrote {path}")

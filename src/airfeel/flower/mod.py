@@ -7,7 +7,7 @@ was before in case the server has to begin the round again; the next request say
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,10 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, 
 from numpy.typing import NDArray
 
 from airfeel import storage
-from airfeel.flower import wire
+from airfeel.flower import downlink, trust, wire
 from airfeel.flower.state import Layout
 from airfeel.registry import SCHEMES
+from airfeel.uplink.packing import Rounding, pack, unpack
 from airfeel.uplink.scheme import Memory, Plan, Scheme, Sent, everywhere
 
 Call = Callable[[Message, Context], Message]
@@ -51,8 +52,29 @@ class AirMod:
 
     def __call__(self, message: Message, context: Context, call_next: Call) -> Message:
         """Answer a request of AirAvg; hand on any other."""
+        if not message.has_content() or wire.BASE not in message.content:
+            return self._answer(message, context, call_next, {})
+        found = downlink.receive(message, context)
+        if found is None:
+            return Message(RecordDict({wire.BASE: MetricRecord({"here": 0})}), reply_to=message)
+        message.content, number = found
+        model = message.content[str(message.content[wire.BASE]["arrays"])]
+        reply = self._answer(message, context, call_next, {"holds": number})
+        if not reply.has_error():
+            context.state[wire.MODEL] = model
+        return reply
+
+    def _answer(
+        self, message: Message, context: Context, call_next: Call, holds: Mapping[str, int]
+    ) -> Message:
+        """Answer a request that has the whole model; ``holds`` says which one stays here, if any does."""
         if not message.has_content() or wire.ROUND not in message.content:
-            return call_next(message, context)
+            if holds:
+                message.content = wire.without_ours(message.content)
+            reply = call_next(message, context)
+            if holds and not reply.has_error():
+                reply.content = RecordDict({**reply.content, wire.ROUND: MetricRecord(dict(holds))})
+            return reply
         announced = wire.Announcement.read(message.content)
         if announced.step == "transmit":
             return _transmit(message, context, announced.round)
@@ -61,6 +83,7 @@ class AirMod:
         layout = Layout.of(model, announced.exact.split("\n"))
         scheme = wire.find(announced.scheme, announced.options, self._schemes)
         plan = wire.read_plan(content)
+        trust.require_plan(plan, layout)
         fresh = scheme.memory(layout.shapes)
         known = None if scheme.stateless else recall(context, announced, fresh)
         client, memory = uuid.uuid4().int >> 65, fresh
@@ -74,26 +97,30 @@ class AirMod:
         name, trained = _trained(reply.content, announced.arrays)
         layout.require(trained)
         update = (layout.flat(model) - layout.flat(trained)).astype(np.float32)
-        sent, *outcomes = _encode(scheme, wire.plan_here(scheme, plan, content), memory, update)
+        device = context.node_config.get("partition-id")
+        device = device if isinstance(device, int) else -1  # of a node that has no number
+        rounding = announced.rounds(device, client)
+        given = scheme, wire.plan_here(scheme, plan, content), memory, update, rounding
+        sent, arrays, *outcomes = _encode(*given)
         signal = np.asarray(sent.signal[0], dtype=np.float32)
         if not scheme.stateless:
             which = client, announced.training, announced.session, announced.round
             keep(context, ClientMemory(*which, dict(memory), *outcomes))
-        device = context.node_config.get("partition-id")
         facts = {
             "round": announced.round,
             "digest": wire.digest(announced, layout, plan),
             "energy": float(np.sum(signal.astype(np.float64) ** 2)),
-            "device": device if isinstance(device, int) else -1,  # of a node that has no number
+            "device": device,
             "client": client,
             "fresh": int(known is None and not scheme.stateless),
+            **holds,
         }
         answer = wire.without_ours(reply.content)
         del answer[name]
         if exact := layout.exact(trained):
-            answer[name] = wire.to_record(exact)
+            answer[announced.arrays] = wire.to_record(exact)
         answer[wire.ROUND] = MetricRecord(facts)
-        answer[wire.SIGNAL] = wire.to_record(scheme.pack(sent))
+        answer[wire.SIGNAL] = wire.to_record(arrays)
         if announced.audit and sent.payload is not None:
             answer[wire.TRUTH] = wire.to_record({"truth": sent.payload[0]})
         reply.content = answer if announced.step == "send" else _put_aside(context, answer)
@@ -104,16 +131,26 @@ air_mod = AirMod()
 
 
 def _encode(
-    scheme: Scheme[Any], plan: Plan, memory: Memory, update: NDArray[np.float32]
-) -> tuple[Sent, Any, Any]:
-    """Return the signal, and what is carried after it if it is heard and if it is not."""
+    scheme: Scheme[Any],
+    plan: Plan,
+    memory: Memory,
+    update: NDArray[np.float32],
+    rounding: Rounding | None,
+) -> tuple[Sent, Rows, Any, Any]:
+    """Return the signal as the server will read it, its arrays, and what is carried if it is heard or not."""
     row, one = everywhere(memory, 1), update[None]
     sent = scheme.encode(plan, row, one)
+    if rounding is None:
+        arrays = scheme.pack(sent)
+    else:
+        arrays = pack(np.asarray(sent.signal[0], np.float32), rounding)
+        sent = replace(sent, signal=unpack(arrays, sent.signal.shape[1], rounding)[None])
     if not (np.isfinite(update).all() and np.isfinite(sent.signal).all()):
         raise ValueError("the update is not finite: local training has diverged; lower the learning rate")
     outcomes = [scheme.settle(plan, row, one, sent, np.array([heard])) for heard in (1.0, 0.0)]
     heard, unheard = ({k: np.asarray(after[k][0], memory[k].dtype) for k in memory} for after in outcomes)
-    return sent, heard, unheard
+    trust.require_memory(memory, update, (heard, unheard))
+    return sent, arrays, heard, unheard
 
 
 def _trained(content: RecordDict, name: str) -> tuple[str, Mapping[str, NDArray[Any]]]:

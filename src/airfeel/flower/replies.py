@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 
 from airfeel.flower import wire
 from airfeel.flower.state import Layout
+from airfeel.uplink.packing import unpack
 from airfeel.uplink.scheme import Plan, Scheme, placed
 
+LARGEST = 1e60  # energy of a signal: products with weights and costs stay finite
+HEAVIEST = 1e15  # weight of a client
 TOLERANCE = 1e-6  # of an announced energy: sums in double precision of the same numbers
 
 
@@ -20,7 +23,7 @@ TOLERANCE = 1e-6  # of an announced energy: sums in double precision of the same
 class Question:
     """What a reply must fit to: the nodes that were asked, and what they were told."""
 
-    round: int
+    announced: wire.Announcement
     digest: int
     symbols: int
     layout: Layout
@@ -28,6 +31,11 @@ class Question:
     asked: Sequence[int]
     scheme: Scheme[Any]
     plan: Plan
+
+    @property
+    def round(self) -> int:
+        """The number of the round."""
+        return self.announced.round
 
     def told(self, nodes: Sequence[int]) -> Plan:
         """Return the plan as these nodes have it."""
@@ -98,21 +106,26 @@ def read(message: Message, question: Question, signals: bool) -> Reply:
         raise ValueError(f"its reply is of round {facts['round']}: must be of round {question.round}")
     if facts["digest"] != question.digest:
         raise ValueError("its signal was made with another plan")
+    ids = int(message.metadata.src_node_id), int(facts["client"]), int(facts["device"])
     weight = _weight(metrics, question.weighted_by)
     signal, exact, truth, energy = np.zeros(0, np.float32), {}, None, float(facts["energy"])
-    if not (math.isfinite(energy) and energy >= 0):
-        raise ValueError(f"its energy is {energy}: must be finite and >= 0")
+    if not 0 <= energy <= LARGEST:
+        raise ValueError(f"its energy is {energy}: must be between 0 and {LARGEST:g}")
     if signals:
-        plan = question.told([int(message.metadata.src_node_id)])
-        signal = question.scheme.unpack(plan, wire.from_record(content[wire.SIGNAL]), question.symbols)
+        plan, arrays = question.told([ids[0]]), wire.from_record(content[wire.SIGNAL])
+        if (rounding := question.announced.rounds(ids[2], ids[1])) is None:
+            signal = question.scheme.unpack(plan, arrays, question.symbols)
+        else:
+            signal = unpack(arrays, question.symbols, rounding)
         if not np.isfinite(signal).all():
             raise ValueError("its signal is not finite")
         if not math.isclose(energy, float(np.sum(signal.astype(np.float64) ** 2)), rel_tol=TOLERANCE):
             raise ValueError(f"its signal does not have the energy {energy:g} that it announced")
-        exact = _exact(metrics, question.layout)
+        exact = _exact(metrics, question)
         truth = wire.from_record(content[wire.TRUTH])["truth"] if wire.TRUTH in content else None
+        if truth is not None and (truth.dtype.kind != "f" or not np.isfinite(truth).all()):
+            raise ValueError("what its signal stands for is not finite")
     named = RecordDict({name: r for name, r in metrics.items() if isinstance(r, MetricRecord)})
-    ids = int(message.metadata.src_node_id), int(facts["client"]), int(facts["device"])
     return Reply(*ids, weight, energy, bool(facts["fresh"]), named, signal, exact, truth)
 
 
@@ -121,23 +134,35 @@ def _weight(content: RecordDict, name: str) -> float:
     if len(found) != 1:
         raise ValueError(f"its reply has {len(found)} metrics {name!r}: must have one, its weight")
     weight = found[0]
-    if isinstance(weight, list) or not (math.isfinite(weight) and weight >= 0):
-        raise ValueError(f"its weight {name!r} is {weight}: must be a number >= 0")
+    if isinstance(weight, list) or not 0 <= weight <= HEAVIEST:
+        raise ValueError(
+            f"its weight {name!r} is {str(weight)[:40]}: must be a number >= 0, at most {HEAVIEST:g}"
+        )
     return float(weight)
 
 
-def _exact(content: RecordDict, layout: Layout) -> dict[str, NDArray[Any]]:
+def _exact(content: RecordDict, question: Question) -> dict[str, NDArray[Any]]:
     """Return the arrays that travelled whole, of the names and shapes they have in the model."""
-    wanted = {tensor.name: tensor.shape for tensor in layout.tensors if tensor.exact}
-    found = {k: a for record in content.array_records.values() for k, a in wire.from_record(record).items()}
+    wanted = {tensor.name: tensor for tensor in question.layout.tensors if tensor.exact}
+    name = question.announced.arrays
+    found = wire.from_record(content[name]) if name in content else {}
     if set(found) != set(wanted):
         raise ValueError(f"its exact arrays are {sorted(found)}: must be {list(wanted)}")
     for name, array in found.items():
-        if array.shape != wanted[name]:
-            raise ValueError(f"its array {name!r} has shape {array.shape}: must be {wanted[name]}")
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ValueError(f"its array {name!r} is not finite")
+        if array.shape != wanted[name].shape:
+            raise ValueError(f"its array {name!r} has shape {array.shape}: must be {wanted[name].shape}")
+        _require_number(array, name, wanted[name].dtype)
     return found
+
+
+def _require_number(array: NDArray[Any], name: str, dtype: str) -> None:
+    """Refuse an array of other kinds of numbers than the model's, or not finite in its type."""
+    kind, wanted = array.dtype.kind, np.dtype(dtype)
+    if kind not in "biuf" or (kind == "f") != (wanted.kind == "f"):
+        raise ValueError(f"its array {name!r} is {array.dtype}: must be {dtype}")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(array.astype(wanted)).all():
+            raise ValueError(f"its array {name!r} is not finite")
 
 
 def _last_line(text: str) -> str:

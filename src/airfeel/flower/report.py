@@ -30,6 +30,12 @@ class Traffic:
         arrays, whole = _bytes([message for message in messages if message.has_content()])
         return replace(self, up=self.up + arrays, up_message=self.up_message + whole)
 
+    def metrics(self) -> dict[str, int | float]:
+        """Return the numbers for Flower's metrics."""
+        found = {"up": self.up, "up-message": self.up_message}
+        found |= {"down": self.down, "down-message": self.down_message}
+        return {f"air-bytes-{name}": value for name, value in found.items()}
+
 
 @dataclass(frozen=True, slots=True)
 class RoundReport:
@@ -40,11 +46,13 @@ class RoundReport:
     ``refused`` as what they sent cannot be used, with the reasons; ``notes`` are errors that Flower itself
     reports of the missing, without saying of whom. Nodes that ``joined`` are heard of for the first time,
     those that ``returned`` have a client that was known as another node, and those that ``restarted`` were
-    heard before and have an empty error memory now.
+    heard before and have an empty error memory now. What the ``clipped`` sent was too long or too heavy, and
+    counts as much less.
 
-    ``traffic`` is in bytes, ``channel_uses`` in real symbols, ``energy`` the largest that a device spent,
-    ``alpha`` the power scaling (12), ``nmse_db`` the error of the estimate, known in an audit only.
-    ``status`` and ``iterations`` are the receiver's report; ``skipped`` says why nobody was heard.
+    ``traffic`` is in bytes, ``evaluation`` that of the evaluation after the round; ``channel_uses`` in real
+    symbols, ``energy`` the largest that a device spent, ``alpha`` the power scaling (12), ``nmse_db`` the
+    error of the estimate, known in an audit only. ``status`` and ``iterations`` are the receiver's report;
+    ``skipped`` says why nobody was heard.
     """
 
     round: int
@@ -58,7 +66,9 @@ class RoundReport:
     joined: tuple[int, ...] = ()
     returned: tuple[int, ...] = ()
     restarted: tuple[int, ...] = ()
+    clipped: tuple[int, ...] = ()
     traffic: Traffic = Traffic()
+    evaluation: Traffic = Traffic()
     channel_uses: int = 0
     energy: float = 0.0
     alpha: float | None = None
@@ -71,10 +81,6 @@ class RoundReport:
         """Return the numbers, which Flower keeps with those of the app."""
         nodes = ("asked", "heard", "silent", "missing", "failed", "refused")
         found = {
-            "bytes-up": self.traffic.up,
-            "bytes-up-message": self.traffic.up_message,
-            "bytes-down": self.traffic.down,
-            "bytes-down-message": self.traffic.down_message,
             **{name: len(getattr(self, name)) for name in nodes},
             "channel-uses": self.channel_uses,
             "energy": self.energy,
@@ -83,7 +89,8 @@ class RoundReport:
             "iterations": self.iterations,
             "diverged": None if self.status is None else int(self.status == "diverged"),
         }
-        return {f"air-{name}": value for name, value in found.items() if value is not None}
+        told = {f"air-{name}": value for name, value in found.items() if value is not None}
+        return {**self.traffic.metrics(), **told}
 
     def log(self) -> None:
         """Write one line on the round, and one for each node that is not in the sum."""
@@ -106,13 +113,15 @@ class RoundReport:
 def _bytes(messages: Sequence[Message]) -> tuple[int, int]:
     """Return the bytes of all arrays, and those of whole messages without what an audit adds.
 
-    To weigh every message would take longer than many schemes: what the first has beside its arrays counts
-    for all, which differ from it in the lengths of some numbers.
+    To weigh every message would take longer than many schemes: what the first one has beside its arrays
+    counts for all with records of the same names, which differ from it in the lengths of some numbers.
     """
-    if not messages:
-        return 0, 0
-    arrays = [wire.payload(message.content) for message in messages]
-    first = messages[0].content
-    audit = wire.message_bytes(first[wire.TRUTH]) if wire.TRUTH in first else 0
-    beside = wire.message_bytes(messages[0]) - audit - arrays[0]
-    return sum(arrays), sum(arrays) + beside * len(messages)
+    arrays, whole, beside = 0, 0, dict[tuple[str, ...], int]()
+    for message in messages:
+        content, here = message.content, wire.payload(message.content)
+        form = tuple(content)
+        if form not in beside:
+            audit = wire.message_bytes(content[wire.TRUTH]) if wire.TRUTH in content else 0
+            beside[form] = wire.message_bytes(message) - audit - here
+        arrays, whole = arrays + here, whole + here + beside[form]
+    return arrays, whole

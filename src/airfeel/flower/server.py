@@ -9,15 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks
-from airfeel.flower import wire
+from airfeel.flower import trust, wire
 from airfeel.flower.replies import Question, Replies, Reply
 from airfeel.flower.report import RoundReport, Traffic
-from airfeel.flower.state import Layout, State, extend_ledger, mark_heard, welcome
+from airfeel.flower.state import Layout, State, extend_ledger, mark_absent, mark_heard, welcome
 from airfeel.learning.optimizers import Optimizer
-from airfeel.radio.power import Ledger
+from airfeel.radio.link import Channel
+from airfeel.radio.power import EqualPower, Ledger, PowerPolicy
+from airfeel.registry import CHANNELS
 from airfeel.units import decibel, relative_error
 from airfeel.uplink import arrive
 from airfeel.uplink.arrive import Arrival, Digital, Radio, Senders, Superposed, WeightedMean
+from airfeel.uplink.packing import value_bits
 from airfeel.uplink.round import decode
 from airfeel.uplink.scheme import Plan, Scheme, Setting
 
@@ -60,6 +63,7 @@ class Server:
     rate: float
     seed: int
     minimum: int
+    clip: float | None = None
 
     @property
     def superposes(self) -> bool:
@@ -83,6 +87,7 @@ class Server:
 
     def permit(self, current: OpenRound, first: Replies, state: State) -> OpenRound:
         """Return the round with who may transmit, and alpha (12) from the energies that were announced."""
+        first, _ = self._trusted(first, state)
         current = replace(current, first=first)
         if self.air is None or not first.usable:
             return current
@@ -100,9 +105,11 @@ class Server:
 
     def conclude(self, current: OpenRound, state: State, found: Replies) -> tuple[State, RoundReport]:
         """Carry the usable signals to the server, apply what is recovered, and say who was heard."""
+        found, clipped = self._trusted(found, state)
         first = current.first or found
-        report = _seen(current, state, found, first)
-        state = replace(state, round=report.round, nodes=welcome(state.nodes, first.usable))
+        report = replace(_seen(current, state, found, first), clipped=tuple(clipped))
+        lengths = np.append(state.lengths, trust.typical(found) or [])[-trust.WINDOW :]
+        state = replace(state, round=report.round, nodes=welcome(state.nodes, first.usable), lengths=lengths)
         ids, senders = _senders(current, state, found, first)
         replies, ledger = {reply.node: reply for reply in found.usable}, self._ledger(state)
         signals = np.zeros((len(ids), current.question.symbols), np.float32)  # stays so without a reply
@@ -122,9 +129,17 @@ class Server:
             channel_uses=arrival.channel_uses,
             alpha=arrival.alpha if self.superposes else None,
         )
-        state = replace(state, ledger=ledger, nodes=mark_heard(state.nodes, heard, report.round))
+        nodes = mark_absent(mark_heard(state.nodes, heard, report.round), report.asked, first.usable)
+        state = replace(state, ledger=ledger, nodes=nodes)
         given = arrival, current.question.told(ids), [replies[node] for node in heard], senders.whole
         return self._apply(current, state, report, *given)
+
+    def _trusted(self, found: Replies, state: State) -> tuple[Replies, list[int]]:
+        """Return the replies with lengths and weights that are believed; and the nodes that this changed."""
+        if self.clip is None:
+            return found, []
+        given = self.clip, state.lengths.tolist(), state.nodes, state.exact
+        return trust.bounded(found, trust.limits(found.usable, *given), state.exact)
 
     def _ledger(self, state: State) -> Ledger:
         """Return the accounts of all nodes, newcomers too."""
@@ -222,14 +237,15 @@ def _senders(current: OpenRound, state: State, found: Replies, first: Replies) -
     """Return the nodes that computed, with the weights of all who may have computed something.
 
     They stand in the order of their numbers as devices: sums shall not depend on the order of replies. A node
-    that was asked and did not answer, or not in a usable way, counts with the weight it announced last: what
-    it has arrives later. One that failed has nothing, and one never heard of has no weight.
+    that was asked and did not answer, or not in a usable way, counts with the weight it announced last, for
+    three rounds: what it has arrives later. One that failed has nothing, one never heard of has no weight.
     """
     nodes, there = state.nodes, {reply.node for reply in found.usable}
     ids = sorted((reply.node for reply in first.usable), key=lambda node: nodes[node].device)
     weights = np.array([nodes[node].weight for node in ids])
     lost = {*current.question.asked} - {*ids} - first.failed.keys()
-    absent = sum(nodes[node].weight for node in sorted(lost) if node in nodes)
+    waited = [nodes[node] for node in sorted(lost) if node in nodes]
+    absent = sum(node.weight for node in waited if node.absent < trust.PATIENCE)
     sending = np.array([node in there for node in ids], dtype=np.bool_)
     devices = np.array([nodes[node].device for node in ids], dtype=np.intp)
     return ids, Senders(devices, weights, sending, float(weights.sum()) + absent, len(nodes))
@@ -252,3 +268,27 @@ def _mean(heard: list[Reply], whole: float, size: int) -> NDArray[np.floating[An
             return None
         mean.put(slice(row, row + 1), reply.truth[None])
     return mean.value
+
+
+def value_bits_of(bits: int | None, server: Server) -> int:
+    """Return the bits of a value in a message; refuse them where signals are no numbers of a message."""
+    found = value_bits("bits", 32 if bits is None else bits)
+    if bits is not None and server.air is not None:
+        raise _checks.reject("bits", bits, "is for a digital uplink: a radio adds signals up as they are")
+    name = type(server.scheme).__name__
+    if bits is not None and type(server.scheme).pack is not Scheme.pack:
+        raise _checks.reject("bits", bits, f"is not for {name}, which writes its messages in bits by itself")
+    return found
+
+
+def radio(channel: str | Channel | None, power: float | PowerPolicy) -> Radio | None:
+    """Return the air between clients and server: a channel and a power policy; None for a digital uplink."""
+    policy = EqualPower(power) if isinstance(power, int | float) else power
+    if hasattr(policy, "choose"):  # clients are told whether they were heard, not in what part
+        raise _checks.reject("power", power, "must be a number or a policy that treats all devices alike")
+    if channel is None:
+        return None
+    found: Any = CHANNELS.get(channel).build({}) if isinstance(channel, str) else channel
+    if not hasattr(found, "link"):
+        raise _checks.reject("channel", channel, "must be None, the name of a channel, or have a method link")
+    return Radio(found, policy)

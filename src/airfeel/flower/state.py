@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -110,6 +110,7 @@ class Node:
     client: int
     weight: float = 0.0
     heard: int = 0
+    absent: int = 0  # rounds in a row in which it was asked in vain
 
 
 Nodes = Mapping[int, Node]
@@ -133,6 +134,7 @@ class State:
     server: ServerState
     ledger: Ledger
     nodes: dict[int, Node]
+    lengths: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # medians of the last rounds
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a file, whole or not at all, without pickle."""
@@ -169,7 +171,7 @@ def welcome(nodes: Nodes, replies: "Iterable[Reply]") -> dict[int, Node]:
             old = known.pop(gone.pop(reply.client))
         else:
             old = Node(len(known), reply.client)
-        known[reply.node] = replace(old, weight=reply.weight, client=reply.client)
+        known[reply.node] = replace(old, weight=reply.weight, client=reply.client, absent=0)
     return known
 
 
@@ -184,6 +186,12 @@ def in_order(nodes: Nodes, ids: Iterable[int]) -> tuple[int, ...]:
 def mark_heard(nodes: Nodes, ids: Iterable[int], round: int) -> dict[int, Node]:
     """Return the nodes after a round in which some were heard."""
     return {**nodes, **{node: replace(nodes[node], heard=round) for node in ids}}
+
+
+def mark_absent(nodes: Nodes, asked: Iterable[int], there: "Iterable[Reply]") -> dict[int, Node]:
+    """Return the nodes after a round in which some were asked in vain."""
+    gone = {*asked} - {reply.node for reply in there}
+    return {key: replace(n, absent=n.absent + 1) if key in gone else n for key, n in nodes.items()}
 
 
 def extend_ledger(ledger: Ledger, devices: int, power: float) -> Ledger:

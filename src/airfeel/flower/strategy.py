@@ -14,24 +14,26 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 
 from airfeel import _checks
-from airfeel.flower import wire
+from airfeel.flower import trust, wire
+from airfeel.flower.downlink import Downlink
 from airfeel.flower.replies import Question, sort
 from airfeel.flower.report import RoundReport, Traffic
-from airfeel.flower.server import OpenRound, Server
+from airfeel.flower.server import OpenRound, Server, radio, value_bits_of
 from airfeel.flower.state import Layout, State, in_order
 from airfeel.learning.optimizers import Optimizer
-from airfeel.learning.optimizers.sgd import GradientDescent
+from airfeel.learning.optimizers.descent import GradientDescent
 from airfeel.radio.link import Channel
-from airfeel.radio.power import EqualPower, PowerPolicy
-from airfeel.registry import CHANNELS
+from airfeel.radio.power import PowerPolicy
 from airfeel.schemes.split import symbols_within
+from airfeel.streams import bits as random_bits
 from airfeel.units import count
-from airfeel.uplink.arrive import Radio
+from airfeel.uplink.packing import value_bits
 from airfeel.uplink.scheme import Scheme, everywhere, placed, width
 
 Evaluate = Callable[[int, ArrayRecord], Any]
 
 LOG = logging.getLogger("flwr")
+CLIENTS_COME_AND_GO = {"scheduled": {"memory": "none"}}  # options of schemes that are others here
 RESULTS = ("train_metrics_clientapp", "evaluate_metrics_clientapp", "evaluate_metrics_serverapp")
 
 
@@ -48,6 +50,14 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         A scheme by name (``airfeel list``), by ``package.module:Name``, or an object; ``"tsa_ga"`` if unset.
     ratio
         s/N, the length of a signal over the number of parameters; 0.1 if unset.
+    bits
+        Of a value in a message, for a digital uplink: 1, 2, 4, 8, 16 or 32 (single precision). Fewer are
+        rounded after a random rotation, right in the mean (:class:`airfeel.uplink.packing.Rounding` says how
+        nearly).
+    downlink
+        Bits of a parameter on the way down, 1, 2, 4, 8 or 16: clients get what the model differs in from the
+        one they have, which they keep; those who have none get it whole, as all do with 32. For evaluations
+        that holds where they have the mod too.
     compression
         In place of scheme and ratio, for a digital uplink: clients send arrays of so many times fewer bytes,
         one bit for a coefficient (the scheme ``split``), and carry nothing from round to round. Up to 30 all
@@ -56,7 +66,8 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         None for a digital uplink, which loses nothing; ``"gaussian"``, ``"fading"`` or any channel for a
         radio that is simulated at the server.
     options
-        Of a scheme given by name, such as ``{"sparsity": 0.5}``.
+        Of a scheme given by name, such as ``{"sparsity": 0.5}``. Here ``scheduled`` has ``memory = "none"``
+        unless told otherwise: every client may be new.
     power
         P, the average energy of a device in a round, or a power policy such as
         :class:`airfeel.radio.power.LongTermPower`.
@@ -71,6 +82,9 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         floating always do.
     minimum
         Replies without which a round is skipped: nobody is heard, so clients keep what they have.
+    clip
+        Signals longer than so many times the median of the round are scaled down to that, and arrays that
+        travel whole likewise, if they move farther; weights are at most ten times the median. None: never.
     audit
         Tell the error of the estimate. Where a scheme's symbols are mixtures, clients also send what these
         stand for, which is not counted in the bytes.
@@ -94,6 +108,8 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         channel: str | Channel | None = None,
         *,
         compression: float | None = None,
+        bits: int | None = None,
+        downlink: int = 32,
         options: Mapping[str, Any] | None = None,
         power: float | PowerPolicy = 500.0,
         exchange: str = "one",
@@ -101,6 +117,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         rate: float = 1.0,
         exact: Sequence[str] = ("*running_*",),
         minimum: int = 1,
+        clip: float | None = 3.0,
         audit: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
         seed: int = 0,
@@ -110,6 +127,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         if compression is not None:
             _checks.real("compression", compression, at_least=1)
             given = {"scheme": scheme, "ratio": ratio, "channel": channel, "options": options}
+            given["bits"] = bits
             beside = next((name for name, value in given.items() if value is not None), None)
             if beside is not None:
                 rule = f"chooses the scheme and how much it sends, without a radio; leave out {beside}"
@@ -117,13 +135,16 @@ class AirAvg(FedAvg):  # type: ignore[misc]
             scheme = "split"
         self.compression = compression
         self.server = Server(
-            scheme=wire.build("tsa_ga" if scheme is None else scheme, options or {}),
-            air=_radio(channel, power),
+            scheme=wire.build("tsa_ga" if scheme is None else scheme, options or {}, CLIENTS_COME_AND_GO),
+            air=radio(channel, power),
             optimizer=optimizer or GradientDescent(),
             rate=_checks.real("rate", rate, above=0),
             seed=_checks.integer("seed", seed, at_least=0),
             minimum=_checks.integer("minimum", minimum, at_least=1),
+            clip=None if clip is None else _checks.real("clip", clip, at_least=1),
         )
+        self.bits = value_bits_of(bits, self.server)
+        self.downlink = value_bits("downlink", downlink)
         self.ratio = _checks.real("ratio", 0.1 if ratio is None else ratio, above=0, at_most=1)
         self.exchange = _checks.choice("exchange", exchange, ("one", "two"))
         if exchange == "two" and not self.server.superposes:
@@ -138,8 +159,11 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         self._state: State | None = None
         self._arrays: ArrayRecord | None = None  # the model as it was last given out
         self._open: OpenRound | None = None
+        self._down: Downlink | None = None
+        self._evaluation = Traffic()
         self._done, self._timeout = 0, 3600.0
         self._horizon: int | None = None
+        self._clipped: set[int] = set()  # nodes of which the log has told
 
     def summary(self) -> None:
         """Log the settings."""
@@ -161,6 +185,10 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         Rounds keep their numbers in a training that goes on; the model is then that of the checkpoint.
         """
         self._horizon, self._timeout = num_rounds, timeout
+        self._state, self._open, self._done, self.rounds = None, None, 0, []  # another start begins anew
+        self._session, self._clipped = uuid.uuid4().hex, set()
+        if self.downlink < 32:  # nothing is known of clients that another start has met
+            self._down = Downlink(self.downlink, self.server.seed, self.arrayrecord_key, self.exact)
         if self.checkpoint is not None and os.path.exists(self.checkpoint):
             initial_arrays = self._resume(self.checkpoint)
         done, left = self._done, max(0, num_rounds - self._done)
@@ -189,15 +217,21 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         plan = scheme.plan(state.scheme, self.server.seed, round)
         step = "send" if self.exchange == "one" else "announce"
         given = (*self._named, self.arrayrecord_key, "\n".join(self.exact), step, self.audit)
+        rounding = int(random_bits(self.server.seed, "values", round).random_raw() >> 1)
         announced = wire.Announcement(state.training, self._session, round, *given)
+        announced = replace(announced, bits=self.bits, rounding=rounding if self.bits < 32 else 0)
         common = {wire.ROUND: announced.record(), **wire.plan_records(plan)}
         for message in messages:
             own = wire.node_record(scheme, asked, int(message.metadata.dst_node_id), state.nodes)
             message.content = RecordDict({**message.content, **common, **own})
+        if self._down is not None:
+            self._down.address(messages, arrays, round, grid)
         fresh = everywhere(scheme.memory(state.layout.shapes), 1)
         symbols = width(scheme, placed(scheme, plan, [0], len(asked)), fresh, state.layout.size)
         digest = wire.digest(announced, state.layout, plan)
-        question = Question(round, digest, symbols, state.layout, self.weighted_by_key, asked, scheme, plan)
+        question = Question(
+            announced, digest, symbols, state.layout, self.weighted_by_key, asked, scheme, plan
+        )
         self._open = OpenRound(announced, question, Traffic().sent(messages))
         return messages if self.exchange == "one" else self._announce(messages, grid)
 
@@ -207,8 +241,8 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         """Take the weighted mean of the signals that count, recover the mean update, and apply it."""
         if self._open is None or self._state is None:
             return None, None
-        received = list(replies)
-        current = replace(self._open, traffic=self._open.traffic.received(received))
+        received, traffic = self._received(replies, self._open.traffic)
+        current = replace(self._open, traffic=traffic)
         found = sort(received, current.question)
         state, report = self.server.conclude(current, self._state, found)
         moved = bool(report.heard) or state.theta is not self._state.theta
@@ -219,8 +253,11 @@ class AirAvg(FedAvg):  # type: ignore[misc]
             state.save(self.checkpoint)
         self.rounds.append(report)
         report.log()
-        contents = [reply.metrics for reply in found.usable]
-        metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key) if contents else MetricRecord()
+        for node in set(report.clipped) - self._clipped:
+            LOG.warning("airfeel round %d: node %d sends too much, and is scaled down", report.round, node)
+        self._clipped |= set(report.clipped)
+        trust.require_somebody(self.rounds)
+        metrics = trust.averaged_metrics(found.usable, self.weighted_by_key, self.train_metrics_aggr_fn)
         metrics.update(report.metrics())
         return self._arrays if moved else None, metrics
 
@@ -228,8 +265,29 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Ask for an evaluation, with the number that the round has in the whole training."""
-        asked: Iterable[Message] = super().configure_evaluate(server_round + self._done, arrays, config, grid)
-        return asked
+        round = server_round + self._done
+        messages = list(super().configure_evaluate(round, arrays, config, grid))
+        if self._down is not None:
+            self._down.address(messages, arrays, round, grid)
+        self._evaluation = Traffic().sent(messages)
+        return messages
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """Return the mean of the clients' metrics, and what the evaluation took in bytes."""
+        received, traffic = self._received(replies, self._evaluation)
+        metrics: MetricRecord | None = super().aggregate_evaluate(server_round + self._done, received)
+        if self.rounds:
+            self.rounds[-1] = replace(self.rounds[-1], evaluation=traffic)
+        if metrics is not None:
+            metrics.update(traffic.metrics())
+        return metrics
+
+    def _received(self, replies: Iterable[Message], traffic: Traffic) -> tuple[list[Message], Traffic]:
+        """Return the replies, and what they add to the traffic."""
+        if self._down is not None:
+            return self._down.complete(replies, traffic, self._timeout)
+        received = list(replies)
+        return received, traffic.received(received)
 
     @property
     def _identity(self) -> str:
@@ -237,6 +295,8 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         radio = "digital" if server.air is None else f"{server.air.channel}, {server.air.policy}"
         update = f"{server.optimizer}, rate {server.rate:g}, exact {list(self.exact)}"
         length = f"ratio {self.ratio:g}" if self.compression is None else f"compression {self.compression:g}"
+        length += f", {self.bits} bits" if self.bits < 32 else ""
+        length += f", {self.downlink} bits down" if self.downlink < 32 else ""
         return f"{name} {options}, {length}, {radio}, {update}, seed {server.seed}"
 
     def _resume(self, path: str | os.PathLike[str]) -> ArrayRecord:
@@ -273,23 +333,11 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         """Ask for energies first; return the messages that tell alpha to those who can send."""
         current, state = self._open, self._state
         assert current is not None and state is not None
-        received = list(grid.send_and_receive(messages, timeout=self._timeout))
+        replies = grid.send_and_receive(messages, timeout=self._timeout)
+        received, traffic = self._received(replies, current.traffic)
         current = self.server.permit(current, sort(received, current.question, signals=False), state)
         told = replace(current.announced, step="transmit", alpha=current.alpha)
         content = RecordDict({wire.ROUND: told.record()})
         second = [Message(content, node, MessageType.TRAIN) for node in current.told]
-        self._open = replace(current, traffic=current.traffic.received(received).sent(second))
+        self._open = replace(current, traffic=traffic.sent(second))
         return second
-
-
-def _radio(channel: str | Channel | None, power: float | PowerPolicy) -> Radio | None:
-    """Return the air between clients and server: a channel and a power policy; None for a digital uplink."""
-    policy = EqualPower(power) if isinstance(power, int | float) else power
-    if hasattr(policy, "choose"):  # clients are told whether they were heard, not in what part
-        raise _checks.reject("power", power, "must be a number or a policy that treats all devices alike")
-    if channel is None:
-        return None
-    found: Any = CHANNELS.get(channel).build({}) if isinstance(channel, str) else channel
-    if not hasattr(found, "link"):
-        raise _checks.reject("channel", channel, "must be None, the name of a channel, or have a method link")
-    return Radio(found, policy)

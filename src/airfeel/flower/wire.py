@@ -23,6 +23,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from airfeel import _checks, _files
 from airfeel.flower.state import Arrays, Layout, Nodes
 from airfeel.registry import SCHEMES, Part, has_fields
+from airfeel.uplink.packing import Rounding, value_bits
 from airfeel.uplink.scheme import Plan, Scheme, placed
 
 ROUND = "airfeel"  # config of a request, metrics of a reply
@@ -31,7 +32,9 @@ NODE = "airfeel-node"  # what only one node is told
 SIGNAL = "airfeel-signal"
 HEADER = 128  # bytes of an array's description in a message
 TRUTH = "airfeel-truth"  # what a signal stands for, for an audit
-OURS = (ROUND, PLAN, NODE, SIGNAL, TRUTH)
+BASE = "airfeel-base"  # which model a request builds on; in a reply, that it is not there
+MODEL = "airfeel-model"  # how the model differs from it; in the state of a client, the model it has
+OURS = (ROUND, PLAN, NODE, SIGNAL, TRUTH, BASE, MODEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Announcement:
     ``training`` stays the same when a training is resumed, ``session`` does not. ``step`` is ``"send"``; in
     an exchange of two messages it is ``"announce"`` in the first and ``"transmit"`` in the second, which
     tells ``alpha``. ``arrays`` is the name of the record that holds the model, ``exact`` the patterns of
-    names that travel whole, one per line.
+    names that travel whole, one per line. Values travel in ``bits``, rounded by the seed ``rounding``.
     """
 
     training: str
@@ -54,6 +57,8 @@ class Announcement:
     step: str = "send"
     audit: bool = False
     alpha: float = 0.0
+    bits: int = 32
+    rounding: int = 0
 
     def record(self) -> ConfigRecord:
         """Return the announcement as Flower's record."""
@@ -67,18 +72,31 @@ class Announcement:
         if not isinstance(record, ConfigRecord) or set(record) != names:
             raise ValueError(f"the record {ROUND!r} is of another version of airfeel than the one here")
         given: dict[str, Any] = {name: record[name] for name in names}
+        value_bits("bits", given["bits"])
         return cls(**given)
 
+    def rounds(self, device: int, client: int) -> Rounding | None:
+        """Return how a client rounds its values: by the number of its node, else by its own."""
+        key = device if device >= 0 else client
+        return Rounding(self.bits, self.rounding, key) if self.bits < 32 else None
 
-def build(scheme: str | Scheme[Any], options: Mapping[str, Any]) -> Scheme[Any]:
-    """Return a scheme given as an object, or by name (package.module:Name of one's own) and options."""
+
+def build(
+    scheme: str | Scheme[Any],
+    options: Mapping[str, Any],
+    usual: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Scheme[Any]:
+    """Return a scheme given as an object, or by name (package.module:Name of one's own) and options.
+
+    ``usual`` are options that some names have here where they are not given.
+    """
     if not isinstance(scheme, str):
         if options:
             rule = "must not be given beside a scheme that is an object"
             raise _checks.reject("options", dict(options), rule)
         given: Scheme[Any] = SCHEMES.given(scheme)
         return given
-    part = SCHEMES.get(scheme)
+    part, options = SCHEMES.get(scheme), {**(usual or {}).get(scheme, {}), **options}
     known = {option.name: option.annotation for option in part.options}
     for key, value in options.items():
         if key not in known:
@@ -148,7 +166,7 @@ def node_record(
     told: dict[str, Any] = {"place": asked.index(node), "asked": len(asked)} if scheme.splits else {}
     if node in nodes and not scheme.stateless:
         told["heard"] = nodes[node].heard
-    elif not scheme.stateless:
+    elif nodes and not scheme.stateless:  # Flower cannot weigh empty lists
         known = list(nodes.values())
         told |= {"clients": [one.client for one in known], "rounds": [one.heard for one in known]}
     return {NODE: ConfigRecord(told)} if told else {}
@@ -164,10 +182,10 @@ def plan_here(scheme: Scheme[Any], plan: Plan, content: RecordDict) -> Plan:
 
 def last_heard(content: RecordDict, client: int) -> int:
     """Return the last round in which a client was heard, 0 for never: undo :func:`node_record`."""
-    record: Any = content[NODE]
+    record: Any = content.get(NODE, {})
     if "heard" in record:
         return int(record["heard"])
-    return int(dict(zip(record["clients"], record["rounds"], strict=True)).get(client, 0))
+    return int(dict(zip(record.get("clients", []), record.get("rounds", []), strict=True)).get(client, 0))
 
 
 def digest(announcement: Announcement, layout: Layout, plan: Plan) -> int:

@@ -118,11 +118,11 @@ def looks(curves: Mapping[str, str]) -> dict[str, tuple[str, list[int]]]:
     free = [place for place in range(len(curves) + len(SCHEMES)) if place not in places.values()]
     others = [curve for curve in curves if curve not in places and curve not in WITHOUT_RADIO]
     places |= dict(zip(others, free, strict=False))
-    return {curve: _look(places[curve]) if curve in places else REFERENCE for curve in curves}
-
-
-def _look(place: int) -> tuple[str, list[int]]:
-    return PALETTE[place % len(PALETTE)], DASHES[(place + place // len(PALETTE)) % len(DASHES)]
+    found = dict.fromkeys(curves, REFERENCE)
+    for curve, place in places.items():
+        dash = (place + place // len(PALETTE)) % len(DASHES)
+        found[curve] = PALETTE[place % len(PALETTE)], DASHES[dash]
+    return found
 
 
 def save_images(spec: dict[str, Any], column: dict[str, Any], stem: Path) -> list[Path]:

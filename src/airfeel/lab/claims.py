@@ -13,7 +13,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -22,7 +21,6 @@ from scipy.special import stdtr
 from airfeel.lab.claim_rules import (
     Claim,
     Comparison,
-    CurveName,
     against_strong_rival,
     comparisons,
     in_words,
@@ -134,23 +132,18 @@ def _judge(comparison: Comparison, collected: Mapping[str, RunSelection]) -> Cla
     values = _values(comparison, collected)
     if not values:
         return ClaimPart(comparison.what, math.nan, math.nan, math.nan, NOT_RUN)
-    mean = interval(values)
-    outcome, chance = _outcome(mean, comparison.low, comparison.high)
+    mean, claimed = interval(values), (comparison.low, comparison.high)  # limits do not belong to the range
+    outcome, chance = UNDECIDED, 1.0
+    if mean.seeds == 1:
+        outcome = SINGLE_SEED
+    elif claimed[0] < mean.low and mean.high < claimed[1]:
+        outcome, chance = REPRODUCED, chance_inside(mean, *claimed)
+    elif mean.high <= claimed[0] or claimed[1] <= mean.low:
+        outcome, chance = NOT_REPRODUCED, chance_outside(mean, *claimed)
     if outcome in (UNDECIDED, SINGLE_SEED) and _seeds_missing(comparison, collected):
         outcome = INCOMPLETE
     low, high = (mean.low, mean.high) if mean.seeds > 1 else (math.nan, math.nan)
     return ClaimPart(comparison.what, mean.value, low, high, outcome, mean.seeds, chance)
-
-
-def _outcome(mean: Mean, low: float, high: float) -> tuple[str, float]:
-    """Say where an interval lies, and its chance; the limits of the claimed range do not belong to it."""
-    if mean.seeds == 1:
-        return SINGLE_SEED, 1.0
-    if low < mean.low and mean.high < high:
-        return REPRODUCED, chance_inside(mean, low, high)
-    if mean.high <= low or high <= mean.low:
-        return NOT_REPRODUCED, chance_outside(mean, low, high)
-    return UNDECIDED, 1.0
 
 
 def _whole(parts: Sequence[ClaimPart]) -> str:
@@ -186,22 +179,18 @@ def _values(comparison: Comparison, collected: Mapping[str, RunSelection]) -> li
     common = sorted(set.intersection(*map(set, runs)))
     seeds = [seed for seed in common if len({len(of[seed].rows) for of in runs}) == 1]
     if comparison.measure == "rate_per_symbol":
-        by_seed = [
-            rate_per_symbol([_course(collected[p.experiment], p, seed) for p in places]) for seed in seeds
+        known = [collected[p.experiment].by_line.dropna(subset=["accuracy"]) for p in places]
+        rounds = [
+            of[(of["curve"] == p.curve) & (of["variant"] == p.variant)]
+            for p, of in zip(places, known, strict=True)
         ]
+        by_seed = [rate_per_symbol([of[of["seed"] == seed] for of in rounds]) for seed in seeds]
     else:
         ends = [collected[p.experiment].ends(comparison.measure)[p.curve, p.variant] for p in places]
         by_seed = [[of.get(seed, math.nan) for of in ends] for seed in seeds]
     weights = [weight for weight, _ in comparison.terms]
     sums = [math.fsum(w * m for w, m in zip(weights, measured, strict=True)) for measured in by_seed]
     return [value for value in sums if math.isfinite(value)]
-
-
-def _course(shown: RunSelection, place: CurveName, seed: Any) -> Frame:
-    """Return the rounds of one run that have an accuracy."""
-    rows = shown.by_line
-    mine = (rows["curve"] == place.curve) & (rows["variant"] == place.variant) & (rows["seed"] == seed)
-    return rows[mine & rows["accuracy"].notna()]
 
 
 def rate_per_symbol(courses: Sequence[Frame]) -> list[float]:

@@ -32,8 +32,8 @@ from airfeel.lab.exhibits.cost import COSTS, cost_cells
 from airfeel.lab.exhibits.curves import chosen_figures
 from airfeel.lab.exhibits.reaching import check_target
 from airfeel.lab.figures import SHIPPED
-from airfeel.lab.plan import Begun, ResultsFolder, shipped
-from airfeel.lab.results import write_results, write_runs
+from airfeel.lab.plan import Begun, shipped
+from airfeel.lab.results import CompactFolder, write_results, write_runs
 from airfeel.lab.store import edited_between, left_out
 from airfeel.lab.table import Results, RunSelection
 from airfeel.lab.words import headline, opening, trained, word_columns
@@ -83,7 +83,7 @@ def write_report(
     """
     target = check_target(target_accuracy)
     vega_lite_version()  # without the extra, this says so before anything is read
-    results = ResultsFolder(folder)
+    results = CompactFolder(folder)
     if results.labels():
         told(f"reading the runs in {folder}")
     begun, unknown = results.experiments()
@@ -101,10 +101,8 @@ def write_report(
         _files.below(folder, "figures").mkdir(exist_ok=True)
         images = _draw([drawing for chapter in chapters for drawing in chapter.drawings], folder, told)
         told("writing the page")
-        data = [
-            write_results(results, told=lambda note: None),
-            write_runs(results),
-        ]  # the page says what is amiss
+        # The page itself says what is amiss.
+        data = [write_results(results, told=lambda note: None), write_runs(results)]
         if verdicts:
             data.append(folder / "claims.json")
             _files.write_atomically(data[-1], to_json(verdicts).encode())
@@ -206,12 +204,7 @@ def render(
         finalize=_shown,
         undefined=jinja2.StrictUndefined,
     )
-    engine.filters |= {
-        "word_columns": word_columns,
-        "pair": _pair,
-        "number": _number,
-        "badge": BADGES.get,
-    }
+    engine.filters |= {"word_columns": word_columns, "pair": _pair, "number": _number, "badge": BADGES.get}
     template = engine.from_string(_part("page.html.j2"))
     seeds = {curve.seeds for drawing in curves for curve in drawing.curves}
     labels = "\n".join(name for drawing in curves for name in (*drawing.colours, *drawing.variants))

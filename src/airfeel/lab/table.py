@@ -18,6 +18,7 @@ from scipy.special import stdtrit
 from airfeel._extras import LazyModule
 from airfeel.lab.charts import WITHOUT_RADIO
 from airfeel.lab.plan import Begun, Experiment, ResultsFolder
+from airfeel.lab.results import RecordColumns, column
 from airfeel.lab.store import FinishedRun, RunError
 from airfeel.lab.studies.recorded import Observations, observations
 from airfeel.registry import SCHEMES
@@ -137,16 +138,17 @@ class Results:
 
 def make_table(runs: Mapping[str, FinishedRun]) -> Frame:
     """Return the records of some runs as one table."""
-    rows = [row for run in runs.values() for row in run.rows]
-    found = (key for run in runs.values() for key in run.rows[0] if key not in ("run", "seconds", "status"))
-    keys = dict.fromkeys([*COLUMNS, *found])
+    records = [
+        run.rows if isinstance(run.rows, RecordColumns) else RecordColumns(run.rows) for run in runs.values()
+    ]
+    found = (key for of in records for key in of.keys if key not in ("run", "seconds", "status"))
     columns: dict[str, Any] = {
-        "run": np.repeat(np.array(list(runs), dtype=object), [len(run.rows) for run in runs.values()]),
-        "seconds": np.array(
-            [run.seconds.get(row["round"], math.nan) for run in runs.values() for row in run.rows]
-        ),
+        "run": np.repeat(np.array(list(runs), dtype=object), [len(of) for of in records]),
+        "seconds": [run.seconds.get(at, math.nan) for run in runs.values() for at in column(run, "round")],
     }
-    return pandas.DataFrame(columns | {key: np.array([row.get(key) for row in rows], float) for key in keys})
+    for key in dict.fromkeys([*COLUMNS, *found]):
+        columns[key] = np.concatenate([np.zeros(0), *(of.numbers(key) for of in records)])
+    return pandas.DataFrame(columns)
 
 
 def compared(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -281,9 +283,8 @@ def late(rounds: Frame, key: str, parts: int, first: bool = False) -> Frame:
     """Return a column of one of so many parts of every run's rounds that have a value: the last, or first."""
     known = rounds[rounds[key].notna()]
     groups = known.groupby("run", sort=False)[key]
-    return known[groups.cumcount(ascending=first) < np.ceil(groups.transform("size") / parts)].groupby("run")[
-        key
-    ]
+    chosen = groups.cumcount(ascending=first) < np.ceil(groups.transform("size") / parts)
+    return known[chosen].groupby("run")[key]
 
 
 def steady(rounds: Frame, key: str) -> Frame:

@@ -37,8 +37,14 @@ def opening(shown: RunSelection) -> str:
     times = [f"{1 / ratio:.3g}" for ratio in sorted(ratios, reverse=True) if 0 < ratio < 1]
     span = " to ".join(dict.fromkeys(times[:1] + times[-1:]))
     saved = f", sending {span} times fewer symbols than the model has weights" if times else ""
-    tasks = _listed([_task(name) for name in dict.fromkeys(str(of.get("dataset")) for of in settings)])
-    return f"{_numbers(settings, 'devices.count')} devices together learned {tasks} {way}{saved}."
+    tasks = []
+    for name in dict.fromkeys(str(of.get("dataset")) for of in settings):
+        built_in = DATASETS.is_built_in(name)  # whose part begins with what it is about
+        tasks.append(
+            f"{DATASETS.get(name).summary.partition(',')[0]} ({name})" if built_in else f"from {name}"
+        )
+    devices = _numbers(settings, "devices.count")
+    return f"{devices} devices together learned {_listed(tasks)} {way}{saved}."
 
 
 def trained(shown: RunSelection) -> str:
@@ -118,14 +124,12 @@ def _outcomes(shown: RunSelection) -> str:
         return f"{_listed(said)} (a perfect channel reaches {ideal:.1f} %{over})."
     reached = _by_curve(finals)
     ranked = sorted(reached, key=reached.__getitem__, reverse=True)
-    said = [f"{_span(finals, curve)} % with {curve}" for curve in _chosen(shown, ranked)]
+    said = []
+    for curve in _chosen(shown, ranked):
+        means = sorted(_mean(of.values()) for line, of in finals.items() if line[0] == curve and of)
+        span = " to ".join(dict.fromkeys(f"{value:.1f}" for value in (means[0], means[-1])))
+        said.append(f"{span} % with {curve}")
     return f"test accuracy {_listed(said)}" + (f" over {variants} settings." if variants > 1 else ".")
-
-
-def _span(finals: Mapping[Line, BySeed], curve: str) -> str:
-    """Return the accuracy of a curve, from its worst variant to its best."""
-    means = [_mean(of.values()) for line, of in finals.items() if line[0] == curve and of]
-    return " to ".join(dict.fromkeys(f"{value:.1f}" for value in (min(means), max(means))))
 
 
 def _chosen(shown: RunSelection, ranked: Sequence[str]) -> list[str]:
@@ -134,13 +138,6 @@ def _chosen(shown: RunSelection, ranked: Sequence[str]) -> list[str]:
         return list(ranked[:3])
     chosen = [curve for curve in shown.subjects if curve in ranked]
     return list(dict.fromkeys([*(chosen or ranked[:1]), ranked[-1]]))
-
-
-def _task(name: str) -> str:
-    """Return what a data set is about: the first words of what its part says of itself."""
-    if not DATASETS.is_built_in(name):
-        return f"from {name}"
-    return f"{DATASETS.get(name).summary.partition(',')[0]} ({name})"
 
 
 def _numbers(settings: Iterable[Mapping[str, Any]], key: str) -> str:

@@ -278,11 +278,23 @@ def trainable(module: Any) -> dict[str, Any]:
 
 
 def refuse_impure(module: Any) -> None:
-    """Raise for parts that draw random numbers or gather statistics, and for parameters of several types."""
+    """Raise for parts that draw random numbers or gather statistics, and for parameters of several types.
+
+    Recurrent and attention layers keep their share of dropped values in ``dropout``.
+    """
     for name, part in module.named_modules():
-        rule = _impurity(part)
+        kind, rule = type(part).__name__, ""
+        drops = part.p if "Dropout" in kind else getattr(part, "dropout", 0)
+        if isinstance(drops, int | float) and drops > 0:
+            rule = "not draw anything while training; set it to 0, devices.weight_decay regularises instead"
+        elif "BatchNorm" in kind or getattr(part, "track_running_stats", False):
+            rule = "not gather statistics while training; GroupNorm or LayerNorm does not"
+        elif isinstance(part, LazyModuleMixin):
+            rule = f"know its sizes when it is built; {kind.removeprefix('Lazy')} does"
+        elif kind == "RReLU":
+            rule = "not draw anything while training; LeakyReLU does not"
         if rule:
-            raise ValueError(f"build() has {type(part).__name__} at {name!r}: {rule}")
+            raise ValueError(f"build() has {kind} at {name!r}: must {rule}")
     types = {p.dtype for p in trainable(module).values()}
     if len(types) != 1:
         found = f"parameters of types {', '.join(sorted(map(str, types)))}" if types else "no parameters"
@@ -290,19 +302,3 @@ def refuse_impure(module: Any) -> None:
     if not types <= set(_TYPES):
         rule = f"must be one of {', '.join(map(str, _TYPES))}, which NumPy knows too"
         raise ValueError(f"build() has parameters of {types.pop()}: {rule}")
-
-
-def _impurity(part: Any) -> str:
-    """Say what a part of a module must not do and what to take instead; empty if it does nothing of the kind.
-
-    Recurrent and attention layers keep their share of dropped values in ``dropout``.
-    """
-    kind = type(part).__name__
-    drops = part.p if "Dropout" in kind else getattr(part, "dropout", 0)
-    if isinstance(drops, int | float) and drops > 0:
-        return "must not draw anything while training; set it to 0, devices.weight_decay regularises instead"
-    if "BatchNorm" in kind or getattr(part, "track_running_stats", False):
-        return "must not gather statistics while training; GroupNorm or LayerNorm does not"
-    if isinstance(part, LazyModuleMixin):
-        return f"must know its sizes when it is built; {kind.removeprefix('Lazy')} does"
-    return "must not draw anything while training; LeakyReLU does not" if kind == "RReLU" else ""

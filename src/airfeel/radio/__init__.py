@@ -1,1 +1,1 @@
-"""The air between devices and server: power and energy, links, and channels, one file each."""
+"""The air between devices and server: power and energy, links, and channels."""

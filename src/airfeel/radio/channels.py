@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel.radio.link import Array, Link, Mask, elements_of, per_symbol
-from airfeel.ranges import Count, NonNegative, Positive, require
+from airfeel.ranges import Checked, Count, NonNegative, Positive
 from airfeel.registry import CHANNELS, option
 from airfeel.streams import stream
 
@@ -84,7 +84,7 @@ def inverted(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offsets:
+class Offsets(Checked):
     """Options of a channel whose devices are synchronised only up to an error, drawn anew in each round.
 
     The elements of a round (complex channel uses) fill the subcarriers of one OFDM symbol after another.
@@ -108,10 +108,6 @@ class Offsets:
     timing_error: NonNegative = option(0.0, "standard deviation of the delay, in samples")
     carrier_error: NonNegative = option(0.0, "standard deviation of the frequency, in subcarrier spacings")
     subcarriers: Count = option(64, "of an OFDM symbol, over which a delay turns the phase")
-
-    def __post_init__(self) -> None:
-        """Refuse options outside their ranges, those of the channel too."""
-        require(self)
 
     def turned(self, num_devices: int, symbols: int, seed: int, round: int) -> Complex | None:
         """Return the rotation of the elements that so many symbols take; None where there is no offset."""

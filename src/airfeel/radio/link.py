@@ -86,15 +86,6 @@ def energy_of(signals: Array, cost: Array) -> Array:
     return np.asarray(np.einsum("ms,ms,ms->m", signals, signals, cost, dtype=np.float64))
 
 
-def mean_cost(link: Link) -> Array:
-    """Return the cost of a device, averaged over the symbols in which it can send."""
-    if link.cost.ndim == 1:
-        return link.cost
-    active = np.broadcast_to(link.active.reshape(len(link.cost), -1), link.cost.shape)
-    total = np.where(active, link.cost, 0.0).sum(axis=1)
-    return np.asarray(total / np.maximum(active.sum(axis=1), 1))
-
-
 def per_symbol(elements: NDArray[Any], symbols: int) -> NDArray[Any]:
     """Give both symbols of an element its value: (M, ceil(s/2)) to (M, s); one value per device stays one.
 

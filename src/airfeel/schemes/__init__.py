@@ -1,1 +1,1 @@
-"""Ways from the devices' updates to the server's estimate, one file each, both halves in it."""
+"""Ways from the devices' updates to the server's estimate, both halves of each in one file."""

@@ -91,7 +91,7 @@ class LowRank(ErrorFeedback[LowRankState]):
         """Send M Q of each matrix (or M^T P), then chosen coordinates of what these do not tell."""
         remainder = accumulated.copy()
         signals: list[Array] = []
-        for matrix, factor in _matrices(plan, remainder):
+        for matrix, factor, _ in _matrices(plan, remainder):
             factor = factor.astype(accumulated.dtype)
             product = matrix @ factor
             matrix -= product @ factor.T
@@ -111,7 +111,10 @@ class LowRank(ErrorFeedback[LowRankState]):
         if heard.silent:  # there are no new directions
             return Estimate(np.zeros(state.size)), state
         observation = heard.observation[None].astype(np.float64)
-        factors = [_orthonormal(product[0]) for product in _products(plan, observation, state.size)]
+        factors = [
+            _orthonormal(observation[0, where].reshape(-1, factor.shape[1]))
+            for _, factor, where in _matrices(plan, np.zeros((1, state.size), np.float32))
+        ]
         after = replace(state, side={"right": "left"}.get(plan["side"], "right"), factors=_flat(factors))
         return Estimate(_told(plan, observation, state.size)[0]), after
 
@@ -152,35 +155,29 @@ def choose_rank(matrices: Layout, size: int, symbols: int, rank: int | None = No
     return np.column_stack([matrices, np.minimum(chosen, np.minimum(rows, columns))])
 
 
-def _matrices(plan: Plan, rows: Array) -> Iterator[tuple[Array, Array]]:
-    """Yield each matrix of all rows, a view with the known factor on its right, and that factor."""
-    begin = 0
+def _matrices(plan: Plan, rows: Array) -> Iterator[tuple[Array, Array, slice]]:
+    """Yield each matrix of all rows, a view with the known factor on its right, and that factor.
+
+    And where in a signal their product stands.
+    """
+    begin = told = 0
     for start, height, width, rank in plan["layout"].tolist():
         matrix = rows[:, start : start + height * width].reshape(-1, height, width)
         if plan["side"] == "left":
             matrix = matrix.swapaxes(1, 2)
-        end = begin + matrix.shape[2] * rank
-        yield matrix, plan["factors"][begin:end].reshape(-1, rank)
-        begin = end
-
-
-def _products(plan: Plan, signals: Array, size: int) -> Iterator[Array]:
-    """Yield the product of each matrix with its factor, as it stands in signals of all rows."""
-    begin = 0
-    for matrix, factor in _matrices(plan, np.broadcast_to(np.float32(0), (1, size))):
-        shape = matrix.shape[1], factor.shape[1]
-        yield signals[:, begin : begin + prod(shape)].reshape(-1, *shape)
-        begin += prod(shape)
+        end, until = begin + matrix.shape[2] * rank, told + matrix.shape[1] * rank
+        yield matrix, plan["factors"][begin:end].reshape(-1, rank), slice(told, until)
+        begin, told = end, until
 
 
 def _told(plan: Plan, signals: Array, size: int) -> Array:
     """Return what signals (rows, s) tell of the parameters (rows, N)."""
-    told, begin = np.zeros((len(signals), size), signals.dtype), 0
-    products = _products(plan, signals, size)
-    for (matrix, factor), product in zip(_matrices(plan, told), products, strict=True):
+    told, end = np.zeros((len(signals), size), signals.dtype), 0
+    for matrix, factor, where in _matrices(plan, told):
+        product = signals[:, where].reshape(-1, matrix.shape[1], factor.shape[1])
         matrix[:] = product @ factor.astype(signals.dtype).T
-        begin += prod(product.shape[1:])
-    told[:, _chosen(plan, size)] += signals[:, begin:]
+        end = where.stop
+    told[:, _chosen(plan, size)] += signals[:, end:]
     return told
 
 

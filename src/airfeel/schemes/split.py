@@ -13,10 +13,9 @@ from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES
 from airfeel.schemes.common_k import CommonKState
 from airfeel.streams import bits
-from airfeel.uplink.packing import Arrays, lengthen, require, shorten
+from airfeel.uplink.packing import BLOCK, Arrays, Rounding
 from airfeel.uplink.scheme import Array, Heard, Plan, Scheme, Sent, Setting, Shapes, size_of
 
-BLOCK = 256  # coefficients that are rotated together and share a scale
 BYTES = BLOCK // 8 + 2  # of a block in a message: its signs, and a scale of 16 bits
 MOST = 2**30  # clients in a round: sums of two places stay below 2**31
 ROUNDING = 1e-12  # what sums may leave of a weight of nobody
@@ -57,11 +56,9 @@ class Split(Scheme[CommonKState]):
         signal = np.zeros(update.shape, np.float32)
         messages = []
         for told, row, place in zip(signal, update, plan["places"], strict=True):
-            chosen = coefficients(plan, place, len(row))
-            blocks = np.zeros((-(-len(chosen) // BLOCK), BLOCK), np.float32)
-            blocks.reshape(-1)[: len(chosen)] = row[chosen]
-            messages.append(_quantized(rotate(blocks * _signs(plan, place, len(blocks)))))
-            told[chosen] = _read(plan, place, messages[-1], len(chosen))
+            chosen, rounding = coefficients(plan, place, len(row)), Rounding(1, plan["seed"], int(place))
+            messages.append(rounding.write(row[chosen]))
+            told[chosen] = rounding.read(messages[-1], len(chosen))
         return Sent(signal, message=messages)
 
     def decode(self, state: CommonKState, plan: Plan, heard: Heard) -> tuple[Estimate, CommonKState]:
@@ -89,12 +86,8 @@ class Split(Scheme[CommonKState]):
             raise ValueError(f"its signal has the arrays {sorted(arrays)}: must be blocks")
         (place,) = plan["places"]
         chosen = coefficients(plan, place, length)
-        message = require(arrays["blocks"], np.uint8, (-(-len(chosen) // BLOCK), BYTES))
-        scales = _scales(message)
-        if not (np.isfinite(scales) & (scales >= 0)).all():
-            raise ValueError("its signal has a scale that is not finite and >= 0")
         signal = np.zeros(length, np.float32)
-        signal[chosen] = _read(plan, place, message, len(chosen))
+        signal[chosen] = Rounding(1, plan["seed"], int(place)).read(arrays["blocks"], len(chosen))
         return signal
 
     def takes(self, size: int, symbols: int) -> float:
@@ -107,10 +100,10 @@ def symbols_within(size: int, limit: float) -> int:
 
     How many coefficients fall to a client is a matter of chance: two standard deviations are left free.
 
-    >>> symbols_within(20466, limit=2720), symbols_within(20466, limit=816)
-    (20466, 5988)
+    >>> symbols_within(20466, limit=2720), symbols_within(20466, limit=816), symbols_within(240, limit=-90)
+    (20466, 5988, 1)
     """
-    room = BLOCK * int(limit // BYTES)
+    room = max(0, BLOCK * int(limit // BYTES))
     return size if room >= size else max(1, room - 2 * isqrt(room))
 
 
@@ -119,20 +112,6 @@ def coefficients(plan: Plan, place: int, size: int) -> NDArray[np.intp]:
     asked, least, offsets, one_more = _senders(plan, size)
     place = _checks.integer("places", place, at_least=0, at_most=asked - 1)
     return np.flatnonzero((offsets + np.int32(place)) % np.int32(asked) < least + one_more)
-
-
-def rotate(blocks: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Multiply each block (rows, 256) by the orthonormal Hadamard matrix, which undoes itself.
-
-    Sums and differences in a fixed order: every machine finds the same bits.
-    """
-    count, half = len(blocks), 1
-    turned = np.ascontiguousarray(blocks.T)
-    while half < BLOCK:
-        pairs = turned.reshape(BLOCK // (2 * half), 2, half * count)
-        turned = np.stack((pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]), axis=1)
-        half *= 2
-    return np.ascontiguousarray(turned.reshape(BLOCK, count).T) / np.float32(BLOCK**0.5)
 
 
 def _senders(plan: Plan, size: int) -> tuple[int, int, NDArray[np.int32], NDArray[np.bool_]]:
@@ -152,30 +131,3 @@ def _drawn(seed: int, asked: int, rest: int, size: int) -> tuple[NDArray[np.int3
     raw = bits(seed, "senders").random_raw(size)
     offsets = ((raw & 0xFFFFFFFF) * np.uint64(asked) >> np.uint64(32)).astype(np.int32)
     return offsets, raw >> np.uint64(32) < rest * 2**32 // size
-
-
-def _signs(plan: Plan, place: int, blocks: int) -> NDArray[np.float32]:
-    """Return the random signs of one client, (blocks, 256)."""
-    raw = bits(plan["seed"], "signs", device=int(place)).random_raw(blocks * BLOCK // 64)
-    drawn = np.unpackbits(raw.astype("<u8").view(np.uint8)).reshape(blocks, BLOCK)
-    return np.where(drawn, np.float32(1), np.float32(-1))
-
-
-def _quantized(rotated: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Return blocks in bytes: one bit for each sign, then sigma, the sum of squares over that of sizes."""
-    total = np.abs(rotated).sum(axis=1, keepdims=True)
-    shares = rotated / np.where(total == 0, np.float32(1), total)
-    scales = shorten(np.einsum("ij,ij->i", rotated, shares)).astype("<u2")
-    return np.concatenate((np.packbits(rotated >= 0, axis=1), scales[:, None].view(np.uint8)), axis=1)
-
-
-def _scales(message: NDArray[np.uint8]) -> NDArray[np.float32]:
-    return lengthen(np.ascontiguousarray(message[:, -2:]).view("<u2")).reshape(-1, 1)
-
-
-def _read(plan: Plan, place: int, message: NDArray[np.uint8], count: int) -> NDArray[np.float32]:
-    """Return D H (sigma sign z) of the coefficients in a message."""
-    positive = np.unpackbits(message[:, :-2], axis=1).astype(np.bool_)
-    scales = _scales(message)
-    blocks = rotate(np.where(positive, scales, -scales)) * _signs(plan, place, len(message))
-    return blocks.reshape(-1)[:count]

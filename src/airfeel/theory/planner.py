@@ -176,9 +176,6 @@ class LinkForecast(Protocol):
     def course(self, link: LinkBudget) -> ForecastCourse:
         """Return what is foreseen round by round."""
 
-    def for_map(self) -> "LinkForecast":
-        """Return a forecast that is quick enough for many links."""
-
 
 @dataclass(frozen=True, slots=True)
 class LinkPlan:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.radio.channels import GaussianMAC
-from airfeel.radio.link import Channel, Link, anything, energy_of, mean_cost, superpose, weighted_sum
+from airfeel.radio.link import Channel, Link, anything, energy_of, superpose, weighted_sum
 from airfeel.radio.power import SLACK, EqualPower, Grant, Ledger, Offer, PowerPolicy
 from airfeel.uplink.scheme import Heard, Plan, Scheme
 
@@ -117,7 +117,11 @@ class Radio:
         symbol spreads the energy evenly over those in which it can send.
         """
         able = anything(link.active).copy()
-        demand = np.where(able, energy * mean_cost(link), 0.0)
+        cost = link.cost
+        if cost.ndim == 2:
+            active = np.broadcast_to(link.active.reshape(len(cost), -1), cost.shape)
+            cost = np.where(active, cost, 0.0).sum(axis=1) / np.maximum(active.sum(axis=1), 1)
+        demand = np.where(able, energy * cost, 0.0)
         for m in np.flatnonzero(able):
             alpha = self.policy.alpha(demand[m : m + 1], Ledger(ledger.spent[m : m + 1], ledger.rounds))
             able[m] = alpha is not None and alpha >= 1 - SLACK

@@ -11,7 +11,7 @@ from airfeel.lab.curves import draw_curves, plain_curve
 from airfeel.lab.exhibits import EXHIBITS, TextTable
 from airfeel.lab.plan import FigureSpec
 from airfeel.lab.store import FinishedRun
-from airfeel.lab.table import Line, RunSelection, timed
+from airfeel.lab.table import RunSelection, timed
 
 COSTS = ["runs", "rounds", "computing time", "seconds per round"]
 
@@ -19,7 +19,10 @@ COSTS = ["runs", "rounds", "computing time", "seconds per round"]
 @EXHIBITS.register("cost", place=4)
 def cost(shown: RunSelection, spec: FigureSpec) -> Iterator[Any]:
     """Median seconds per iteration over N; in numbers also per round."""
-    single = _iterations(shown)
+    rounds = timed(shown.by_line)
+    runs = rounds.groupby(["curve", "variant", "run"])
+    late = rounds[(runs.cumcount() > 0) | (runs["round"].transform("size") == 1)]  # the first also plans
+    single = dict((late["seconds"] / late["iterations"]).groupby([late["curve"], late["variant"]]).median())
     sizes = {line: int(next(iter(runs.values())).settings["size"]) for line, runs in shown.lines.items()}
     by_curve: dict[str, dict[int, float]] = {}
     rows = []
@@ -58,14 +61,6 @@ def cost_cells(runs: Collection[FinishedRun]) -> list[str]:
     seconds = [found for run in runs for found in run.seconds.values()]
     each = f"{sum(seconds) / len(seconds):.3f}" if seconds else "-"
     return [str(len(runs)), f"{len(seconds):,}", duration(sum(seconds)), each]
-
-
-def _iterations(shown: RunSelection) -> dict[Line, float]:
-    """Return the median seconds per iteration of every line; the first round also plans the transform."""
-    rows = timed(shown.by_line)
-    groups = rows.groupby(["curve", "variant", "run"])
-    late = rows[(groups.cumcount() > 0) | (groups["round"].transform("size") == 1)]
-    return dict((late["seconds"] / late["iterations"]).groupby([late["curve"], late["variant"]]).median())
 
 
 def _growth(size: Any) -> Any:

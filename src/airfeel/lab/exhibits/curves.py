@@ -63,20 +63,16 @@ def curves(shown: RunSelection, spec: FigureSpec) -> Iterator[Drawing | CurveDra
     if ends:
         yield draw_swept(figure, spec.x, shown)
         return
-    drawn = courses(shown, spec.metric, _variant_names(shown))
-    if spec.x in UNITS:  # curves that do not know them are left out
-        drawn = [curve for curve in drawn if curve.along(spec.x)]
-    yield draw_curves(replace(figure, x=spec.x, split=spec.split), drawn, shown.schemes)
-
-
-def _variant_names(shown: RunSelection) -> dict[str, str]:
-    """Return how figures call the variants: those that set P with the SNR that it amounts to."""
     settings = shown.experiment.settings_by_variant() if shown.experiment else {}
-    return {
+    names = {  # variants that set P are called with the SNR that it amounts to
         name: with_level(name, [line for line in shown.lines if line[1] == name], shown)
         for name, keys in settings.items()
         if name and POWER in keys
     }
+    drawn = courses(shown, spec.metric, names)
+    if spec.x in UNITS:  # curves that do not know them are left out
+        drawn = [curve for curve in drawn if curve.along(spec.x)]
+    yield draw_curves(replace(figure, x=spec.x, split=spec.split), drawn, shown.schemes)
 
 
 def chosen_figures(experiment: Experiment | None) -> Sequence[FigureSpec]:
@@ -136,18 +132,14 @@ def draw_swept(figure: Figure, key: str, shown: RunSelection) -> CurveDrawing | 
         if values:
             place = places[variant]
             groups.setdefault((curve, place.plot), []).append((place.x, values))
-    return draw_curves(
-        figure, [_curve(*line, of, figure.metric) for line, of in groups.items()], shown.schemes
-    )
-
-
-def _curve(name: str, plot: str, points: list[tuple[float, BySeed]], metric: str) -> Curve:
-    """Return the course of one curve over the key."""
-    points = sorted(points, key=lambda point: point[0])
-    means = [interval(of.values()) for _, of in points]
-    value, half = np.array([(mean.value, mean.half) for mean in means]).T
-    columns = {"round": np.array([x for x, _ in points]), **band(value, half, metric)}
-    return Curve(name, plot, columns, means[0].seeds)
+    drawn = []
+    for (curve, plot), points in groups.items():
+        points.sort(key=lambda point: point[0])
+        means = [interval(of.values()) for _, of in points]
+        value, half = np.array([(mean.value, mean.half) for mean in means]).T
+        columns = {"round": np.array([x for x, _ in points]), **band(value, half, figure.metric)}
+        drawn.append(Curve(curve, plot, columns, means[0].seeds))
+    return draw_curves(figure, drawn, shown.schemes)
 
 
 def _with_levels(
@@ -174,7 +166,10 @@ def arrange(variants: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, Pl
     for label, settings in variants.items():
         others = ", ".join(f"{name} = {value}" for name, value in sorted(settings.items()) if name != key)
         plots.setdefault(others, []).append(label)
-    names = {others: _shared(labels) for others, labels in plots.items()}
+    names = {}
+    for others, labels in plots.items():
+        first, *rest = (label.split(", ") for label in labels)
+        names[others] = ", ".join(word for word in first if all(word in words for words in rest))
     if len(set(names.values())) < len(names):
         names = {others: others for others in plots}
     if len(plots) == 1:
@@ -184,12 +179,6 @@ def arrange(variants: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, Pl
         for others, labels in plots.items()
         for label in labels
     }
-
-
-def _shared(labels: Sequence[str]) -> str:
-    """Return the words between commas that all labels have."""
-    first, *rest = (label.split(", ") for label in labels)
-    return ", ".join(word for word in first if all(word in words for words in rest))
 
 
 def draw_map(figure: Figure, keys: tuple[str, str], shown: RunSelection) -> Iterator[Drawing]:

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from airfeel.lab.charts import PALETTE, Drawing, Figure, altair
-from airfeel.lab.curves import Array, Curve, CurveDrawing, courses, draw_curves
+from airfeel.lab.curves import CurveDrawing, courses, draw_curves
 from airfeel.lab.exhibits import EXHIBITS, TextTable
 from airfeel.lab.exhibits.finals import ENDINGS, ending_cells
 from airfeel.lab.plan import FigureSpec
+from airfeel.lab.results import column
 from airfeel.lab.table import LINE, RunSelection, interval
 
 FORMS = {"nmse_db": "simulated", "predicted_nmse_db": "state evolution"}
@@ -44,10 +45,6 @@ def bound(shown: RunSelection, spec: FigureSpec) -> Iterator[Any]:
     yield TextTable("In numbers", [heading, *rows])
 
 
-def _without_symbols(curve: Curve) -> dict[str, Array]:
-    return {key: values for key, values in curve.columns.items() if key != "symbols"}
-
-
 def _forms(
     figure: Figure, shown: RunSelection, spec: FigureSpec, keys: Mapping[str, str]
 ) -> CurveDrawing | None:
@@ -56,12 +53,12 @@ def _forms(
     alone = len({variant for _, variant in lines}) == 1
     names = {line: line[0] if alone else ", ".join(filter(None, line)) for line in lines}
     found = {key: {(curve.name, curve.variant): curve for curve in courses(shown, key)} for key in keys}
-    drawn = [
-        replace(curve, name=names[line], variant=what, columns=_without_symbols(curve))
-        for line in lines
-        for key, what in keys.items()
-        if (curve := found[key].get(line))
-    ]
+    drawn = []
+    for line in lines:
+        for key, what in keys.items():
+            if curve := found[key].get(line):
+                columns = {name: values for name, values in curve.columns.items() if name != "symbols"}
+                drawn.append(replace(curve, name=names[line], variant=what, columns=columns))
     return draw_curves(figure, drawn, {names[line]: shown.schemes[line[0]] for line in lines})
 
 
@@ -83,7 +80,7 @@ def recovery(shown: RunSelection, spec: FigureSpec) -> Iterator[Drawing | TextTa
     rows = []
     for line in sorted(shown.lines, key=lambda line: shown.variants.index(line[1])):
         found, predicted = (list(shown.ends(key)[line].values()) for key in FORMS)
-        steps = np.mean([row["iterations"] for run in shown.lines[line].values() for row in run.rows])
+        steps = np.mean([n for run in shown.lines[line].values() for n in column(run, "iterations")])
         cells = [interval(found).words(".2f"), f"{np.mean(predicted):.2f}", f"{steps:.1f}"]
         rows.append([line[1], line[0], *cells, *ending_cells(shown, line)])
     yield TextTable("In numbers", [HEADING, *rows])

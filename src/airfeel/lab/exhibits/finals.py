@@ -1,10 +1,10 @@
 """What runs come to in the end: accuracies, gaps to training without radio, errors of recovery."""
 
-import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from airfeel.lab.exhibits import EXHIBITS, TextTable
+from airfeel.lab.results import column
 from airfeel.lab.store import count_endings
 from airfeel.lab.table import UNITS, BySeed, Line, RunSelection, interval
 
@@ -63,8 +63,8 @@ def mean_gap_table(shown: RunSelection) -> list[list[str]]:
         by_variant = [found[curve, variant] for variant in variants]
         seeds = [seed for seed in by_variant[0] if all(seed in gap for gap in by_variant)]
         if seeds:
-            means = [_mean(gap.values()) for gap in by_variant]
-            over_seeds = [_mean([gap[seed] for gap in by_variant]) for seed in seeds]
+            means = [interval(gap.values()).value for gap in by_variant]
+            over_seeds = [interval([gap[seed] for gap in by_variant]).value for seed in seeds]
             rows.append([curve, cell(over_seeds), f"{min(means):.2f}", f"{max(means):.2f}"])
     return rows
 
@@ -80,7 +80,7 @@ def last_table(shown: RunSelection) -> list[list[str]]:
     for line, runs in shown.lines.items():
         end = next(iter(runs.values())).rows[-1]
         forms = {key: ".1f" if key.endswith("_db") else ".4f" for key in LAST} | dict.fromkeys(units, ".3g")
-        words = {key: _end([run.rows for run in runs.values()], key, form) for key, form in forms.items()}
+        words = {key: _end([column(run, key) for run in runs.values()], form) for key, form in forms.items()}
         uses = "-" if end.get("symbols") is None else f"{end['symbols']:,}"
         cells = [line[0], str(len(runs)), str(end["round"]), *(words[key] for key in LAST)]
         rows.append([*cells, *ending_cells(shown, line)[:2], uses, *(words[key] for key in units)])
@@ -116,7 +116,7 @@ def reception_table(shown: RunSelection, accuracy: bool = False) -> list[list[st
 
 def ending_cells(shown: RunSelection, line: Line) -> list[str]:
     """Return in how many rounds of a line the iteration diverged or hit its limit, and of how many."""
-    counts = count_endings(row.get("status") for run in shown.lines[line].values() for row in run.rows)
+    counts = count_endings(one for run in shown.lines[line].values() for one in column(run, "status"))
     return [str(count) if counts[-1] else NONE for count in counts]
 
 
@@ -146,14 +146,9 @@ def _grid(values: Mapping[Line, BySeed], unit: str) -> list[list[str]]:
     return rows
 
 
-def _end(runs: list[Any], key: str, form: str) -> str:
+def _end(runs: list[list[Any]], form: str) -> str:
     """Return the mean in the last round in which every run has a value."""
-    for rows in reversed(list(zip(*runs, strict=False))):
-        values = [row.get(key) for row in rows]
+    for values in reversed(list(zip(*runs, strict=False))):
         if all(value is not None for value in values):
             return interval(values).words(form)
     return "-"
-
-
-def _mean(values: Collection[float]) -> float:
-    return math.fsum(values) / len(values)

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from airfeel.lab.exhibits import EXHIBITS, TextTable
+from airfeel.lab.results import column
 from airfeel.lab.store import FinishedRun
 from airfeel.lab.table import Line, RunSelection
 from airfeel.radio.cell import Cell
@@ -24,7 +25,8 @@ _MOST = 1_000_000  # devices whose places are drawn again
 
 def snr_db(run: FinishedRun) -> float | None:
     """Return P / (s sigma_e^2), or what the radio in units says; None where the run tells neither."""
-    settings, symbols = run.settings, _symbols(run.rows)
+    settings, totals = run.settings, [0.0, *(float(total or 0) for total in column(run, "symbols"))]
+    symbols = max(after - before for before, after in pairwise(totals))  # of a round with anything to send
     if symbols <= 0:  # nothing went through the air
         return None
     if radio := _section(settings, _RADIO):
@@ -99,12 +101,6 @@ def _paths_db(settings: Any) -> list[float]:
         return [float(gain) for gain in decibel(cell.path_gains(devices, seed) / cell.reference_gain)]
     except (ValueError, TypeError, OverflowError):  # a file may hold anything
         return []
-
-
-def _symbols(rows: Sequence[Any]) -> float:
-    """Return how many symbols a round takes in which anything is sent."""
-    counts = [0.0, *(float(row.get("symbols") or 0) for row in rows)]
-    return max(after - before for before, after in pairwise(counts))
 
 
 def _positive(value: Any) -> float:

@@ -165,35 +165,29 @@ def _line(name: str, values: Iterable[str]) -> str:
 def verdict(facts: dict[str, Any]) -> str:
     """Say in a few sentences whether the temporal prior pays, and whether the model describes the run."""
     gain, predicted, counted = (facts["gain_db"][kind] for kind in ("measured", "learned", "counted"))
-    sentences = [
-        _worth(gain, facts["rows"] / facts["size"]),
-        f"For the chain it learned, state evolution predicts {predicted:.1f} dB: {_fits(gain - predicted)}.",
-    ]
+    against = f"memoryless recovery at s/N = {facts['rows'] / facts['size']:.3g}."
+    if gain >= SMALL:
+        worth = "is worth having" if gain >= WORTH else "helps a little"
+        said = f"Memory {worth}: the temporal prior gains {gain:.1f} dB over {against}"
+    elif gain > -SMALL:
+        said = f"Memory makes no difference here: {gain:+.1f} dB against {against}"
+    else:
+        said = f"Memory hurts: the temporal prior loses {-gain:.1f} dB against {against}"
+    error = abs(gain - predicted)
+    if error <= CLOSE:
+        fits = "the Markov model describes this run well enough to plan with"
+    elif error <= 2 * CLOSE:
+        fits = f"the Markov model describes this run roughly, to {error:.1f} dB"
+    else:
+        fits = "the Markov model does not describe this run, so trust the measured value"
+    said += f" For the chain it learned, state evolution predicts {predicted:.1f} dB: {fits}."
     if abs(counted - predicted) > CLOSE:
-        sentences.append(
-            f"For the chain counted from one round to the next it predicts {counted:.1f} dB: what happens "
+        said += (
+            f" For the chain counted from one round to the next it predicts {counted:.1f} dB: what happens "
             "between two rounds is not what happens over many, so the aggregates are no first-order chain "
             "(error feedback makes them flicker), or the receiver has not learned the right one."
         )
-    return " ".join(sentences)
-
-
-def _worth(gain: float, ratio: float) -> str:
-    against = f"memoryless recovery at s/N = {ratio:.3g}."
-    if gain >= SMALL:
-        worth = "is worth having" if gain >= WORTH else "helps a little"
-        return f"Memory {worth}: the temporal prior gains {gain:.1f} dB over {against}"
-    if gain > -SMALL:
-        return f"Memory makes no difference here: {gain:+.1f} dB against {against}"
-    return f"Memory hurts: the temporal prior loses {-gain:.1f} dB against {against}"
-
-
-def _fits(error: float) -> str:
-    if abs(error) <= CLOSE:
-        return "the Markov model describes this run well enough to plan with"
-    if abs(error) <= 2 * CLOSE:
-        return f"the Markov model describes this run roughly, to {abs(error):.1f} dB"
-    return "the Markov model does not describe this run, so trust the measured value"
+    return said
 
 
 def draw_inspection(recorded: Recorded, found: AggregateStatistics, recovery: Recovery) -> list["AnyDrawing"]:
@@ -202,8 +196,22 @@ def draw_inspection(recorded: Recorded, found: AggregateStatistics, recovery: Re
     from airfeel.lab.exhibits.magnitudes import magnitude_map
 
     lags = len(found.persistence)
-    counted, learned = "chain counted from round to round", "chain the receiver learned"
     rounds = np.arange(len(recorded.aggregates)) + recorded.first_round
+    forms = (
+        ("persistence", "support persistence", "P(still nonzero)", model_persistence),
+        ("correlation", "amplitude autocorrelation", "correlation", model_correlation),
+    )
+    memories = [
+        plain_curves(
+            Figure(name, title, "", y_title, x_title="rounds later"),
+            {
+                "measured": (range(lags), getattr(found, name)),
+                "chain counted from round to round": (range(lags), model(found.chain, lags)),
+                "chain the receiver learned": (range(lags), model(recovery.learned, lags)),
+            },
+        )
+        for name, title, y_title, model in forms
+    ]
     return [
         plain_curves(
             Figure("sparsity", "support over time", "", "share of coefficients"),
@@ -213,22 +221,7 @@ def draw_inspection(recorded: Recorded, found: AggregateStatistics, recovery: Re
                 "zero that become nonzero": (rounds[1:], found.entering),
             },
         ),
-        plain_curves(
-            Figure("persistence", "support persistence", "", "P(still nonzero)", x_title="rounds later"),
-            {
-                "measured": (range(lags), found.persistence),
-                counted: (range(lags), model_persistence(found.chain, lags)),
-                learned: (range(lags), model_persistence(recovery.learned, lags)),
-            },
-        ),
-        plain_curves(
-            Figure("correlation", "amplitude autocorrelation", "", "correlation", x_title="rounds later"),
-            {
-                "measured": (range(lags), found.correlation),
-                counted: (range(lags), model_correlation(found.chain, lags)),
-                learned: (range(lags), model_correlation(recovery.learned, lags)),
-            },
-        ),
+        *memories,
         magnitude_map(recorded.aggregates, recorded.first_round),
         plain_curves(
             Figure("recovery", "recovery of the recorded aggregates", "", "NMSE (dB)"),

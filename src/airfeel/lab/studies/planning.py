@@ -5,7 +5,7 @@ feedback makes them flicker, their amplitudes have heavier tails, and EM settles
 link changes. A replay of what a run has sent over its own link assumes none of that.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -101,9 +101,9 @@ def method_of(config: Config) -> Method:
         rule = f"its error cannot be predicted, only that of {', '.join(METHODS)}"
         raise ValueError(f"scheme = {config.scheme!r}: {rule}")
     method = METHODS[config.scheme]
-    known = method.denoiser is None
-    message = config.scheme_as("tsa_ga").amplitude_message
-    return replace(method, amplitude_message=message) if known else method
+    if method.dense:
+        return method
+    return replace(method, amplitude_message=config.scheme_as("tsa_ga").amplitude_message)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,7 +151,10 @@ class DrawnAir:
             assert grant is not None  # a round in which nobody can send is left out
             ledger = ledger.charge(grant.alpha * one.demand * grant.share**2, radio.policy.power)
             heard = np.where(one.demand > 0, grant.share, 0.0)
-            levels = 1.0 if one.active is None else _levels(one.active, heard)
+            levels: Any = 1.0
+            if one.active is not None:  # a symbol that few send has more noise than one that all of them do
+                weight = heard @ one.active / heard.sum()
+                levels = np.where(weight > 0, 1 / np.maximum(weight, UNHEARD**-0.5) ** 2, UNHEARD)
             noise = levels / (grant.alpha * one.whole**2)
             yield noise, float(heard.mean()) / one.whole, float((one.gain * heard).mean()) / one.whole
 
@@ -174,12 +177,6 @@ def draw_air(
     seeds = range(seed, seed + draws)
     links = [islice(_heard(channel, participation, devices, symbols, one), rounds) for one in seeds]
     return DrawnAir([list(drawn) for drawn in links], policy)
-
-
-def _levels(active: NDArray[np.bool_], share: Array) -> Array:
-    """Return the noise of symbols that not everybody sends, over that of one that all who send at all do."""
-    weight = share @ active / share.sum()
-    return np.where(weight > 0, 1 / np.maximum(weight, UNHEARD**-0.5) ** 2, UNHEARD)
 
 
 def _heard(
@@ -227,14 +224,9 @@ class ByReplay:
     """The real receiver on a run's own aggregates, at the noise that they would have over another link.
 
     Nothing is assumed about the gradients, and the receiver learns its chains anew for every link. What
-    remains is that training itself changes a little with the errors of its link.
-
-    Parameters
-    ----------
-    rounds, aggregates, noise_var, measured_db
-        What the run sent, (rounds, N), the noise sigma^2 that each round met, and its NMSE.
-    own, seed, scheme
-        The run's link, seed and scheme.
+    remains is that training itself changes a little with the errors of its link. ``aggregates``, (rounds, N),
+    are what the run sent, and ``noise_var`` and ``measured_db`` the noise and the NMSE of its rounds over its
+    ``own`` link.
     """
 
     rounds: Sequence[int]
@@ -264,10 +256,6 @@ class ByReplay:
             f"{measured:.1f} dB, {off:+.1f} dB from its replay. Training itself changes with the link, which "
             "no replay shows.",
         )
-
-    def for_map(self) -> "ByReplay":
-        """Return this: a replay takes as long as any."""
-        return self
 
     def replay(self, link: LinkBudget) -> tuple[Array, Array]:
         """Return NMSE per round, actual and believed by the receiver."""
@@ -333,14 +321,21 @@ def from_run(folder: Path, settings: Mapping[str, Any]) -> RecordedRun:
     records = [r for r in checked_records(folder) if r.noise_var and r.nmse_db is not None]
     config = read_config(folder / "config.toml")
     changed = build_config(config.model_dump(exclude_none=True), settings, str(folder / "config.toml"))
-    _require_its_air(config, changed, settings)
+    before, after = (mistakes.flatten(of.model_dump()) for of in (config, changed))
+    for key in sorted({*settings} - OF_THE_LINK):
+        if (key in OF_THE_AIR or key.startswith("channel.")) and before.get(key) != after.get(key):
+            rule = "must not be changed for the folder of a run, which tells of its own air only"
+            raise ValueError(f"{key} = {after.get(key)!r}: {rule}")
     method_of(changed)  # refuses a scheme that cannot be predicted before asking for its chain
     settled = [r for r in records[len(records) // 2 :] if r.activity and r.variance]
     if not settled:
         raise RunError(f"{folder} has no round in which chain parameters were in force: give them as options")
     chain = ChainParams(*(_median(settled, name) for name in ("activity", "p01", "beta", "variance")))
     rows = records[0].symbols
-    size = _size(folder, records[-1].round, rows, config)
+    if aggregate_file(folder, records[-1].round).exists():
+        size = len(read_aggregate(folder, records[-1].round))
+    else:  # as s/N has it, since only the run could load data and model of its own
+        size = round(rows / config.uplink.ratio)
     units = _units(folder, config, records[-1])
     own = replace(plan_of(config, size, units)[1], rows=rows)
     units = None if units is None else replace(units, **changed.radio.model_dump(exclude_none=True))
@@ -350,22 +345,6 @@ def from_run(folder: Path, settings: Mapping[str, Any]) -> RecordedRun:
     plan = replace(plan, chain=replace(chain, variance=1.0), rounds=min(len(records), LONGEST))
     asked = replace(reference, excess=own.excess)
     return RecordedRun(folder, config, units, records, plan, own, asked, alike=settings.keys() <= OF_THE_LINK)
-
-
-def _require_its_air(config: Config, changed: Config, settings: Iterable[str]) -> None:
-    """Refuse changes of the air beyond the link: the rounds of a run tell of their own only."""
-    before, after = (mistakes.flatten(of.model_dump()) for of in (config, changed))
-    for key in sorted({*settings} - OF_THE_LINK):
-        if (key in OF_THE_AIR or key.startswith("channel.")) and before.get(key) != after.get(key):
-            rule = "must not be changed for the folder of a run, which tells of its own air only"
-            raise ValueError(f"{key} = {after.get(key)!r}: {rule}")
-
-
-def _size(folder: Path, round_: int, rows: int, config: Config) -> int:
-    """Return N: as recorded, or as s/N has it, since only the run could load data and model of its own."""
-    if aggregate_file(folder, round_).exists():
-        return len(read_aggregate(folder, round_))
-    return round(rows / config.uplink.ratio)
 
 
 def _units(folder: Path, config: Config, last: Record) -> RadioUnits | None:
@@ -452,7 +431,10 @@ def contour(
 def draw_map(field: Map) -> Drawing:
     """Draw steady-state NMSE in shades; points mark what was computed, a cross the link asked about."""
     figure = Figure("contour", "predicted NMSE in steady state", "nmse_db", field.y.title)
-    shades = _shades(float(field.nmse_db.min()))
+    lowest = float(field.nmse_db.min())
+    step = next((s for s in (1.0, 2.5, 5.0, 10.0) if -lowest <= s * SHADES), 20.0)
+    limits = -step * np.arange(max(2, int(np.ceil(-lowest / step))) - 1, 0, -1)  # dark where errors are small
+    shades = altair.Scale(type="threshold", domain=list(limits), scheme="viridis")
     x = altair.X("x:Q", title=field.x.title, scale=_scale(field.x))
     y = altair.Y("y:Q", title=field.y.title, scale=_scale(field.y))
     cells = altair.Chart(altair.InlineData(values=_fine(field))).encode(
@@ -463,7 +445,11 @@ def draw_map(field: Map) -> Drawing:
         color=altair.Color("nmse:Q", scale=shades, title="NMSE (dB)"),
         stroke=altair.Stroke("nmse:Q", scale=shades, title="NMSE (dB)"),
     )
-    dots = altair.Chart(altair.InlineData(values=_computed(field)))
+    computed = [
+        {"x": float(field.x.values[i]), "y": float(field.y.values[j]), "nmse": round(float(value), 2)}
+        for (i, j), value in np.ndenumerate(field.nmse_db)
+    ]
+    dots = altair.Chart(altair.InlineData(values=computed))
     dots = dots.mark_circle(size=9, color="black", opacity=0.5)
     own = [{"x": field.x.here, "y": field.y.here}]
     here = altair.Chart(altair.InlineData(values=own)).mark_point(
@@ -492,20 +478,6 @@ def _fine(field: Map) -> list[dict[str, float]]:
     ]
 
 
-def _computed(field: Map) -> list[dict[str, float]]:
-    return [
-        {"x": float(field.x.values[i]), "y": float(field.y.values[j]), "nmse": round(float(value), 2)}
-        for (i, j), value in np.ndenumerate(field.nmse_db)
-    ]
-
-
 def _scale(axis: Axis) -> Any:
     ends = [float(axis.values[0]), float(axis.values[-1])]
     return altair.Scale(type="log" if axis.log else "linear", domain=ends, nice=False)
-
-
-def _shades(lowest: float) -> Any:
-    """Return the scale of colours: from dark, the smallest error, to light at 0 dB, in equal steps."""
-    step = next((s for s in (1.0, 2.5, 5.0, 10.0) if -lowest <= s * SHADES), 20.0)
-    count = max(2, int(np.ceil(-lowest / step)))
-    return altair.Scale(type="threshold", domain=list(-step * np.arange(count - 1, 0, -1)), scheme="viridis")

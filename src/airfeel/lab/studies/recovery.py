@@ -21,7 +21,7 @@ from airfeel.lab.studies import Row, Stopped, execute
 from airfeel.operators import GAUSSIAN_LIMIT, GaussianMatrix, PartialDCT
 from airfeel.ranges import Count, Fraction, Probability
 from airfeel.receivers.amp import AMP
-from airfeel.receivers.base import Estimate, Receiver, Reception
+from airfeel.receivers.base import Receiver, Reception
 from airfeel.receivers.tsaga import TSAGA
 from airfeel.receivers.turbo_cs import TurboCS
 from airfeel.schemes.compressed import shared_seed
@@ -33,6 +33,7 @@ from airfeel.units import count, decibel, from_decibel
 Array = NDArray[np.floating[Any]]
 
 SAMPLES = 80_000  # scalar chains of a prediction
+LEARNED = ("activity", "p01", "beta", "variance")
 _ALIKE = 4  # predicted rounds that are averaged where all rounds are alike
 _SHARE, _DENSE_SHARE = 0.3, 3.0  # seconds of a round at N = 7850, and with s = N, over a training round's
 
@@ -170,7 +171,19 @@ def _follow(config: RecoveryStudy, stop: Callable[[], bool]) -> Iterator[tuple[R
         began = time.process_time()  # of the processor: a busy machine hardly changes it
         estimate, state = receiver.receive(state, reception)
         seconds = time.process_time() - began
-        yield _row(round, estimate, x, float(predicted[round - 1]), config.rows * round), seconds
+        info, power = estimate.info, float(np.sum(x**2)) or 1.0  # a signal of nothing but zeros
+        assert info is not None and estimate.variance is not None  # every receiver here reports both
+        row = {
+            "round": round,
+            "nmse_db": decibel(float(np.sum((estimate.mean - x) ** 2)) / power),
+            "predicted_nmse_db": float(predicted[round - 1]),
+            "believed_nmse_db": decibel(float(np.sum(estimate.variance, dtype=np.float64)) / power),
+            "iterations": info.iterations,
+            "status": info.status,
+            **{name: getattr(info.chain, name, None) for name in LEARNED},
+            "symbols": config.rows * round,
+        }
+        yield row, seconds
 
 
 def _receiver(config: RecoveryStudy) -> Receiver[Any]:
@@ -202,24 +215,6 @@ def _receptions(config: RecoveryStudy) -> Iterator[tuple[Reception, Array]]:
         operator = make(config.size, config.rows, shared_seed(config.seed, round))
         y = operator @ x[0] + np.sqrt(config.noise_var) * noise[0, : config.rows]
         yield Reception(y, operator, config.noise_var), x[0]
-
-
-def _row(round: int, estimate: Estimate, x: Array, predicted: float, symbols: int) -> Row:
-    """Return what is written down of a round; ``believed_nmse_db`` is what the receiver itself thinks."""
-    power = float(np.sum(x**2)) or 1.0  # a signal of nothing but zeros
-    info = estimate.info
-    assert info is not None and estimate.variance is not None  # every receiver here reports both
-    learned = ("activity", "p01", "beta", "variance")
-    return {
-        "round": round,
-        "nmse_db": decibel(float(np.sum((estimate.mean - x) ** 2)) / power),
-        "predicted_nmse_db": predicted,
-        "believed_nmse_db": decibel(float(np.sum(estimate.variance, dtype=np.float64)) / power),
-        "iterations": info.iterations,
-        "status": info.status,
-        **{name: getattr(info.chain, name, None) for name in learned},
-        "symbols": symbols,
-    }
 
 
 def _summarise(rows: list[dict[str, Any]]) -> Row:

@@ -1,1 +1,1 @@
-"""Data sets by name, one file each: their files, sizes and hashes, and everywhere they can be had."""
+"""Data sets by name: their files, sizes and hashes, and everywhere they can be had."""

@@ -1,4 +1,4 @@
-"""The models, one file each, and the way from whatever stands for a model to a task that fits the data."""
+"""The models, and the way from whatever stands for a model to a task that fits the data."""
 
 import sys
 from collections.abc import Callable

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.learning.tasks import Array, DataShape, Samples, Score, Task
-from airfeel.ranges import Count, NonNegative, Several, require
+from airfeel.ranges import Checked, Count, NonNegative, Several
 from airfeel.registry import MODELS, option
 
 
@@ -28,7 +28,7 @@ class Softmax:
 
 
 @dataclass(frozen=True, slots=True)
-class SoftmaxRegression:
+class SoftmaxRegression(Checked):
     """The single-layer network of Section VII: pixels / 255, one bias per class, cross-entropy, theta = 0.
 
     theta holds the weights pixel by pixel (``features`` x ``classes``), then the biases; read as a matrix of
@@ -45,10 +45,6 @@ class SoftmaxRegression:
     classes: Several = 10
     l2: NonNegative = 0.0
     dtype: Literal["float32", "float64"] = "float32"
-
-    def __post_init__(self) -> None:
-        """Refuse impossible sizes."""
-        require(self)
 
     @property
     def size(self) -> int:

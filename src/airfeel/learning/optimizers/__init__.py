@@ -1,4 +1,4 @@
-"""The server's half of learning, theta <- theta - eta x^ (15): each way to do it is one file here.
+"""The server's half of learning, theta <- theta - eta x^ (15): the ways to do it stand beside.
 
 An optimizer is parameters and two pure functions on a frozen :class:`ServerState`; its vectors are empty
 where the optimizer needs none, so that every state is the same three arrays in a checkpoint.
@@ -10,7 +10,7 @@ from typing import Protocol
 
 from airfeel import _checks
 from airfeel.learning.tasks import Array
-from airfeel.ranges import Count, Fraction, Positive, Rule, require
+from airfeel.ranges import Checked, Count, Fraction, Positive, Rule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +35,7 @@ class Optimizer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Checked):
     """The learning rate eta_t in round t = 1, 2, ...
 
     Parameters
@@ -57,10 +57,6 @@ class Schedule:
     kind: Rule = "constant"
     every: Count = 100
     factor: Fraction = 0.1
-
-    def __post_init__(self) -> None:
-        """Refuse rates that do not descend."""
-        require(self)
 
     def __call__(self, round: int) -> float:
         """Return eta in ``round`` (counted from 1)."""

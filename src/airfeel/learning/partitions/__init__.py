@@ -1,7 +1,7 @@
 """Which samples each device holds.
 
-A partition is a tuple of index vectors into the training set, one for each device. Each rule by which it can
-be drawn is one file here. Samples are drawn without replacement inside a device; devices may overlap. Every
+A partition is a tuple of index vectors into the training set, one for each device. The rules by which it can
+be drawn stand beside. Samples are drawn without replacement inside a device; devices may overlap. Every
 device draws from its own stream, so that adding a device changes nothing for the others.
 """
 

@@ -14,7 +14,7 @@ from annotated_types import Ge, Le
 from numpy.typing import NDArray
 
 from airfeel.learning.tasks import Array, Samples, Score, Task
-from airfeel.ranges import Fraction, require
+from airfeel.ranges import Checked, Fraction
 from airfeel.streams import stream
 from airfeel.workers import Workers
 
@@ -31,7 +31,7 @@ class LocalTraining(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Participation:
+class Participation(Checked):
     """Who takes part in a round.
 
     A random ``fraction`` of the devices is selected and computes; each of these fails to send with
@@ -41,10 +41,6 @@ class Participation:
 
     fraction: Fraction = 1.0
     dropout: Annotated[float, Ge(0), Le(1)] = 0.0
-
-    def __post_init__(self) -> None:
-        """Refuse values that are no shares."""
-        require(self)
 
     def draw(self, num_devices: int, seed: int, round: int) -> tuple[Mask, Mask]:
         """Return two masks (M,): the devices that compute, and those among them that send."""

@@ -1,4 +1,4 @@
-"""Adam."""
+"""Gradient descent, and Adam."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -8,22 +8,39 @@ from pydantic import Field
 
 from airfeel.learning.optimizers import ServerState
 from airfeel.learning.tasks import Array
-from airfeel.ranges import Positive, require
+from airfeel.ranges import Checked, Positive
 from airfeel.registry import OPTIMIZERS, option
+
+
+@OPTIMIZERS.register("sgd", place=0)
+@dataclass(frozen=True, slots=True)
+class GradientDescent(Checked):
+    """theta <- theta - eta u with u = x^ (15), or u = momentum u + x^ (heavy ball)."""
+
+    momentum: Annotated[float, Field(ge=0, lt=1)] = option(0.0, "heavy ball")
+
+    def init(self, size: int) -> ServerState:
+        """Start at rest."""
+        return ServerState(0, np.zeros(size if self.momentum else 0), np.zeros(0))
+
+    def update(
+        self, state: ServerState, theta: Array, aggregate: Array, rate: float
+    ) -> tuple[Array, ServerState]:
+        """Take one step."""
+        if not self.momentum:
+            return theta - rate * aggregate, ServerState(state.updates + 1, state.first, state.second)
+        velocity = self.momentum * state.first + aggregate
+        return theta - rate * velocity, ServerState(state.updates + 1, velocity, state.second)
 
 
 @OPTIMIZERS.register("adam", place=10)
 @dataclass(frozen=True, slots=True)
-class Adam:
+class Adam(Checked):
     """Adam on x^ (Kingma and Ba, 2015)."""
 
     beta1: Annotated[float, Field(ge=0, lt=1)] = option(0.9, "how much is kept of the first moment")
     beta2: Annotated[float, Field(ge=0, lt=1)] = option(0.999, "how much is kept of the second moment")
     epsilon: Positive = option(1e-8, "added to the root of the second moment")
-
-    def __post_init__(self) -> None:
-        """Refuse values outside Adam's ranges."""
-        require(self)
 
     def init(self, size: int) -> ServerState:
         """Start with zero moments."""

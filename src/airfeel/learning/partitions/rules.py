@@ -1,0 +1,85 @@
+"""Devices that are alike, that hold a few classes each, or whose class shares are random."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel import _checks
+from airfeel.learning.partitions import Partition, capped_counts, drawn, pooled
+from airfeel.ranges import Checked, Count, Positive
+from airfeel.registry import PARTITIONS, option
+from airfeel.streams import stream
+
+
+@PARTITIONS.register("iid", place=0)
+@dataclass(frozen=True, slots=True)
+class IID:
+    """Samples of any class: every device's are drawn from all."""
+
+    def draw(
+        self, labels: NDArray[Any], sizes: Sequence[int], seed: int, pool: int | None = None
+    ) -> Partition:
+        """Draw K_m = ``sizes[m]`` samples for device m from the first ``pool`` ones (None: all)."""
+        available = len(pooled(labels, sizes, pool))
+        for device, size in enumerate(sizes):
+            _checks.integer(f"sizes[{device}]", size, at_least=1, at_most=available)
+        return tuple(
+            np.sort(stream(seed, "partition", device=m).choice(available, size, replace=False))
+            for m, size in enumerate(sizes)
+        )
+
+
+@PARTITIONS.register("classes", place=10)
+@dataclass(frozen=True, slots=True)
+class ByClasses:
+    """Samples of chi classes per device, drawn for each, in equal shares (Section VII)."""
+
+    classes: Count = option(help="chi, classes per device")
+
+    by_class: ClassVar[bool] = True
+
+    def draw(
+        self, labels: NDArray[Any], sizes: Sequence[int], seed: int, pool: int | None = None
+    ) -> Partition:
+        """Draw the classes of each device, then its samples."""
+        labels = pooled(labels, sizes, pool)
+        present = np.unique(labels)
+        classes = _checks.integer("classes", self.classes, at_least=1, at_most=len(present))
+        parts = []
+        for device, size in enumerate(sizes):
+            draw = stream(seed, "partition", device=device)
+            chosen = draw.choice(present, classes, replace=False)
+            counts = np.full(classes, size // classes)
+            counts[: size % classes] += 1
+            parts.append(drawn(draw, labels, chosen, counts, device))
+        return tuple(parts)
+
+
+@PARTITIONS.register("dirichlet", place=20)
+@dataclass(frozen=True, slots=True)
+class Dirichlet(Checked):
+    """Class shares of each device from a symmetric Dirichlet(alpha): the smaller, the less alike.
+
+    Where a device would need more samples of a class than exist, the rest is spread over its other classes.
+    """
+
+    alpha: Positive = option(help="concentration of the class shares")
+
+    by_class: ClassVar[bool] = True
+
+    def draw(
+        self, labels: NDArray[Any], sizes: Sequence[int], seed: int, pool: int | None = None
+    ) -> Partition:
+        """Draw the shares of each device, then its samples."""
+        labels = pooled(labels, sizes, pool)
+        present, available = np.unique(labels, return_counts=True)
+        parts = []
+        for device, size in enumerate(sizes):
+            _checks.integer(f"sizes[{device}]", size, at_least=1, at_most=len(labels))
+            draw = stream(seed, "partition", device=device)
+            share = draw.dirichlet(np.full(len(present), self.alpha))
+            parts.append(drawn(draw, labels, present, capped_counts(share, size, available), device))
+        return tuple(parts)

@@ -1,0 +1,131 @@
+"""The digital rival that rotates, rounds and rescales: EDEN (Vargaftik and others, ICML 2022)."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfeel.receivers.base import Estimate
+from airfeel.registry import SCHEMES, option
+from airfeel.streams import bits
+from airfeel.uplink.packing import Arrays, require
+from airfeel.uplink.scheme import Array, Heard, Plan, Scheme, Sent, Setting, Shapes, size_of
+
+LARGEST = 1024  # coefficients that are rotated together
+POSITIVE = {  # levels with the least squared error for a standard normal number, by the bits they take
+    1: (0.7979,),
+    2: (0.4528, 1.5104),
+    4: (0.1284, 0.3881, 0.6568, 0.9424, 1.2562, 1.6181, 2.0690, 2.7326),
+}
+
+
+@SCHEMES.register("eden", place=6)
+@dataclass(frozen=True)
+class Eden(Scheme[int]):
+    """Whole updates in one, two or four bits a coefficient, as messages; nobody carries anything.
+
+    A device rotates blocks of 1024 coefficients by z = H D x, H the orthonormal Hadamard matrix and D random
+    signs of its own. Such z are nearly normal: each is rounded to the nearest of the levels q that are best
+    for a normal number. The server reads S D H q, with the scale ``S = |x|^2 / <z, q>`` of the block, for
+    which the estimate has no bias. At one bit this is DRIVE (Vargaftik and others, NeurIPS 2021).
+    """
+
+    bits: Literal[1, 2, 4] = option(1, "of a coefficient")
+
+    uses_radio = False
+    splits = True
+
+    def init(self, shapes: Shapes, setting: Setting) -> int:
+        """Remember N."""
+        return size_of(shapes)
+
+    def plan(self, state: int, seed: int, round: int) -> Plan:
+        """Announce the seed from which devices rotate."""
+        return {"seed": int(bits(seed, "rounding", round).random_raw() >> 1)}
+
+    def encode(self, plan: Plan, memory: Any, update: Array) -> Sent:
+        """Rotate and round every row by signs of its own."""
+        rows, size = update.shape
+        side, count = _blocks(size)
+        levels, limits = self._levels()
+        signal, messages = np.zeros((rows, size), np.float32), []
+        for told, row, place in zip(signal, update, plan["places"], strict=True):
+            blocks = np.zeros((count, side), np.float32)
+            blocks.reshape(-1)[:size] = row
+            most = np.abs(blocks).max(axis=1, keepdims=True)
+            blocks /= np.where(most == 0, np.float32(1), most)
+            turned = _rotate(blocks * _signs(plan, place, blocks))
+            square = np.einsum("ij,ij->i", turned, turned)[:, None]
+            normal = turned * np.sqrt(side / np.where(square == 0, np.float32(1), square))
+            chosen = np.searchsorted(limits, normal).astype(np.uint8)
+            match = np.einsum("ij,ij->i", turned, levels[chosen])[:, None]
+            scales = most * (square / np.where(match == 0, np.float32(1), match))
+            messages.append((chosen, scales[:, 0].astype(np.float32)))
+            told[:] = self._read(plan, place, *messages[-1], size)
+        return Sent(signal, message=messages)
+
+    def decode(self, state: int, plan: Plan, heard: Heard) -> tuple[Estimate, int]:
+        """Take the mean of those who were heard."""
+        return Estimate(np.zeros(state) if heard.silent else heard.observation / heard.share), state
+
+    def pack(self, sent: Sent) -> dict[str, NDArray[Any]]:
+        """Return the numbers of the levels in so many bits each, behind the scales in single precision."""
+        chosen, scales = sent.message[0]
+        places = np.unpackbits(chosen.reshape(-1, 1), axis=1)[:, 8 - self.bits :]
+        return {"message": np.concatenate((scales.astype("<f4").view(np.uint8), np.packbits(places)))}
+
+    def unpack(self, plan: Plan, arrays: Arrays, length: int) -> NDArray[np.float32]:
+        """Return what stands in such bytes; refuse what no device can have sent."""
+        if set(arrays) != {"message"}:
+            raise ValueError(f"its signal has the arrays {sorted(arrays)}: must be message")
+        (place,), (side, count) = plan["places"], _blocks(length)
+        size = 4 * count + -(-side * count * self.bits // 8)
+        message = require(arrays["message"], np.uint8, (size,))
+        scales = message[: 4 * count].view("<f4").astype(np.float32)
+        if not (np.isfinite(scales) & (scales >= 0) & (scales <= 1e36)).all():
+            raise ValueError("its signal has a scale that is not between 0 and 1e36")
+        places = np.unpackbits(message[4 * count :], count=side * count * self.bits).reshape(-1, self.bits)
+        chosen = np.packbits(places, axis=1) >> np.uint8(8 - self.bits)
+        return self._read(plan, place, chosen.reshape(count, side), scales, length)
+
+    def _levels(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the levels, rising, and the limits half-way between them."""
+        half = np.array(POSITIVE[self.bits], np.float32)
+        levels = np.concatenate((-half[::-1], half))
+        return levels, (levels[1:] + levels[:-1]) / np.float32(2)
+
+    def _read(
+        self, plan: Plan, place: int, chosen: NDArray[np.uint8], scales: NDArray[np.float32], size: int
+    ) -> NDArray[np.float32]:
+        """Return S D H q of the coefficients in a message."""
+        turned = _rotate(self._levels()[0][chosen]) * _signs(plan, place, chosen)
+        return (turned * scales[:, None]).reshape(-1)[:size]
+
+
+def _blocks(size: int) -> tuple[int, int]:
+    """Return the side of a block, a power of two, and how many blocks there are.
+
+    >>> _blocks(620), _blocks(20466)
+    ((1024, 1), (1024, 20))
+    """
+    side = min(LARGEST, max(8, 1 << (size - 1).bit_length()))
+    return side, -(-size // side)
+
+
+def _signs(plan: Plan, place: int, like: NDArray[Any]) -> NDArray[np.float32]:
+    """Return the random signs of one device, one for each entry."""
+    raw = bits(plan["seed"], "signs", device=int(place)).random_raw(-(-like.size // 64))
+    drawn = np.unpackbits(raw.astype("<u8").view(np.uint8), count=like.size).reshape(like.shape)
+    return np.where(drawn, np.float32(1), np.float32(-1))
+
+
+def _rotate(blocks: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Multiply every row, of a power of two, by the orthonormal Hadamard matrix, which undoes itself."""
+    side, half = blocks.shape[1], 1
+    while half < side:
+        pairs = blocks.reshape(len(blocks), side // (2 * half), 2, half)
+        sums, differences = pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]
+        blocks = np.stack((sums, differences), axis=2).reshape(len(blocks), side)
+        half *= 2
+    return blocks / np.float32(side**0.5)

@@ -1,0 +1,111 @@
+"""Clients and servers that are broken or mean harm: refused by name, bounded, and nothing is spoiled."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="needs Flower (make flower)")
+
+import flower_apps as apps
+from airfeel.flower import AirAvg, air_mod, trust
+from airfeel.flower.state import Layout
+from flower_hostile import BAD, HOSTILE, MODEL, QUIET, SCHEMES, exact, facts, left, loud, towards, train
+
+
+@pytest.mark.parametrize("given", SCHEMES, ids=lambda given: "-".join(map(str, given.values())))
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_whatever_one_client_sends_the_others_learn(given):
+    """One kind in every round, in all schemes."""
+    kinds = list(HOSTILE.values())
+
+    def fault(round, node, reply):
+        if node == BAD and round > 1 and not reply.has_error():
+            kinds[round - 2](reply)
+        return [reply]
+
+    rounds = 1 + len(kinds)
+    honest = train(rounds=rounds, **given)[1]
+    strategy, found = train(fault, rounds=rounds, **given)
+    harmless(strategy, found, honest, 0.15, rounds)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("given", SCHEMES, ids=lambda given: "-".join(map(str, given.values())))
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_one_kind_in_all_rounds(given, kind):
+    def fault(round, node, reply):
+        if node == BAD and round > 1 and not reply.has_error():
+            HOSTILE[kind](reply)
+        return [reply]
+
+    honest = train(rounds=12, **given)[1]
+    harmless(*train(fault, rounds=12, **given), honest, 0.25, 12)
+
+
+def harmless(strategy, found, honest, more, rounds):
+    heard = [len(report.heard) for report in strategy.rounds]
+    assert min(heard) >= 11, (heard, [report.refused for report in strategy.rounds])
+    assert left(found) < left(honest) + more
+    assert np.abs(found["running_mean"] - rounds).max() < 20 and abs(int(found["n"]) - 2 * rounds) < 60
+    for report in strategy.rounds:
+        assert all("\n" not in why and 0 < len(why) <= 200 for why in report.refused.values())
+
+
+def test_without_the_clip_one_client_spoils_what_it_wants():
+    def fault(round, node, reply):
+        if node == BAD:
+            loud(reply, -1000.0)
+        return [reply]
+
+    assert left(train(fault)[1]) < 0.5 < left(train(fault, clip=None)[1])
+    strategy, _ = train(fault)
+    assert all(report.clipped == (BAD,) for report in strategy.rounds)
+
+
+def test_an_honest_training_is_not_touched():
+    for given in SCHEMES:
+        strategy, found = train(**given)
+        _, free = train(**given, clip=None)
+        assert not any(report.clipped for report in strategy.rounds)
+        assert all(np.array_equal(found[name], free[name]) for name in found)
+
+
+def test_a_weight_that_was_announced_once_freezes_nothing():
+    """Weight 1e9 in the first round, then only replies that are refused."""
+
+    def fault(round, node, reply):
+        if node == BAD:
+            facts("metrics", num_examples=10**9)(reply) if round == 1 else exact(other=np.zeros(1))(reply)
+        return [reply]
+
+    strategy, found = train(fault, rounds=14)
+    assert left(found) < 0.1
+    assert strategy._state.nodes[BAD].weight <= trust.CAP * 70 and strategy._state.nodes[BAD].absent == 13
+
+
+@pytest.mark.parametrize("why", ["mod", "lost", "minimum"])
+def test_three_rounds_without_anybody_are_an_error(why):
+    fault = lambda round, node, reply: [] if round > 1 and why == "lost" else [reply]  # noqa: E731
+    strategy = AirAvg("dense", 1.0, minimum=9 if why == "minimum" else 1, **QUIET)
+    grid = apps.Faulty(apps.app(towards, mod=None if why == "mod" else air_mod), 4, fault)
+    rounds, reason = {
+        "mod": ("1 to 3", "its reply is not from air_mod"),
+        "lost": ("2 to 4", "0 usable replies, and 1 needed"),
+        "minimum": ("1 to 3", "4 usable replies, and 9 needed"),
+    }[why]
+    with pytest.raises(ValueError, match=f"nobody was heard in rounds {rounds}: {reason}"):
+        strategy.start(grid, apps.record(MODEL), 10)
+
+
+def test_all_weights_zero_are_a_sentence_not_a_crash():
+    fault = lambda round, node, reply: [facts("metrics", num_examples=0)(reply) or reply]  # noqa: E731
+    with pytest.raises(ValueError, match="nobody was heard in rounds 1 to 3: all weights are zero"):
+        train(fault)
+
+
+@pytest.mark.parametrize(
+    "entry", [{"symbols": 2 * 10**8}, {"symbols": True}, {"chosen": np.zeros(5000, np.int32)}]
+)
+def test_sizes_are_held_against_the_model_before_anything_is_allocated(entry):
+    with pytest.raises(ValueError, match=r"the plan (asks for|has) .*model"):
+        trust.require_plan(entry, Layout.of({"w": np.zeros(54, np.float32)}, []))
