@@ -177,8 +177,8 @@ class Server:
             row, exact = found
             return Arrival(row, 0.0, None, np.zeros(len(sent)), each, 1.0, row, 0), "", exact
         signals = np.zeros((len(sent), symbols), np.float32)  # stays so without a reply
-        for row, reply in zip(signals, sent, strict=True):
-            row[:] = 0 if reply is None else reply.signal
+        for signal, reply in zip(signals, sent, strict=True):
+            signal[:] = 0 if reply is None else reply.signal
         air = self.air
         if air is not None and current.first is not None:  # clients keep to the alpha they were told
             air = Radio(air.channel, Announced(air.policy.power, current.alpha))

@@ -39,6 +39,8 @@ from airfeel.uplink.scheme import Scheme
 RULES = (FedAdam, FedAdagrad, FedYogi, FedAvgM)
 ROBUST = (FedMedian, FedTrimmedAvg, Krum, MultiKrum, Bulyan)
 PRIVATE = (DifferentialPrivacyClientSideFixedClipping, DifferentialPrivacyClientSideAdaptiveClipping)
+Shown = tuple[NDArray[np.float64], Arrays, dict[str, float]]  # row, moves of exact arrays, metrics
+
 ROW = "coefficients"  # name of the array that a strategy is shown for each client
 KNOWN = "FedAvg, FedProx, FedAdam, FedAdagrad, FedYogi, FedAvgM, FedMedian, FedTrimmedAvg, Krum, MultiKrum, "
 KNOWN += "Bulyan, QFedAvg, or FedAvg or FedProx inside one of Flower's client-side clippings"
@@ -146,7 +148,8 @@ class Wrapped:
         """
         shown = [self._shown(reply, exact) for reply in replies]
         missing = self.strategy.num_sampled_clients - len(shown) if self.private else 0
-        shown += missing * [(np.zeros_like(shown[0][0]), {}, {"norm_bit": 0})]
+        nobody: Shown = np.zeros_like(shown[0][0]), {}, {"norm_bit": 0}
+        shown += max(0, missing) * [nobody]
         requests = [self._reply({ROW: row, **more}, metrics) for row, more, metrics in shown]
         found, _ = self.strategy.aggregate_train(round, requests)
         if not found:
@@ -159,14 +162,14 @@ class Wrapped:
             row += (
                 lacking / self.strategy.num_sampled_clients * np.random.default_rng().normal(size=row.shape)
             )
-        return row, {name: np.asarray(exact[name], np.float64) + arrays[name] for name in exact}
+        return row, {name: exact[name] + arrays[name].reshape(np.shape(exact[name])) for name in exact}
 
     def apply(self, round: int, mean: Arrays) -> dict[str, NDArray[Any]] | None:
         """Return the model after the strategy's server rule, given the mean of the clients' models."""
         found, _ = self.strategy.aggregate_train(round, [self._reply(mean, {})])
         return wire.from_record(found) if found else None
 
-    def _shown(self, reply: Reply, exact: Arrays) -> tuple[NDArray[np.float64], Arrays, dict[str, float]]:
+    def _shown(self, reply: Reply, exact: Arrays) -> Shown:
         """Return what the strategy sees of one client: its row, how it moved exact arrays, its metrics.
 
         Signals stand for what is taken away from a model, and rows for what is added to it.
@@ -175,7 +178,8 @@ class Wrapped:
         if self.private:
             length = float(np.linalg.norm(row))
             return row * min(1.0, self._norm / (length or 1.0)), {}, {"norm_bit": int(reply.within)}
-        moved = {name: reply.exact[name].astype(np.float64) - exact[name] for name in exact}
+        # Old versions of Flower cannot put a single number back into a record.
+        moved = {name: np.atleast_1d(reply.exact[name].astype(np.float64) - exact[name]) for name in exact}
         metrics = {by: reply.weight}
         if isinstance(self.strategy, QFedAvg):
             metrics[self.strategy.train_loss_key] = _loss(reply, self.strategy.train_loss_key) or 0.0
