@@ -1,13 +1,15 @@
 """Our own scheme in the field: sampled devices, skewed data, fading; beside error-free training and rivals.
 
     python benchmarks/study_field.py error_free ours ours-100 error error-100 rivals rivals-100 --out DIR
+    python benchmarks/study_field.py tune --out OTHER          # options and rates, on seed 10
     python benchmarks/study_field.py table keep --out DIR      # what there is, for docs/results
 
-    python benchmarks/study_field.py holds holds-table --out DIR   # one factor at a time, two seeds
+    python benchmarks/study_field.py holds holds-table --seeds 600 601 --out THIRD   # one factor at a time
 
-Seeds 500 to 504 are for reporting, once; ``--seeds`` names others for choosing (10 to 14 were). M = 10
-devices with 300 samples each, P = 500, 100 rounds, unless the circumstances say otherwise. Every run is one
-line of DIR/runs.jsonl, and a study that was interrupted goes on where it was.
+Seeds 700 to 704 are for reporting, once (500 to 504 and 600 to 604 were seen before); ``--seeds`` names
+others: 10 to 14 for choosing, 600 and 601 for one factor at a time. M = 10 devices with 300 samples each,
+P = 500, 100 rounds, unless the circumstances say otherwise. Every run is one line of DIR/runs.jsonl, and a
+study that was interrupted goes on where it was.
 """
 
 import argparse
@@ -23,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from airfeel.config import load_config
 from airfeel.simulation.loop import train
 
-SEEDS = (500, 501, 502, 503, 504)
+SEEDS = (700, 701, 702, 703, 704)
 ALL = {
     "rounds": 100,
     "devices.count": 10,
@@ -104,33 +106,48 @@ HOLDS |= {
 }
 FEW = {"resnet8, CIFAR-10, IID": 2} | dict.fromkeys(HOLDS, 2)  # seeds, where runs are long or many
 LAST = ("resnet8, CIFAR-10, IID",)  # after everything else
-RIVALS = {
-    "common_k": {"scheme": "common_k"},
-    "ScaleCom": {"scheme": "scalecom"},
-    "FAIR-k": {"scheme": "fair_k"},
-    "SCAFCOM": {"scheme": "scafcom"},
-    "sign vote": {"scheme": "sign_vote"},
+TUNED = {  # chosen by ``tune``: the same few trials for everybody
+    "scheduled, own rate": {"scheme": "scheduled", "devices.learning_rate": 0.2},
+    "ScaleCom": {"scheme": "scalecom", "uplink.newest": 0.3, "devices.learning_rate": 0.2},
+    "FAIR-k": {"scheme": "fair_k", "uplink.importance": 0.25},
+    "SCAFCOM": {"scheme": "scafcom", "uplink.newest": 1.0, "devices.learning_rate": 0.2},
+    "common_k": {"scheme": "common_k", "uplink.order": "turns", "devices.learning_rate": 0.2},
+    "sign vote": {"scheme": "sign_vote", "uplink.step": 0.3, "devices.learning_rate": 0.2},
 }
+TRIALS = {  # options tried at the rate that all share; then the best of these at other rates
+    "scheduled, own rate": [{}],
+    "ScaleCom": [{"uplink.newest": newest} for newest in (1.0, 0.3, 0.1)],
+    "FAIR-k": [{"uplink.importance": share} for share in (0.25, 0.5, 0.75)],
+    "SCAFCOM": [{}, {"uplink.newest": 1.0}, {"uplink.newest": 1.0, "uplink.fade": 0.7}],
+    "common_k": [{}, {"uplink.order": "turns"}],
+    "sign vote": [{"uplink.step": step} for step in (0.03, 0.1, 0.3)],
+}
+RATES = (0.033, 0.2, 0.33)
+TRIED_IN = ("CNN, half, two classes", "CNN, fifth of fifty, Dirichlet 0.3")  # at 25 times, on seed 10
 SCHEMES = {
     "error-free": {"scheme": "dense"},
     "scheduled": {"scheme": "scheduled"},
     "0.2's form": {"scheme": "scheduled", "uplink.memory": "error"},
-    **RIVALS,
+    **TUNED,
 }
-ONLY_CNN = tuple(RIVALS)
+ONLY_CNN = tuple(TUNED)
 STUDIES = {  # schemes and compressions, in the order in which they matter
     "error_free": (["error-free"], [None]),
     "ours": (["scheduled"], [25]),
     "ours-100": (["scheduled"], [100]),
     "error": (["0.2's form"], [25]),
     "error-100": (["0.2's form"], [100]),
-    "rivals": (list(RIVALS), [25]),
-    "rivals-100": (list(RIVALS), [100]),
+    "rivals": (list(TUNED), [25]),
+    "rivals-100": (list(TUNED), [100]),
 }
 
 
-def jobs(names, seeds):
-    """Yield cell, scheme, compression and seed of every run, the long ones at the end."""
+def jobs(names, seeds, begins=("",)):
+    """Yield cell, scheme, compression and seed of every run whose cell begins so, long ones at the end."""
+    yield from (job for job in _jobs(names, seeds) if job[0].startswith(tuple(begins)))
+
+
+def _jobs(names, seeds):
     if "holds" in names:
         runs = [(scheme, factor) for scheme, factor in (("error-free", None), ("scheduled", 25))]
         yield from ((cell, *run, seed) for cell in HOLDS for run in runs for seed in seeds[:2])
@@ -154,9 +171,9 @@ def key(cell, scheme, factor, seed):
     return f"{cell} | {scheme} | {factor or 1} | {seed}"
 
 
-def accuracies(cell, scheme, factor, seed):
+def accuracies(cell, scheme, factor, seed, trial=None):
     """Return the accuracy in percent by round; 10 from where a training diverges."""
-    settings = ALL | (CELLS | HOLDS)[cell][0] | SCHEMES[scheme] | {"seed": seed}
+    settings = ALL | (CELLS | HOLDS)[cell][0] | (SCHEMES[scheme] if trial is None else trial) | {"seed": seed}
     if factor:
         settings["uplink.ratio"] = 1 / factor
     found = {}
@@ -178,19 +195,51 @@ def known(out):
     return {line["key"]: line for line in lines}
 
 
-def compute(names, seeds, out):
+def compute(names, seeds, out, begins):
     """Compute what is missing."""
     out.mkdir(parents=True, exist_ok=True)
     done = known(out)
-    for job in jobs(names, seeds):
-        if key(*job) in done:
-            continue
+    for job in jobs(names, seeds, begins):
+        once(done, out, *job)
+
+
+def once(done, out, cell, scheme, factor, seed, trial=None):
+    """Compute a run unless it is there; return its accuracy in the last round."""
+    name = key(cell, scheme, factor, seed)
+    if name not in done:
         began = time.process_time()
-        found = accuracies(*job)
-        line = {"key": key(*job), "accuracy": found, "seconds": round(time.process_time() - began, 1)}
+        found = accuracies(cell, scheme, factor, seed, trial)
+        found = {str(t): value for t, value in found.items()}
+        done[name] = {"key": name, "accuracy": found, "seconds": round(time.process_time() - began, 1)}
         with (out / "runs.jsonl").open("a") as file:
-            file.write(json.dumps(line) + "\n")
-        print(line, flush=True)
+            file.write(json.dumps(done[name]) + "\n")
+        print(done[name], flush=True)
+    found = done[name]["accuracy"]
+    return found[max(found, key=int)]
+
+
+def tune(out):
+    """Give every scheme the same few trials; print them, the best one last, and return the best."""
+    out.mkdir(parents=True, exist_ok=True)
+    done, chosen = known(out), {}
+    for name, options in TRIALS.items():
+        scores = {}
+
+        def score(trial, name=name, scores=scores):
+            words = ", ".join(f"{k} = {v}" for k, v in trial.items() if k != "scheme") or "as it is"
+            runs = [once(done, out, cell, f"{name} ({words})", 25, 10, trial) for cell in TRIED_IN]
+            scores[words] = float(np.mean(runs)), trial
+            print(f"| {name} | {words} | " + " | ".join(f"{run:.1f}" for run in runs) + " |", flush=True)
+
+        scheme = {"scheme": TUNED[name]["scheme"]}
+        for trial in options:
+            score(scheme | trial)
+        best = max(scores.values(), key=lambda item: item[0])[1]
+        for rate in RATES:
+            score(best | {"devices.learning_rate": rate})
+        chosen[name] = max(scores.values(), key=lambda item: item[0])[1]
+        print(f"{name}: {chosen[name]}", flush=True)
+    return chosen
 
 
 def gaps(done, cell, scheme, factor, seeds, round=None):
@@ -229,9 +278,9 @@ def table(seeds, out):
             free = [
                 done[k]["accuracy"] for k in (key(cell, "error-free", None, s) for s in seeds) if k in done
             ]
-            level = np.mean([run[max(run, key=int)] for run in free]) if free else np.nan
+            level = f"{np.mean([run[max(run, key=int)] for run in free]):.1f} %" if free else "–"
             cells = (words(gaps(done, cell, scheme, factor, seeds)) for scheme in schemes)
-            print(f"| {cell} | {limit} | {level:.1f} % | " + " | ".join(cells) + " |")
+            print(f"| {cell} | {limit} | {level} | " + " | ".join(cells) + " |")
         print()
     first = next(iter(CELLS))
     early = {s: gaps(done, first, s, 25, seeds, 25) for s in ("scheduled", "0.2's form")}
@@ -265,12 +314,17 @@ def keep(out, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("studies", nargs="+", choices=[*STUDIES, "holds", "table", "holds-table", "keep"])
+    parser.add_argument(
+        "studies", nargs="+", choices=[*STUDIES, "tune", "holds", "table", "holds-table", "keep"]
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
+    parser.add_argument("--cells", nargs="+", default=("",), help="only circumstances that begin so")
     options = parser.parse_args()
     with threadpool_limits(1):
-        compute(options.studies, options.seeds, options.out)
+        if "tune" in options.studies:
+            tune(options.out)
+        compute(options.studies, options.seeds, options.out, options.cells)
     if "table" in options.studies:
         table(options.seeds, options.out)
     if "holds-table" in options.studies:
