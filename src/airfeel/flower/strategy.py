@@ -93,7 +93,9 @@ class Air(Strategy):  # type: ignore[misc]
         Replies without which a round is skipped: nobody is heard, so clients keep what they have.
     clip
         Signals longer than so many times the median of the round are scaled down to that, and arrays that
-        travel whole likewise, if they move farther; weights are at most ten times the median. None: never.
+        travel whole likewise, if they move farther; weights are at most ten times the median and half of what
+        the others weigh (but so many times the median always), and who is heavier may be less long. None:
+        never.
     audit
         Tell the error of the estimate. Where a scheme's symbols are mixtures, clients also send what these
         stand for, which is not counted in the bytes.
