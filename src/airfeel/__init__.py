@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from airfeel.beliefs.chains import ChainParams as ChainParams
     from airfeel.config import Config as Config
     from airfeel.config import load_config as load_config
+    from airfeel.lab.answers import plan as plan
     from airfeel.lab.api import run as run
     from airfeel.lab.results import read_results as read_results
     from airfeel.learning.datasets import Dataset as Dataset
@@ -44,6 +45,7 @@ __version__ = "0.3.0.dev0"
 _PUBLIC = {
     "beliefs.chains": "ChainParams",
     "config": "Config load_config",
+    "lab.answers": "plan",
     "lab.api": "run",
     "lab.results": "read_results",
     "learning.datasets": "Dataset",

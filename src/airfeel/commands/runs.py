@@ -151,7 +151,7 @@ def demo(
     out
         Folder for runs, tables and the page.
     """
-    from airfeel.commands._many import compute
+    from airfeel.lab.api import compute
     from airfeel.lab.plan import shipped
     from airfeel.lab.report import write_report
     from airfeel.lab.table import Results

@@ -1,18 +1,21 @@
-"""A run from Python, with a folder: resumable, in the table and in the report like any other."""
+"""Runs with folders: one from Python, or many at once; resumable, in the table and in the report."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from airfeel.config import ConfigLike
-from airfeel.lab.plan import ResultsFolder
-from airfeel.lab.progress import choose
-from airfeel.lab.results import write_results
-from airfeel.lab.runner import execute
-from airfeel.lab.store import read_records
+from airfeel.config import Config, ConfigLike
+from airfeel.lab.campaign import FailedRuns, carry_out, without_repeats
+from airfeel.lab.engines import check_engine
+from airfeel.lab.plan import Begun, Experiment, ResultsFolder, remember_experiment
+from airfeel.lab.progress import choose, choose_overview
+from airfeel.lab.results import write_results, write_runs
+from airfeel.lab.runner import Work, execute
+from airfeel.lab.store import SUMMARY, read_records
+from airfeel.learning.datasets import check_dataset, fetch_dataset
 from airfeel.learning.models import ModelLike
 from airfeel.radio.link import Channel
 from airfeel.simulation.assembly import DataLike, find_data, given, named
@@ -76,3 +79,54 @@ def run(
         _log.warning(note)
     write_results(ResultsFolder(Path(out)))
     return CompletedRun(outcome.folder, outcome.summary)
+
+
+def compute(
+    experiments: Sequence[Experiment],
+    out: Path,
+    engine: str | None = None,
+    workers: int | None = None,
+    force: bool = False,
+    told: Callable[[ResultsFolder, Sequence[Begun]], None] = lambda results, begun: None,
+) -> tuple[ResultsFolder, Sequence[Begun]]:
+    """Carry out the experiments and write the table over all runs; ``told`` hears what there is."""
+    members, runs = planned(experiments, out)
+    check_engine(engine)
+    if engine is None:
+        for dataset in _datasets(runs, out):
+            fetch_dataset(dataset)
+    begun = [
+        remember_experiment(experiment, out, own)
+        for experiment, own in zip(experiments, members, strict=True)
+    ]
+    _log.info(f"{', '.join(experiment.name for experiment in experiments)}: {len(runs)} runs in {out}")
+    tally = carry_out(runs, out, engine=engine, workers=workers, force=force, overview=choose_overview())
+    results = ResultsFolder(out)
+    write_results(results)
+    write_runs(results)
+    if tally.stopped:
+        raise KeyboardInterrupt("stopped; what was computed is kept, and the same command goes on from there")
+    told(results, begun)
+    if tally.failures:
+        lines = [f"{label}: {error}" for label, error in tally.failures.items()]
+        raise FailedRuns("\n".join([f"{len(lines)} of {len(runs)} runs failed", *lines]))
+    _log.info(f"{tally.computed} runs computed, {tally.skipped} were finished before")
+    return results, begun
+
+
+def planned(experiments: Sequence[Experiment], out: Path) -> tuple[list[list[Work]], list[Work]]:
+    """Return the runs of every experiment, and all of them, each once.
+
+    Every mistake in a configuration is found here, and data that do not exist, before anything is computed.
+    """
+    found = [experiment.runs() for experiment in experiments]
+    runs = without_repeats(work for members in found for work in members)
+    for dataset in _datasets(runs, out):
+        check_dataset(dataset)
+    return found, runs
+
+
+def _datasets(runs: Sequence[Work], out: Path) -> list[str]:
+    """Return the data sets of all runs that are not finished, each once."""
+    waiting = [run.config for run in runs if not (out / "runs" / run.label / SUMMARY).exists()]
+    return list(dict.fromkeys(config.dataset for config in waiting if isinstance(config, Config)))

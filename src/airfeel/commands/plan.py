@@ -1,0 +1,92 @@
+"""``airfeel plan``: questions before a system is built, answered by trial trainings."""
+
+import logging
+import shlex
+
+from airfeel.commands import HERE, Computing, Settings, check_counts, load, show
+
+_log = logging.getLogger("airfeel")
+
+
+def plan(
+    config: str = "",
+    /,
+    *,
+    settings: Settings = None,
+    target_accuracy: float | None = None,
+    within_rounds: int | None = None,
+    within_seconds: float | None = None,
+    within_joules: float | None = None,
+    vary: str = "",
+    schemes: str = "",
+    seeds: int = 4,
+    computing: Computing = HERE,
+) -> None:
+    """Answer a question by trial trainings: how long, how well, with what value of a key, with which scheme.
+
+    The first line is the answer, with an interval in which one more training lies with 98 %. Trials are
+    ordinary runs: killed or interrupted, the same command goes on, and airfeel report makes a page.
+
+    Example: airfeel plan --target-accuracy 0.85 --set scheme=scheduled --set uplink.ratio=0.04
+
+    Parameters
+    ----------
+    config
+        A TOML file; airfeel config prints one with every key.
+    settings
+        key=value, such as radio.bandwidth_hz=1e6; may be given several times and wins over the file.
+    target_accuracy
+        How long until this accuracy, such as 0.85: rounds, and with a table [radio] seconds and joules.
+    within_rounds
+        What accuracy is reached in so many rounds; with a target, it must be reached in them.
+    within_seconds
+        The same in so many seconds on air.
+    within_joules
+        The same with so many joules of the device that spends most.
+    vary
+        key=low:high, such as radio.tx_power_dbm=0:30: the smallest or largest value that reaches the target.
+    schemes
+        Which of these takes least, such as scheduled,tsa_ga_tuned,d_dsgd.
+    seeds
+        Trainings of each setting; a search tries values on half of them and confirms on the others.
+    """
+    from airfeel.config import parse_override
+    from airfeel.lab.answers import plan as answer
+    from airfeel.lab.words import text_table
+
+    check_counts(workers=computing.workers)
+    if "=" in config:
+        load(config, settings)  # which says what was meant
+    found = answer(
+        config or None,
+        target_accuracy=target_accuracy,
+        within_rounds=within_rounds,
+        within_seconds=within_seconds,
+        within_joules=within_joules,
+        vary=vary,
+        schemes=[word for word in schemes.split(",") if word],
+        seeds=seeds,
+        out=computing.out,
+        engine=computing.engine,
+        workers=computing.workers,
+        force=computing.force,
+        dry_run=computing.dry_run,
+        **dict(parse_override(setting) for setting in settings or []),
+    )
+    show(found.text)
+    if computing.dry_run:
+        return
+    heading = list(dict.fromkeys(key for row in found.table for key in row))
+    rows = [[_cell(row.get(key)) for key in heading] for row in found.table]
+    show("", text_table([heading, *rows]))
+    page = ["airfeel", "report", str(computing.out)]
+    page += [] if target_accuracy is None else ["--target-accuracy", f"{target_accuracy:g}"]
+    _log.info(f"as a page with figures: {shlex.join(page)}")
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

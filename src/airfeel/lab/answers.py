@@ -1,0 +1,328 @@
+"""Answers to questions about a system before it is built, see :mod:`airfeel.lab.question`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from airfeel.config import ConfigLike, build_config, mistakes, opened
+from airfeel.lab.api import compute, planned
+from airfeel.lab.campaign import forecast
+from airfeel.lab.engines import check_engine
+from airfeel.lab.question import (
+    COSTS,
+    FIRST,
+    LIMITS,
+    STEPS,
+    TRIALS,
+    Inquiry,
+    Search,
+    Span,
+    Trial,
+    costs,
+    span,
+    trials,
+)
+
+INTERVAL = "one more training lies in the interval with 98 %"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What trial trainings say.
+
+    ``text`` is the answer in a sentence, and ``numbers`` are those in it by name, each with its interval.
+    ``met`` says whether the target is reached; None where there is none. ``table`` has a row for each trial.
+    """
+
+    text: str
+    numbers: dict[str, Span]
+    met: bool | None
+    table: list[dict[str, Any]]
+    folder: Path
+
+    def __str__(self) -> str:
+        """Return the sentence."""
+        return self.text
+
+
+def plan(
+    config: ConfigLike | None = None,
+    *,
+    target_accuracy: float | None = None,
+    within_rounds: int | None = None,
+    within_seconds: float | None = None,
+    within_joules: float | None = None,
+    vary: str = "",
+    schemes: Sequence[str] = (),
+    seeds: int = TRIALS,
+    out: str | Path = "results",
+    engine: str | None = None,
+    workers: int | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    **keys: Any,
+) -> Answer:
+    """Answer a question by trial trainings, which are ordinary runs in a results folder, computed once.
+
+    ::
+
+        answer = af.plan({"uplink.ratio": 0.04}, scheme="scheduled", target_accuracy=0.85)
+        print(answer)
+        answer.numbers["rounds"].high
+
+    Parameters
+    ----------
+    config, keys
+        As for :func:`airfeel.train`, without parts of your own.
+    target_accuracy
+        What it takes to reach this accuracy: rounds, and with a table [radio] seconds on air and joules.
+    within_rounds, within_seconds, within_joules
+        The accuracy that is reached within one of these; with a target, it must be reached within it.
+    vary
+        ``"key=low:high"``: which value of this key it takes to reach the target.
+    schemes
+        Which of these takes the least time, or comes farthest within the budget.
+    seeds
+        How many trainings of each setting.
+    out, engine, workers, force
+        As ``--out``, ``--engine``, ``--workers`` and ``--force`` of ``airfeel plan``.
+    dry_run
+        Only say what it would take.
+    """
+    limits = {"round": within_rounds, "seconds": within_seconds, "joules": within_joules}
+    inquiry = Inquiry(
+        keys=_given(config, keys, vary, schemes),
+        target=target_accuracy,
+        within={key: limit for key, limit in limits.items() if limit is not None},
+        vary=vary,
+        schemes=tuple(schemes),
+        seeds=seeds,
+    )
+    folder = Path(out)
+    check_engine(engine)
+    if dry_run:
+        return Answer(_cost(inquiry, folder, workers), {}, None, [], folder)
+
+    def computed(*values: Sequence[float]) -> list[Trial]:
+        results, begun = compute([inquiry.experiment(*values)], folder, engine, workers, force)
+        return trials(inquiry, results, begun[0].members)
+
+    met: bool | None
+    if inquiry.vary:
+        text, numbers, met, tried = _searched(inquiry, computed)
+    else:
+        tried = computed()
+        by = _compared if inquiry.schemes else _until if inquiry.target is not None else _within
+        text, numbers, met = by(inquiry, tried)
+    unit = "trial run" if len(tried) == 1 else "trial runs"
+    return Answer(f"{text} ({len(tried)} {unit})", numbers, met, _table(inquiry, tried), folder)
+
+
+def _given(
+    config: ConfigLike | None, keys: Mapping[str, Any], vary: str, schemes: Sequence[str]
+) -> dict[str, Any]:
+    """Return the given keys by dotted name; what is asked for completes them, as it may be required."""
+    tree, source = opened(config)
+    flat = {**mistakes.flatten(tree), **keys}
+    search = Search.read(vary, flat) if vary else None
+    more: dict[str, Any] = {} if search is None else {search.key: search.low}
+    more |= {"scheme": schemes[0]} if schemes and "scheme" not in flat else {}
+    found = build_config(tree, {**keys, **more}, source)
+    dumped = mistakes.flatten(found.model_dump(mode="json", exclude_unset=True))
+    return {key: value for key, value in dumped.items() if key not in more}
+
+
+def _cost(inquiry: Inquiry, out: Path, workers: int | None) -> str:
+    """Say what an answer would take; a search as if it met as many values as it can."""
+    if not inquiry.vary:
+        return forecast(planned([inquiry.experiment()], out)[1], out, workers)
+    search = inquiry.search
+    most = STEPS + 4
+    values = {search.middle(search.low, search.high, place / (most - 1)) for place in range(most)}
+    runs = planned([inquiry.experiment(sorted(values), [search.high])], out)[1]
+    return f"at most {forecast(runs, out, workers)}"
+
+
+def _until(inquiry: Inquiry, tried: Sequence[Trial]) -> tuple[str, dict[str, Span], bool]:
+    """Say what it takes to reach the target."""
+    goal = f"{100 * (inquiry.target or 0):g} % accuracy"
+    reached = _reached(inquiry, tried)
+    if len(reached) < len(tried):
+        best = span([trial.best for trial in tried])
+        limit = "".join(f" within {value:g} {LIMITS[key]}" for key, value in inquiry.within.items())
+        limit = limit or f" in {tried[0].last['round']} rounds"
+        some = f"{len(reached)} of {len(tried)} trainings reach it{limit}, and the best accuracy of each is"
+        text = f"{goal} is not reached for sure: {some} {_percent(best)}; {INTERVAL}"
+        return text, {"best_accuracy": best}, False
+    numbers = _costs(inquiry, reached)
+    words = [f"{numbers[name].words()} {COSTS[key]}" for key, name in LIMITS.items() if name in numbers]
+    return f"{goal} takes {', '.join(words)}; {INTERVAL}", numbers, True
+
+
+def _within(inquiry: Inquiry, tried: Sequence[Trial]) -> tuple[str, dict[str, Span], None]:
+    """Say what accuracy is reached within the budget."""
+    ((key, limit),) = inquiry.within.items()
+    if any(not trial.rows for trial in tried):
+        first = costs(tried[0].last)[key] / tried[0].last["round"]
+        raise ValueError(
+            f"--within-{LIMITS[key]} {limit:g}: must be a round at least, {first:.3g} in the mean"
+        )
+    found = _accuracy([trial.rows[-1]["accuracy"] for trial in tried])
+    text = f"{_percent(found)} accuracy within {limit:g} {LIMITS[key]}; {INTERVAL}"
+    spent = max(costs(trial.last)[key] for trial in tried)
+    if spent * (1 + 1 / tried[0].last["round"]) < limit:
+        text += f"; all {tried[0].last['round']} rounds took only {spent:.3g}: --set rounds=... trains longer"
+    return text, {"accuracy": found}, None
+
+
+def _compared(inquiry: Inquiry, tried: Sequence[Trial]) -> tuple[str, dict[str, Span], bool | None]:
+    """Say which scheme takes least, or comes farthest."""
+    by = {name: [trial for trial in tried if trial.member.curve == name] for name in inquiry.schemes}
+    if inquiry.target is None:
+        found = {name: _within(inquiry, of)[1]["accuracy"] for name, of in by.items()}
+        best, *others = sorted(found, key=lambda name: -found[name].value)
+        unsure = [name for name in others if found[name].high >= found[best].low]
+        text = f"{best} comes farthest: {_percent(found[best])} accuracy"
+        return f"{text}{_doubt(unsure)}; {INTERVAL}", {"accuracy": found[best]}, None
+    spans = {name: _until(inquiry, of) for name, of in by.items()}
+    sure = {name: numbers for name, (_, numbers, met) in spans.items() if met}
+    goal = f"{100 * inquiry.target:g} % accuracy"
+    if not sure:
+        return f"{goal} is reached for sure by none of {', '.join(by)}", {}, False
+    words, chosen = list[str](), dict[str, Span]()
+    for name in ("joules", "seconds", "rounds"):  # time last: it decides whose numbers are told
+        known = {scheme: numbers[name] for scheme, numbers in sure.items() if name in numbers}
+        if known and not (name == "rounds" and words):
+            best = min(known, key=lambda scheme: known[scheme].value)
+            unsure = [one for one in known if one != best and known[one].low <= known[best].high]
+            unit = COSTS["round" if name == "rounds" else name]
+            words.insert(0, f"{best} with {known[best].words()} {unit}{_doubt(unsure)}")
+            chosen = sure[best]
+    return f"{goal} takes least of {', '.join(by)}: {'; '.join(words)}; {INTERVAL}", chosen, True
+
+
+def _doubt(unsure: Sequence[str]) -> str:
+    return f", not told apart from {' and '.join(unsure)}" if unsure else ""
+
+
+def _searched(
+    inquiry: Inquiry, computed: Callable[..., list[Trial]]
+) -> tuple[str, dict[str, Span], bool, list[Trial]]:
+    """Bisect on half of the seeds, and confirm on all of them.
+
+    A value is confirmed if one more training would reach the target too, by the lower end of the interval of
+    the best accuracies. Two values on either side of the answer, or three within a range without one, show
+    whether the target is met on one side only, as a bisection assumes.
+    """
+    search, values, sure = inquiry.search, list[float](), list[float]()
+    tried: list[Trial] = []
+
+    def of(value: float, curve: str = "") -> list[Trial]:
+        label = search.label(value)
+        return [one for one in tried if one.member.variant == label and curve in ("", one.member.curve)]
+
+    def try_out(*more: float) -> list[bool]:
+        values.extend(value for value in more if value not in values)
+        tried[:] = computed(values, sure)
+        return [len(_reached(inquiry, of(value, FIRST))) == len(of(value, FIRST)) for value in more]
+
+    def confirmed(value: float) -> bool:
+        sure.append(value)
+        try_out()
+        best = span([trial.best for trial in of(value)])
+        return len(_reached(inquiry, of(value))) == len(of(value)) and best.low >= (inquiry.target or 0)
+
+    goal = f"{100 * (inquiry.target or 0):g} % accuracy"
+    goal += "".join(f" within {limit:g} {LIMITS[key]}" for key, limit in inquiry.within.items())
+    ends = dict(zip((search.low, search.high), try_out(search.low, search.high), strict=True))
+    shown = f"{search.key} from {search.low:g} to {search.high:g}"
+    if len(set(ends.values())) == 1:
+        inner = [search.middle(search.low, search.high, share) for share in (0.25, 0.5, 0.75)]
+        odd = [value for value, does in zip(inner, try_out(*inner), strict=True) if does != ends[search.low]]
+        does = ends[search.low]
+        if odd:
+            listed = " and ".join(f"{value:g}" for value in odd)
+            here, there = ("missed", "reached") if does else ("reached", "missed")
+            said = f"{here} at {listed} and {there} at both ends"
+            return f"{goal} is not monotone in {shown}: {said}; ask for a narrower range", {}, False, tried
+        if not does:
+            best = max(trial.best for trial in tried)
+            return f"{goal} is reached nowhere in {shown}; at best {100 * best:.1f} %", {}, False, tried
+        held = [confirmed(search.low), confirmed(search.high)]
+        if all(held):
+            return f"{goal} is reached with any {shown}", {search.key: _value(search.low)}, True, tried
+        return f"{goal} is only just reached in {shown}, and not for sure", {}, False, tried
+    good, bad = sorted(ends, key=lambda value: not ends[value])
+    edge = good
+    for _ in range(STEPS):
+        middle = search.middle(edge, bad)
+        if middle in (edge, bad):
+            break
+        edge, bad = (middle, bad) if try_out(middle)[0] else (edge, middle)
+    candidates = sorted(
+        (v for v in values if min(edge, good) <= v <= max(edge, good)), key=lambda v: abs(v - bad)
+    )
+    answer = next((value for value in candidates if confirmed(value)), None)
+    which = "smallest" if good > bad else "largest"
+    if answer is None:
+        return f"{goal} is only just reached at {search.label(good)}, and not for sure", {}, False, tried
+    end = search.low if good == search.high else search.high
+    beyond, before = search.middle(answer, good), search.middle(bad, end)
+    again, still = try_out(beyond, before)
+    text = (
+        f"{search.key} = {answer:g} is the {which} value found that reaches {goal} for sure, confirmed on "
+        f"other seeds; {bad:g} does not"
+    )
+    odd = [value for value, wrong in ((beyond, not again), (before, still and before != bad)) if wrong]
+    if odd:
+        text += f"; not monotone: {' and '.join(f'{value:g}' for value in odd)} does otherwise"
+    return text, {search.key: _value(answer, bad)}, True, tried
+
+
+def _value(value: float, other: float | None = None) -> Span:
+    other = value if other is None else other
+    return Span(value, min(value, other), max(value, other))
+
+
+def _reached(inquiry: Inquiry, tried: Sequence[Trial]) -> list[dict[str, float]]:
+    """Return what every trial that reaches the target took for it."""
+    found = (trial.reached(inquiry.target or 0.0) for trial in tried)
+    return [cost for cost in found if cost is not None]
+
+
+def _costs(inquiry: Inquiry, reached: Sequence[Mapping[str, float]]) -> dict[str, Span]:
+    """Return the intervals of all costs; what happens between two evaluations is not seen."""
+    every = inquiry.config.run.evaluate_every
+    found = {}
+    for key, name in LIMITS.items():
+        if all(cost.get(key) for cost in reached):
+            values = [cost[key] for cost in reached]
+            one = max(cost[key] / cost["round"] for cost in reached)
+            found[name] = span(values, every * one, ratios=True)
+    return found
+
+
+def _accuracy(values: Sequence[float]) -> Span:
+    found = span(values)
+    return Span(found.value, max(0.0, found.low), min(1.0, found.high))
+
+
+def _percent(share: Span) -> str:
+    return Span(*(100 * part for part in share)).words(".1f", " %")
+
+
+def _table(inquiry: Inquiry, tried: Sequence[Trial]) -> list[dict[str, Any]]:
+    """Return a row for each trial."""
+    rows = []
+    for trial in tried:
+        curve = trial.member.variant if inquiry.vary else trial.member.curve
+        found = trial.reached(inquiry.target) if inquiry.target is not None else None
+        spent = found or (costs(trial.rows[-1]) if inquiry.target is None and trial.rows else {})
+        told = {COSTS[key]: value for key, value in spent.items()}
+        told |= {} if inquiry.target is None else {"reached": found is not None}
+        last = trial.rows[-1]["accuracy"] if trial.rows else None
+        rows.append(
+            {"trial": curve, "seed": trial.member.seed, **told, "accuracy": last, "run": trial.member.label}
+        )
+    return rows

@@ -1,0 +1,277 @@
+"""Questions before a system is built, answered by trial trainings: ordinary runs in a results folder.
+
+How long until an accuracy, what accuracy within a budget, which value of a key it takes, which scheme gets
+there first. An answer is right by construction for the settings of the trials. What it cannot know is the
+next seed, so every number comes with an interval in which one more training lies with 98 %.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from scipy.special import stdtrit
+
+from airfeel import _checks
+from airfeel.config import Config, build_config, mistakes
+from airfeel.config.parts import keys as all_keys
+from airfeel.lab.plan import Experiment, FigureSpec, Member, ResultsFolder
+from airfeel.lab.store import Row
+from airfeel.learning.datasets import shape_of
+from airfeel.registry import SCHEMES
+from airfeel.simulation.assembly import make_task, make_units
+from airfeel.units import count
+
+LEVEL = 0.98  # with which one more training lies in an interval
+TRIALS = 4  # trainings of each setting, unless somebody wants more
+STEPS = 5  # of a bisection: an answer is known to 1/32 of the range
+LIMITS = {"round": "rounds", "seconds": "seconds", "joules": "joules"}
+COSTS = {"round": "rounds", "seconds": "seconds on air", "joules": "joules of a device"}
+FIRST, OTHERS = "first seeds", "other seeds"  # curves of a search
+
+
+class Span(NamedTuple):
+    """A number and the interval in which one more training is expected."""
+
+    value: float
+    low: float
+    high: float
+
+    def words(self, form: str = ".3g", unit: str = "") -> str:
+        """Return it as text."""
+        return f"{self.value:{form}}{unit} ({self.low:{form}} to {self.high:{form}})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inquiry:
+    """A question: the keys of all trainings, what is to be reached, within what, and what may change."""
+
+    keys: Mapping[str, Any]
+    target: float | None = None
+    within: Mapping[str, float] = field(default_factory=dict)
+    vary: str = ""
+    schemes: Sequence[str] = ()
+    seeds: int = TRIALS
+
+    def __post_init__(self) -> None:
+        """Refuse what is no question, or two at once."""
+        if self.target is not None:
+            try:
+                _checks.real("--target-accuracy", self.target, above=0, at_most=1)
+            except ValueError as error:
+                raise ValueError(f"{error}, such as 0.8 for 80 %") from None
+        if self.target is None and not self.within:
+            raise ValueError("plan: must ask for --target-accuracy, --within-rounds, -seconds or -joules")
+        if len(self.within) > 1:
+            names = " and ".join(f"--within-{LIMITS[key]}" for key in self.within)
+            raise ValueError(f"{names}: must not be given together; the tighter one decides")
+        for key, limit in self.within.items():
+            name = f"--within-{LIMITS[key]}"
+            if key == "round":
+                _checks.integer(name, limit, at_least=1)
+            else:
+                _checks.real(name, limit, above=0)
+        if self.vary and self.schemes:
+            raise ValueError("--vary and --schemes: must not be given together; ask one after the other")
+        if self.vary and self.target is None:
+            raise ValueError(f"--vary {self.vary}: needs --target-accuracy, which a value must reach")
+        if self.schemes and "scheme" in self.keys:
+            rule = "must not be given together"
+            raise ValueError(f"--set scheme={self.keys['scheme']} and --schemes: {rule}")
+        if len(set(self.schemes)) < len(self.schemes):
+            raise ValueError(f"--schemes {','.join(self.schemes)}: no scheme may appear twice")
+        for scheme in self.schemes:
+            SCHEMES.get(scheme)
+        _checks.integer("--seeds", self.seeds, at_least=2)
+
+    @property
+    def config(self) -> Config:
+        """The first training."""
+        keys = {**self.keys, **({"scheme": self.schemes[0]} if self.schemes else {})}
+        if self.vary:
+            keys[self.search.key] = self.search.low
+        return build_config(keys, source="plan")
+
+    @property
+    def search(self) -> "Search":
+        """Key and range of ``vary``."""
+        return Search.read(self.vary, self.keys)
+
+    def experiment(self, values: Sequence[float] = (), sure: Sequence[float] = ()) -> Experiment:
+        """Return the trainings: one line, one for each scheme, or one for each value of the varied key.
+
+        Of ``values`` the first half of the seeds is computed, of those in ``sure`` the others too.
+        """
+        config, first = self.config, int(self.keys.get("seed", 0))
+        base = {key: value for key, value in self.keys.items() if key not in ("seed", "rounds")}
+        seeds = list(range(first, first + self.seeds))
+        shape: dict[str, Any] = {}
+        if self.schemes:
+            shape["curves"] = [{"label": name, "scheme": name} for name in self.schemes]
+        if self.vary:
+            key, half = self.search.key, max(1, self.seeds // 2)
+            labels = {self.search.label(value): value for value in sorted(values)}
+            shape["curves"] = [
+                {"label": FIRST, "seeds": seeds[:half]},
+                {"label": OTHERS, "seeds": seeds[half:]},
+            ]
+            shape["variants"] = [{"label": label, **mistakes.nest({key: v})} for label, v in labels.items()]
+            unsure = [label for label, value in labels.items() if value not in sure]
+            why = "only what looks like the answer is confirmed"
+            shape["left_out"] = [{"curve": OTHERS, "variants": unsure, "why": why}] if unsure else []
+        else:
+            x = "round" if make_units(config, config.part("channel")) is None else "air_seconds"
+            title = f"Test accuracy over {'rounds' if x == 'round' else 'time on air'}"
+            shape["figures"] = [FigureSpec(name=f"{self.name}-accuracy", title=title, x=x)]
+        rounds = _rounds(config, self.within)
+        tree = mistakes.nest(base)
+        return Experiment(
+            name=self.name, title=self.title, rounds=rounds, seeds=tuple(seeds), base=tree, **shape
+        )
+
+    @property
+    def name(self) -> str:
+        """Of its experiment: the same question goes on where it was."""
+        told = [dict(self.keys), self.target, dict(self.within), self.vary, list(self.schemes), self.seeds]
+        text = json.dumps(told, sort_keys=True, default=str)
+        return f"plan-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+    @property
+    def title(self) -> str:
+        """The question in words."""
+        words = [] if self.target is None else [f"{100 * self.target:g} % accuracy"]
+        words += [f"within {limit:g} {LIMITS[key]}" for key, limit in self.within.items()]
+        words += [f"with {self.vary}"] if self.vary else []
+        words += [f"of {', '.join(self.schemes)}"] if self.schemes else []
+        return f"Plan: {' '.join(words)}"
+
+
+@dataclass(frozen=True)
+class Search:
+    """A numeric key and the range in which a value of it is sought."""
+
+    key: str
+    low: float
+    high: float
+    whole: bool
+
+    @classmethod
+    def read(cls, text: str, given: Mapping[str, Any]) -> "Search":
+        """Read ``key=low:high``."""
+        key, _, ends = text.partition("=")
+        try:
+            low, high = map(float, ends.split(":"))
+        except ValueError:
+            rule = "must have the form key=low:high, such as radio.tx_power_dbm=0:30"
+            raise ValueError(f"--vary {text}: {rule}") from None
+        rules = {one.name: one.rule for one in all_keys()}
+        whole = rules.get(key, "").startswith("a whole number")
+        if key in ("seed", "rounds", "run.evaluate_every"):
+            raise ValueError(f"--vary {text}: must not be {key}, which every trial has of its own")
+        if key in rules and not whole and not rules[key].startswith("a finite number"):
+            raise ValueError(f"--vary {text}: must be a key that is a number, and {key} is {rules[key]}")
+        if key in given:
+            raise ValueError(f"--vary {text}: must not be set too, and {key} = {given[key]} is")
+        if (
+            not low < high
+            or not math.isfinite(high - low)
+            or (whole and not (low.is_integer() and high.is_integer()))
+        ):
+            numbers = "whole numbers" if whole else "finite numbers"
+            raise ValueError(f"--vary {text}: must be from a smaller to a larger value, {numbers}")
+        return cls(key, int(low) if whole else low, int(high) if whole else high, whole)
+
+    def middle(self, one: float, other: float, share: float = 0.5) -> float:
+        """Return a value between two, by ratios where the range spans a decade and no decibels."""
+        if self.low > 0 and self.high >= 10 * self.low and not self.key.endswith(("_db", "_dbm")):
+            value = math.exp((1 - share) * math.log(one) + share * math.log(other))
+            value = float(f"{value:.3g}")
+        else:
+            value = (1 - share) * one + share * other
+            value = round(value, 1 - math.floor(math.log10((self.high - self.low) / 2**STEPS)))
+        return round(value) if self.whole else value
+
+    def label(self, value: float) -> str:
+        """Return what a variant is called."""
+        return f"{self.key} = {value:g}"
+
+
+def _rounds(config: Config, within: Mapping[str, float]) -> int:
+    """Return how long to train: as configured, but no longer than the budget lasts."""
+    if "round" in within:
+        return int(within["round"])
+    if not within:
+        return config.rounds
+    units, (name, limit) = make_units(config, config.part("channel")), next(iter(within.items()))
+    if units is None:
+        rule = "needs a radio: --set radio.bandwidth_hz=1e6 --set radio.tx_power_dbm=10 and a path loss"
+        raise ValueError(f"--within-{LIMITS[name]} {limit:g}: {rule}")
+    if name == "joules":  # what a round takes depends on the gradients
+        return config.rounds
+    one = units.air_seconds(count(config.uplink.ratio, make_task(config, shape_of(config.dataset)).size))
+    if one > limit:
+        raise ValueError(
+            f"--within-seconds {limit:g}: must be a round at least, which takes {one:.3g} s on air"
+        )
+    return min(config.rounds, int(limit / one * (1 + 1e-9)))
+
+
+def costs(row: Row) -> dict[str, float]:
+    """Return what a training has taken so far, as far as it is known."""
+    found = {"round": row["round"], "seconds": row.get("air_seconds"), "joules": row.get("joules")}
+    return {key: float(value) for key, value in found.items() if value is not None}
+
+
+def span(values: Sequence[float], resolution: float = 0.0, ratios: bool = False) -> Span:
+    """Return the mean with Student's prediction interval for one more value, wider by the resolution.
+
+    Costs are told apart by their ratios: their mean and interval are those of the logarithms.
+    """
+    known = [math.log(value) for value in values] if ratios else list(values)
+    mean = math.fsum(known) / len(known)
+    spread = (
+        math.sqrt(math.fsum((one - mean) ** 2 for one in known) / (len(known) - 1)) if len(known) > 1 else 0
+    )
+    half = float(stdtrit(len(known) - 1, (1 + LEVEL) / 2)) * spread * math.sqrt(1 + 1 / len(known))
+    ends = mean, mean - half, mean + half
+    value, low, high = map(math.exp, ends) if ratios else ends
+    return Span(value, low - resolution, high + resolution)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One training: its place in the experiment, and its evaluated rounds within the budget."""
+
+    member: Member
+    rows: Sequence[Row]
+    last: Row
+
+    def reached(self, target: float) -> dict[str, float] | None:
+        """Return what it took to reach an accuracy; None where it does not."""
+        return next((costs(row) for row in self.rows if row["accuracy"] >= target), None)
+
+    @property
+    def best(self) -> float:
+        """The best accuracy within the budget."""
+        return max((row["accuracy"] for row in self.rows), default=0.0)
+
+
+def trials(inquiry: Inquiry, results: ResultsFolder, members: Iterable[Member]) -> list[Trial]:
+    """Read the finished runs."""
+    found = []
+    for member in members:
+        run = results.run(member.label)
+        if run is None:
+            raise ValueError(f"{results.path / 'runs' / member.label}: is damaged or was removed meanwhile")
+        for name in inquiry.within:
+            if name not in costs(run.rows[-1]):
+                rule = f"sends nothing over the air, so there are no {LIMITS[name]} to count"
+                raise ValueError(f"scheme = {run.settings.get('scheme')!r}: {rule}")
+        known = [row for row in run.rows if row.get("accuracy") is not None]
+        kept = [
+            row for row in known if all(costs(row)[k] <= v * (1 + 1e-9) for k, v in inquiry.within.items())
+        ]
+        found.append(Trial(member, kept, run.rows[-1]))
+    return found
