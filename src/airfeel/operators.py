@@ -204,10 +204,10 @@ class GaussianMatrix(LinearOperator):
         return matrix
 
     def _matvec(self, x: Array) -> Array:
-        return self.matrix @ x.astype(np.float32, copy=False)
+        return self.matrix @ x.astype(np.complex64 if np.iscomplexobj(x) else np.float32, copy=False)
 
     def _rmatvec(self, y: Array) -> Array:
-        return self.matrix.T @ y.astype(np.float32, copy=False)
+        return self.matrix.T @ y.astype(np.complex64 if np.iscomplexobj(y) else np.float32, copy=False)
 
     _matmat = _matvec
     _rmatmat = _rmatvec
@@ -243,4 +243,5 @@ def _sizes(size: int, rows: int, seed: int) -> tuple[int, int, int]:
 
 
 def _floating(x: Array) -> Array:
-    return x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
+    """Return numbers that a transform keeps the precision of; complex ones stay complex."""
+    return x if x.dtype in (np.float32, np.float64, np.complex64, np.complex128) else x.astype(np.float64)

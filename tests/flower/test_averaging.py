@@ -234,7 +234,7 @@ def test_the_servers_optimizer():
         ({"options": {"sparsity": 2.0}}, r"options\['sparsity'\] = 2.0: "),
         ({"scheme": CommonK(), "options": {"order": "turns"}}, "options = .*: must not be given"),
         ({"channel": 3}, "channel = 3: must be None"),
-        ({"channel": "gaussian"}, "did you mean 'gaussian'"),
+        ({"channel": "gausian"}, "did you mean 'gaussian'"),
         ({"exchange": "three"}, "exchange = 'three': must be one of"),
         ({"exchange": "two"}, "exchange = 'two': is for a channel on which"),
         ({"minimum": 0}, "minimum = 0: must be a whole number >= 1"),

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar
 import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from airfeel import _checks
 from airfeel.beliefs.chains import ChainParams
@@ -21,9 +22,15 @@ class Reception:
     """What the server holds after one round: y = A x + n with independent noise (13).
 
     ``noise_var`` is the variance of the noise: a number, or one number per measurement. Whoever has a real
-    radio builds these and needs nothing else of the channel code.
+    radio builds these and needs nothing else of the channel code. The ``operator`` is a SciPy linear
+    operator, a sparse matrix or an array. Orthonormal rows, A A^T = I, are fast at any size; any other matrix
+    is decoded by its singular values, up to 4,000 rows or columns.
 
-    A complex ``observation`` holds channel uses (I/Q) in place of real measurements: entry e has rows 2e
+    **I/Q samples, x real.** The operator's type tells what a complex ``observation`` is. A complex operator
+    has a row for every sample, and ``noise_var`` is that of a complex sample, half of it in either part. Both
+    are stored as real ones: first all real parts, then all imaginary parts.
+
+    With a real operator a complex ``observation`` holds channel uses: entry e has rows 2e
     (in phase) and 2e + 1 (quadrature) of the operator, the last one for a single row where their number is
     odd. It is stored as real measurements in the order of the rows. ``noise_var`` is still that of a real
     measurement, half of that of a complex channel use; one per channel use counts for both of its rows.
@@ -40,14 +47,22 @@ class Reception:
 
     def __post_init__(self) -> None:
         """Refuse an observation that does not fit the operator."""
-        if not isinstance(self.operator, LinearOperator):
-            raise _checks.reject("operator", self.operator, "must be a scipy.sparse.linalg.LinearOperator")
-        rows, observation, noise_var = int(self.operator.shape[0]), self.observation, self.noise_var
-        if np.iscomplexobj(observation):
+        operator = linear_operator(self.operator)
+        rows, observation, noise_var = int(operator.shape[0]), self.observation, self.noise_var
+        if np.issubdtype(operator.dtype, np.complexfloating):
+            observation = np.asarray(observation)
+            if observation.shape != (rows,):
+                rule = f"must be {rows} samples, one for each row of the complex operator"
+                raise ValueError(f"observation has shape {observation.shape}: {rule}")
+            observation = np.concatenate([observation.real, observation.imag])
+            noise_var = np.tile(np.asarray(noise_var) / 2, 2) if np.ndim(noise_var) else _half(noise_var)
+            operator, rows = real_form(operator), 2 * rows
+        elif np.iscomplexobj(observation):
             uses, expected = np.asarray(observation), (rows + 1) // 2
             if uses.shape != (expected,):
                 rule = (
-                    f"must be {expected} complex channel uses for the operator's {rows} rows, two rows each"
+                    f"must be {expected} complex channel uses for the operator's {rows} rows, two rows each; "
+                    "or an operator of complex type, a row for each"
                 )
                 raise ValueError(f"observation has shape {uses.shape}: {rule}")
             observation = np.stack([uses.real, uses.imag], axis=1).reshape(-1)[:rows]
@@ -61,8 +76,45 @@ class Reception:
             if (noise_var < 0).any():
                 bad = int(np.flatnonzero(noise_var < 0)[0])
                 raise _checks.reject(f"noise_var[{bad}]", float(noise_var[bad]), "every entry must be >= 0")
+        object.__setattr__(self, "operator", operator)
         object.__setattr__(self, "observation", observation)
         object.__setattr__(self, "noise_var", noise_var)
+
+
+def _half(noise_var: Any) -> float:
+    return _checks.real("noise_var", noise_var, at_least=0) / 2
+
+
+def linear_operator(matrix: Any) -> LinearOperator:
+    """Return an array, a sparse matrix or a linear operator as a linear operator on numbers."""
+    given = isinstance(matrix, LinearOperator) or sparse.issparse(matrix)
+    plain = isinstance(matrix, np.ndarray) and matrix.ndim == 2
+    if (
+        not (given or plain)
+        or matrix.dtype is None
+        or matrix.dtype.kind not in "fiuc"
+        or not min(matrix.shape)
+    ):
+        rule = (
+            "must be a scipy.sparse.linalg.LinearOperator, a sparse matrix or an array (rows, N) of numbers"
+        )
+        raise _checks.reject("operator", matrix, rule)
+    return matrix if isinstance(matrix, LinearOperator) else aslinearoperator(matrix)
+
+
+def real_form(operator: LinearOperator) -> LinearOperator:
+    """Return the operator of a real x whose rows are the real parts, then the imaginary parts, of A x."""
+    rows, size = operator.shape
+
+    def forward(x: Array) -> Array:
+        product = operator.dot(x)
+        return np.concatenate([product.real, product.imag])
+
+    def adjoint(y: Array) -> Array:
+        return np.asarray(operator.H.dot(y[:rows] + 1j * y[rows:]).real)
+
+    both = {"matvec": forward, "rmatvec": adjoint, "matmat": forward, "rmatmat": adjoint}
+    return LinearOperator((2 * rows, size), dtype=np.float64, **both)
 
 
 @dataclass(frozen=True, slots=True)

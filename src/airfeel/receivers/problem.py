@@ -1,25 +1,32 @@
 """One round as a linear problem y = A x + n with A A^T = I, laid out in blocks.
 
+Any other matrix is brought into this form by its singular values.
+
 Arrays of coefficients are (blocks, length), what belongs to a block is (blocks, 1), or a number where there
 is one block, as with a plain operator.
 """
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 from scipy.fftpack import dct, idct  # those of scipy.fft, called at half the cost
-from scipy.sparse.linalg import LinearOperator
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from airfeel import _checks
 from airfeel.operators import PartialDCT
+from airfeel.receivers.base import Reception
 from airfeel.receivers.scale import Scaled
 from airfeel.streams import stream
 
 Array = NDArray[Any]
 
+LARGEST = 4000  # rows or columns, whichever are fewer, of a matrix whose singular values are found
+PACE = 0.3  # with such a matrix: correlated columns, and sparse ones, need about that
 TOGETHER = 1 << 16  # coefficients of the blocks decoded together; more of them leave the caches
 
 
@@ -146,13 +153,12 @@ class UnequalProblem(Problem):
 
 
 def pose(operator: LinearOperator, heard: Scaled) -> Problem:
-    """Return the problem that a reception poses; refuse an operator without A A^T = I."""
+    """Return the problem that a reception with A A^T = I poses."""
     dtype, index, sign = heard.observation.dtype, None, None
     if isinstance(operator, PartialDCT):
         shape, rows, index = (operator.blocks, operator.length), operator.block_rows, operator.index
         sign = None if operator.sign is None else operator.sign.astype(dtype)
     else:
-        require_orthonormal_rows(operator)
         shape, rows = (1, int(operator.shape[1])), np.array([operator.shape[0]])
     # Rounding is a noise, too: with it nothing is divided by zero, also for s = N without noise.
     noise_var = np.maximum(heard.noise_var, np.finfo(dtype).eps ** 2).astype(dtype).reshape(-1)
@@ -165,10 +171,54 @@ def pose(operator: LinearOperator, heard: Scaled) -> Problem:
     return kind(int(operator.shape[1]), shape, operator, index, sign, *heard_so)
 
 
-def require_orthonormal_rows(operator: LinearOperator) -> None:
-    """Refuse an operator without A A^T = I, which the linear step rests on; try it on a random vector."""
-    probe = stream(0, "orthonormal rows").standard_normal(operator.shape[0])
-    error = np.linalg.norm(operator.matvec(operator.rmatvec(probe)) - probe) / np.linalg.norm(probe)
-    if not error < 1e-3:
-        rule = f"rows must be orthonormal, A A^T = I (it is off by {error:.2g}); PartialDCT is"
-        raise _checks.reject("operator", operator, rule)
+def orthonormal(reception: Reception) -> tuple[Reception, float]:
+    """Return the reception as one with A A^T = I and the same posterior, and the pace for a second try.
+
+    With noise of variance one, y = U D V^T x + n says of x what D^-1 U^T y = V^T x + D^-1 n says: orthonormal
+    rows, and a noise of its own in every measurement. The linear step for those is the one of OAMP and vector
+    AMP for A: LMMSE, with its extrinsic part. What is known of random rows does not hold for those of any
+    matrix: where the iteration does not come to rest, it may do so at a slower pace.
+    """
+    operator = reception.operator
+    rows, size = operator.shape
+    if isinstance(operator, PartialDCT):
+        return reception, 1.0
+    probe = stream(0, "orthonormal rows").standard_normal(rows)
+    if np.linalg.norm(operator.matvec(operator.rmatvec(probe)) - probe) < 1e-3 * np.linalg.norm(probe):
+        return reception, 1.0
+    if min(rows, size) > LARGEST:
+        rule = f"rows must be orthonormal, A A^T = I, or rows or columns at most {LARGEST}; PartialDCT is"
+        raise _checks.reject("operator", operator, f"its shape is {operator.shape}: {rule}")
+    y, noise_var = reception.observation, np.broadcast_to(reception.noise_var, rows)
+    # Rounding is a noise, too: no measurement is worth infinitely more than another.
+    power = np.maximum(
+        noise_var, max(float(noise_var.max()), float(np.mean(np.square(y, dtype=float)))) * 1e-20
+    )
+    if not power.all():  # nothing but zeros was heard
+        power = np.ones(rows)
+    width = np.sqrt(power)
+    left, values, right = _decomposed(operator, width / width.max())
+    noise = power.max() / np.square(values)
+    heard = left.T @ (y / (width / width.max())) / values
+    return Reception(heard.astype(y.dtype), aslinearoperator(right), noise), PACE
+
+
+_known: dict[bytes, tuple[Array, Array, Array]] = {}  # the last matrix: rounds come one after another
+
+
+def _decomposed(operator: LinearOperator, width: Array) -> tuple[Array, Array, Array]:
+    """Return the singular values that are not zero of a matrix with its rows divided by ``width``."""
+    rows, size = operator.shape
+    dense = operator.matmat(np.eye(size)) if size < rows else operator.rmatmat(np.eye(rows)).T
+    matrix = np.ascontiguousarray(dense, dtype=np.float64) / width[:, None]
+    if not np.isfinite(matrix).all():
+        raise _checks.reject("operator", operator, "all entries of the matrix must be finite")
+    name = hashlib.sha256(matrix.data).digest() + bytes(str(matrix.shape), "ascii")
+    if name not in _known:
+        left, values, right = linalg.svd(matrix, full_matrices=False, overwrite_a=True, check_finite=False)
+        kept = values > values.max(initial=0) * max(matrix.shape) * np.finfo(float).eps
+        if not kept.any():
+            raise _checks.reject("operator", operator, "the matrix must not be zero")
+        _known.clear()
+        _known[name] = left[:, kept], values[kept], right[kept]
+    return _known[name]

@@ -13,7 +13,7 @@ from airfeel.ranges import Count, Several, require
 from airfeel.receivers import em, scale
 from airfeel.receivers.base import Estimate, Info, Precision, Reception, Tolerance, require_size
 from airfeel.receivers.em import PastRound
-from airfeel.receivers.problem import pose
+from airfeel.receivers.problem import orthonormal, pose
 from airfeel.receivers.scale import Scaled
 from airfeel.receivers.turbo_cs import decode
 
@@ -164,6 +164,7 @@ class TSAGA:
 
         The call is pure: the same state and reception give the same bytes, and neither is changed.
         """
+        reception, pace = orthonormal(reception)
         own = self._in_own_units(state, reception)
         if own is None:
             # Zeros before anything else was received: there is no level to think in yet.
@@ -173,8 +174,8 @@ class TSAGA:
         heard, chain, belief, window, restarted = own
         # Line 2: y = A x + n. Lines 3-8: from the prior (43) on, iterate.
         problem, doubted = pose(reception.operator, heard), chain if self.doubt else None
-        options = {"limit": self.max_iterations, "tolerance": self.tolerance, "chain": doubted}
-        found = decode(belief.prior, problem, **options)
+        options = {"limit": self.max_iterations, "tolerance": self.tolerance, "pace": pace}
+        found = decode(belief.prior, problem, chain=doubted, **options)
         prior, post, z, tau = found.prior, found.post, found.z, found.tau
         # Line 9: the estimate.
         how = found.iterations, found.status, float(tau.mean()), chain, restarted, found.surprised

@@ -16,7 +16,7 @@ from airfeel.beliefs.spike_slab import SpikeSlab, denoise, divide
 from airfeel.ranges import Count, require
 from airfeel.receivers import scale
 from airfeel.receivers.base import Estimate, Info, Precision, Reception, Size, Tolerance, require_size
-from airfeel.receivers.problem import Problem, Residual, pose
+from airfeel.receivers.problem import Problem, Residual, orthonormal, pose
 from airfeel.receivers.scale import Scaled
 
 Array = NDArray[Any]
@@ -89,11 +89,12 @@ def iterate(
     limit: int = 25,
     tolerance: float = 5e-3,
     chain: ChainParams | None = None,
+    pace: float = 1.0,
 ) -> Decoded:
     """Iterate linear step, denoising step and extrinsic step until tau stands still (Algorithm 1, lines 4-8).
 
     With a ``chain`` a prior that the reception contradicts is doubted and goes back towards that chain's; the
-    paper does not doubt.
+    paper does not doubt. With a ``pace`` below one an iteration goes only this share of the way.
     """
     given, post = prior, prior.each(np.empty_like)  # each iteration writes over the last
     m, spread = prior.moments()  # line 4 as it should be
@@ -107,9 +108,12 @@ def iterate(
         if chain is not None and (residual.power > 2 * residual.expected).any():
             prior, noise = doubt(prior, v, residual, problem, chain, first=not powers)
         V = np.minimum(denoise(prior, z, noise, post, mean), CLOSEST * noise)  # line 7: (28)(29)
+        before = m, v
         m, v = divide(mean, V, z, noise)  # line 7: (30)(31)
+        if pace < 1:
+            m, v = (old + pace * (new - old) for old, new in zip(before, (m, v), strict=True))
         powers.append(residual.power)
-        status = verdict(powers, tau, problem.tau(v), limit, tolerance)
+        status = verdict(powers, tau, problem.tau(v), limit, pace * tolerance)
     return Decoded(prior, post, z, np.reshape(noise, (-1, 1)), powers, status, prior is not given)  # line 8
 
 
@@ -127,14 +131,17 @@ def decode(prior: SpikeSlab, problem: Problem, **options: Any) -> Decoded:
     )
 
 
-def settle(prior: SpikeSlab, problem: Problem, **options: Any) -> Decoded:
+def settle(prior: SpikeSlab, problem: Problem, pace: float = 1.0, **options: Any) -> Decoded:
     """Iterate, and where that does not come to rest return to the iterate with the smallest residual.
 
     Strongly structured signals can make the iteration diverge: then the residual |y - A m| grows. Each block
     has a best iterate of its own. Decoding once more up to there is rare, while copies of the best would not
-    be.
+    be. With a ``pace`` below one, so do matrices: they are given a second try at that pace.
     """
     found = iterate(prior, problem, **options)
+    if found.status != "converged" and pace < 1:
+        options = {**options, "pace": pace, "limit": round(options["limit"] / pace)}
+        found = iterate(prior, problem, **options)
     best = found.iterations - np.ravel(np.argmin(found.powers[::-1], axis=0))  # of several the last
     if found.status == "converged" or best.min() == found.iterations:
         return found
@@ -200,12 +207,14 @@ class TurboCS:
     def receive(self, state: Size, reception: Reception) -> tuple[Estimate, Size]:
         """Recover one round."""
         require_size(state.size, reception)
+        reception, pace = orthonormal(reception)
         loudness = scale.level(reception.observation)
         if loudness == 0 and self.variance is not None:
             loudness = scale.level(np.sqrt(np.atleast_1d(self.variance)))
         heard = scale.apply(reception, scale.follow(0.0, loudness) or 1.0, self.precision)
         problem, prior = pose(reception.operator, heard), self._prior(state.size, heard)
-        found = decode(prior, problem, limit=self.max_iterations, tolerance=self.tolerance)
+        options = {"limit": self.max_iterations, "tolerance": self.tolerance, "pace": pace}
+        found = decode(prior, problem, **options)
         info = Info(found.iterations, found.status, float(found.tau.mean()))
         return heard.restored(Estimate(*found.post.moments(), info)), state
 
