@@ -6,6 +6,6 @@ except ImportError as _error:
     raise ImportError("airfeel.flower needs Flower: pip install 'airfeel[flower]'") from _error
 
 from airfeel.flower.mod import AirMod, air_mod
-from airfeel.flower.strategy import AirAvg
+from airfeel.flower.strategy import Air, AirAvg
 
-__all__ = ["AirAvg", "AirMod", "air_mod"]
+__all__ = ["Air", "AirAvg", "AirMod", "air_mod"]

@@ -29,6 +29,8 @@ MEMORY = "airfeel-memory"  # record in the client's state; key of the node's con
 WAITING = "airfeel-waiting."  # begins the names of records kept for the second message of an exchange of two
 WORDS = ("client", "training", "session", "round")
 WHEN = ("before", "heard", "unheard")
+CLIPPING = "clipping_norm"  # Flower's word in the configuration of a round
+SHORTER, ROUNDED = 1 - 1e-6, 1 - 2.0**-7  # what rounding numbers, or whole signals, may add to a length
 LOG = logging.getLogger("flwr")
 
 
@@ -101,7 +103,7 @@ class AirMod:
         device = device if isinstance(device, int) else -1  # of a node that has no number
         rounding = announced.rounds(device, client)
         given = scheme, wire.plan_here(scheme, plan, content), memory, update, rounding
-        sent, arrays, *outcomes = _encode(*given)
+        sent, arrays, within, *outcomes = _encode(*given, _clipping_norm(content))
         signal = np.asarray(sent.signal[0], dtype=np.float32)
         if not scheme.stateless:
             which = client, announced.training, announced.session, announced.round
@@ -113,6 +115,7 @@ class AirMod:
             "device": device,
             "client": client,
             "fresh": int(known is None and not scheme.stateless),
+            "within": int(within),
             **holds,
         }
         answer = wire.without_ours(reply.content)
@@ -136,21 +139,52 @@ def _encode(
     memory: Memory,
     update: NDArray[np.float32],
     rounding: Rounding | None,
-) -> tuple[Sent, Rows, Any, Any]:
-    """Return the signal as the server will read it, its arrays, and what is carried if it is heard or not."""
+    norm: float,
+) -> tuple[Sent, Rows, bool, Any, Any]:
+    """Return the signal as the server will read it, its arrays, and what is carried if it is heard or not.
+
+    A signal longer than ``norm`` is made shorter, with all that it has from the memory and from rounding; the
+    flag says that it was not. What that cuts off is lost: in the memory it would come back.
+    """
     row, one = everywhere(memory, 1), update[None]
     sent = scheme.encode(plan, row, one)
-    if rounding is None:
-        arrays = scheme.pack(sent)
-    else:
-        arrays = pack(np.asarray(sent.signal[0], np.float32), rounding)
-        sent = replace(sent, signal=unpack(arrays, sent.signal.shape[1], rounding)[None])
-    if not (np.isfinite(update).all() and np.isfinite(sent.signal).all()):
+    found, arrays = _packed(scheme, sent, rounding)
+    if not (np.isfinite(update).all() and np.isfinite(found.signal).all()):
         raise ValueError("the update is not finite: local training has diverged; lower the learning rate")
+    within = _length(found) <= norm
+    while (length := _length(found)) > norm:
+        if type(scheme).pack is not Scheme.pack:
+            raise ValueError(
+                f"what {type(scheme).__name__} sends cannot be clipped to clipping_norm = {norm:g}"
+            )
+        shorter = norm / length * (SHORTER if rounding is None else ROUNDED)
+        sent = replace(sent, signal=np.asarray(shorter * sent.signal, np.float32))
+        found, arrays = _packed(scheme, sent, rounding)
+    sent = found
     outcomes = [scheme.settle(plan, row, one, sent, np.array([heard])) for heard in (1.0, 0.0)]
     heard, unheard = ({k: np.asarray(after[k][0], memory[k].dtype) for k in memory} for after in outcomes)
     trust.require_memory(memory, update, (heard, unheard))
-    return sent, arrays, heard, unheard
+    return sent, arrays, within, heard, unheard
+
+
+def _packed(scheme: Scheme[Any], sent: Sent, rounding: Rounding | None) -> tuple[Sent, Rows]:
+    """Return the signal as the server will read it, and its arrays."""
+    if rounding is None:
+        return sent, scheme.pack(sent)
+    arrays = pack(np.asarray(sent.signal[0], np.float32), rounding)
+    return replace(sent, signal=unpack(arrays, sent.signal.shape[1], rounding)[None]), arrays
+
+
+def _length(sent: Sent) -> float:
+    return float(np.linalg.norm(np.asarray(sent.signal[0], np.float32).astype(np.float64)))
+
+
+def _clipping_norm(content: RecordDict) -> float:
+    """Return the norm to which Flower's clippings ask to clip what is sent; infinite where none does."""
+    found = [record[CLIPPING] for record in content.config_records.values() if CLIPPING in record]
+    if any(isinstance(norm, bool) or not isinstance(norm, int | float) or not norm > 0 for norm in found):
+        raise ValueError(f"{CLIPPING} = {str(found[0])[:40]}: must be a number > 0")
+    return float(min(found, default=np.inf))
 
 
 def _trained(content: RecordDict, name: str) -> tuple[str, Mapping[str, NDArray[Any]]]:

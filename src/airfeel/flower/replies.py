@@ -44,7 +44,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reply:
-    """One usable reply; ``device`` is the number its node has by itself, -1 for none."""
+    """One usable reply; ``device`` is the number its node has by itself, -1 for none.
+
+    ``within`` says that what it sent was no longer than a clipping norm that it was told, and is whole.
+    """
 
     node: int
     client: int
@@ -56,6 +59,7 @@ class Reply:
     signal: NDArray[np.float32]
     exact: dict[str, NDArray[Any]]
     truth: NDArray[np.floating[Any]] | None
+    within: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +130,8 @@ def read(message: Message, question: Question, signals: bool) -> Reply:
         if truth is not None and (truth.dtype.kind != "f" or not np.isfinite(truth).all()):
             raise ValueError("what its signal stands for is not finite")
     named = RecordDict({name: r for name, r in metrics.items() if isinstance(r, MetricRecord)})
-    return Reply(*ids, weight, energy, bool(facts["fresh"]), named, signal, exact, truth)
+    within = facts.get("within", 1) == 1
+    return Reply(*ids, weight, energy, bool(facts["fresh"]), named, signal, exact, truth, within)
 
 
 def _weight(content: RecordDict, name: str) -> float:

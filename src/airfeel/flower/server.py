@@ -13,16 +13,16 @@ from airfeel.flower import trust, wire
 from airfeel.flower.replies import Question, Replies, Reply
 from airfeel.flower.report import RoundReport, Traffic
 from airfeel.flower.state import Layout, State, extend_ledger, mark_absent, mark_heard, welcome
+from airfeel.flower.wrapped import Wrapped
 from airfeel.learning.optimizers import Optimizer
-from airfeel.radio.link import Channel
-from airfeel.radio.power import EqualPower, Ledger, PowerPolicy
-from airfeel.registry import CHANNELS
+from airfeel.radio.power import Ledger
 from airfeel.units import decibel, relative_error
 from airfeel.uplink import arrive
 from airfeel.uplink.arrive import Arrival, Digital, Radio, Senders, Superposed, WeightedMean
-from airfeel.uplink.packing import value_bits
 from airfeel.uplink.round import decode
 from airfeel.uplink.scheme import Plan, Scheme, Setting
+
+Exact = dict[str, NDArray[Any]]  # the arrays that travel whole
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,8 +55,9 @@ class Announced:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Server:
-    """Scheme, air and update: what does not change from round to round."""
+    """Strategy, scheme, air and update: what does not change from round to round."""
 
+    wrapped: Wrapped
     scheme: Scheme[Any]
     air: Radio | None
     optimizer: Optimizer
@@ -112,10 +113,8 @@ class Server:
         state = replace(state, round=report.round, nodes=welcome(state.nodes, first.usable), lengths=lengths)
         ids, senders = _senders(current, state, found, first)
         replies, ledger = {reply.node: reply for reply in found.usable}, self._ledger(state)
-        signals = np.zeros((len(ids), current.question.symbols), np.float32)  # stays so without a reply
-        for row, node in zip(signals, ids, strict=True):
-            row[:] = replies[node].signal if node in replies else 0
-        arrival, reason = self._arrive(current, senders, ledger, signals)
+        sent = [replies.get(node) for node in ids]
+        arrival, reason, exact = self._arrive(current, state, senders, ledger, sent)
         if self.air is not None:
             ledger = ledger.charge(senders.everywhere(arrival.energy), self.air.policy.power)
         heard = tuple(node for node, part in zip(ids, arrival.delivered, strict=True) if part)
@@ -132,11 +131,11 @@ class Server:
         nodes = mark_absent(mark_heard(state.nodes, heard, report.round), report.asked, first.usable)
         state = replace(state, ledger=ledger, nodes=nodes)
         given = arrival, current.question.told(ids), [replies[node] for node in heard], senders.whole
-        return self._apply(current, state, report, *given)
+        return self._apply(current, state, report, exact, *given)
 
     def _trusted(self, found: Replies, state: State) -> tuple[Replies, list[int]]:
         """Return the replies with lengths and weights that are believed; and the nodes that this changed."""
-        if self.clip is None:
+        if self.clip is None or self.wrapped.private:  # medians would tell of others than the noise hides
             return found, []
         given = self.clip, state.lengths.tolist(), state.nodes, state.exact
         return trust.bounded(found, trust.limits(found.usable, *given), state.exact)
@@ -160,27 +159,40 @@ class Server:
         return found
 
     def _arrive(
-        self, current: OpenRound, senders: Senders, ledger: Ledger, signals: NDArray[np.float32]
-    ) -> tuple[Arrival, str]:
-        """Return what arrives; and the reason, where it is nothing."""
-        usable, silence = int(senders.sending.sum()), arrive.nothing(*signals.shape)
+        self, current: OpenRound, state: State, senders: Senders, ledger: Ledger, sent: list[Reply | None]
+    ) -> tuple[Arrival, str, Exact | None]:
+        """Return what arrives; the reason, where it is nothing; and exact arrays that are no plain means."""
+        symbols = current.question.symbols
+        usable, silence = int(senders.sending.sum()), arrive.nothing(len(sent), symbols)
         if usable < self.minimum:
-            return silence, f"{usable} usable replies, and {self.minimum} needed"
+            return silence, f"{usable} usable replies, and {self.minimum} needed", None
         if not senders.weights[senders.sending].any():
-            return silence, "all weights are zero"
+            return silence, "all weights are zero", None
+        if self.wrapped.kind == "rows":
+            there = [reply for reply in sent if reply is not None and reply.weight > 0]
+            found = self.wrapped.rows(current.question.round, there, state.exact)
+            if found is None:
+                return silence, f"{self.wrapped.name} makes nothing of {len(there)} replies", None
+            each = np.array([reply is not None and reply.weight > 0 for reply in sent], np.float64)
+            row, exact = found
+            return Arrival(row, 0.0, None, np.zeros(len(sent)), each, 1.0, row, 0), "", exact
+        signals = np.zeros((len(sent), symbols), np.float32)  # stays so without a reply
+        for signal, reply in zip(signals, sent, strict=True):
+            signal[:] = 0 if reply is None else reply.signal
         air = self.air
         if air is not None and current.first is not None:  # clients keep to the alpha they were told
             air = Radio(air.channel, Announced(air.policy.power, current.alpha))
         signals_sent = self._transmission(current, air, senders, ledger)
         signals_sent.put(slice(0, len(signals)), signals)
         arrival = signals_sent.arrive()
-        return arrival, "" if arrival.delivered.any() else "nothing was sent"
+        return arrival, "" if arrival.delivered.any() else "nothing was sent", None
 
     def _apply(
         self,
         current: OpenRound,
         state: State,
         report: RoundReport,
+        exact: Exact | None,
         arrival: Arrival,
         plan: Plan,
         heard: list[Reply],
@@ -194,19 +206,30 @@ class Server:
         given = self.scheme, state.scheme, plan, arrival, whole / (everybody or 1.0)
         estimate, after, truth = decode(*given, measure=audit and not told)
         measured = _mean(heard, whole, len(theta)) if told else truth if audit else None
+        exact = _averaged(heard, state.exact) if exact is None else exact
         if heard or estimate.mean.any():
             theta, server = self.optimizer.update(server, theta, estimate.mean, self.rate)
+            if self.wrapped.kind == "rule":
+                theta, exact = self._ruled(report.round, state, theta, exact)
         if not np.isfinite(theta).all():
             raise ValueError(
                 f"the model is not finite after round {report.round}: "
                 "the training has diverged; lower the learning rate"
             )
-        exact = _averaged(heard, state.exact)
         info, error = estimate.info, None if measured is None else relative_error(estimate.mean, measured)
         report = replace(report, nmse_db=None if error is None else decibel(error))
         if info is not None:
             report = replace(report, status=info.status, iterations=info.iterations)
         return replace(state, theta=theta, exact=exact, scheme=after, server=server), report
+
+    def _ruled(
+        self, round: int, state: State, theta: NDArray[np.floating[Any]], exact: Exact
+    ) -> tuple[NDArray[np.floating[Any]], Exact]:
+        """Return the model after the strategy's own rule, given the mean of the clients' models."""
+        found = self.wrapped.apply(round, state.layout.arrays(theta, exact, cast=False))
+        if found is None:
+            return state.theta, state.exact
+        return state.layout.flat(found), state.layout.exact(found)
 
 
 def _seen(current: OpenRound, state: State, found: Replies, first: Replies) -> RoundReport:
@@ -268,27 +291,3 @@ def _mean(heard: list[Reply], whole: float, size: int) -> NDArray[np.floating[An
             return None
         mean.put(slice(row, row + 1), reply.truth[None])
     return mean.value
-
-
-def value_bits_of(bits: int | None, server: Server) -> int:
-    """Return the bits of a value in a message; refuse them where signals are no numbers of a message."""
-    found = value_bits("bits", 32 if bits is None else bits)
-    if bits is not None and server.air is not None:
-        raise _checks.reject("bits", bits, "is for a digital uplink: a radio adds signals up as they are")
-    name = type(server.scheme).__name__
-    if bits is not None and type(server.scheme).pack is not Scheme.pack:
-        raise _checks.reject("bits", bits, f"is not for {name}, which writes its messages in bits by itself")
-    return found
-
-
-def radio(channel: str | Channel | None, power: float | PowerPolicy) -> Radio | None:
-    """Return the air between clients and server: a channel and a power policy; None for a digital uplink."""
-    policy = EqualPower(power) if isinstance(power, int | float) else power
-    if hasattr(policy, "choose"):  # clients are told whether they were heard, not in what part
-        raise _checks.reject("power", power, "must be a number or a policy that treats all devices alike")
-    if channel is None:
-        return None
-    found: Any = CHANNELS.get(channel).build({}) if isinstance(channel, str) else channel
-    if not hasattr(found, "link"):
-        raise _checks.reject("channel", channel, "must be None, the name of a channel, or have a method link")
-    return Radio(found, policy)

@@ -87,18 +87,18 @@ class Layout:
         """Return the arrays that travel whole."""
         return {tensor.name: arrays[tensor.name] for tensor in self.tensors if tensor.exact}
 
-    def arrays(self, theta: Array, exact: Arrays) -> dict[str, NDArray[Any]]:
-        """Undo :meth:`flat` and :meth:`exact`: every array in its place, shape and type."""
+    def arrays(self, theta: Array, exact: Arrays, *, cast: bool = True) -> dict[str, NDArray[Any]]:
+        """Undo :meth:`flat` and :meth:`exact`: every array in its place and shape, and cast to its type."""
         found, start = {}, 0
         for tensor in self.tensors:
             if tensor.exact:
                 part = exact[tensor.name]
-                if np.dtype(tensor.dtype).kind in "iub" and part.dtype.kind == "f":
+                if cast and np.dtype(tensor.dtype).kind in "iub" and part.dtype.kind == "f":
                     part = np.rint(part)  # a mean of whole numbers
             else:
                 end = start + prod(tensor.shape)
                 part, start = theta[start:end].reshape(tensor.shape), end
-            found[tensor.name] = part.astype(tensor.dtype)
+            found[tensor.name] = part.astype(tensor.dtype) if cast else part
         return found
 
 

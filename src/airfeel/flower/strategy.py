@@ -1,4 +1,4 @@
-"""The server's line: ``strategy = AirAvg(scheme="tsa_ga", ratio=0.1)``."""
+"""The server's line: ``strategy = Air(FedAdam(), scheme="scheduled", ratio=0.04)``, or ``AirAvg(...)``."""
 
 from __future__ import annotations  # the documentation is built without Flower's classes
 
@@ -7,19 +7,22 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import FedAvg, Result
+from flwr.serverapp.strategy import FedAvg, Result, Strategy
 
 from airfeel import _checks
+from airfeel.flower import options as checked
 from airfeel.flower import trust, wire
 from airfeel.flower.downlink import Downlink
 from airfeel.flower.replies import Question, sort
 from airfeel.flower.report import RoundReport, Traffic
-from airfeel.flower.server import OpenRound, Server, radio, value_bits_of
+from airfeel.flower.server import OpenRound, Server
 from airfeel.flower.state import Layout, State, in_order
+from airfeel.flower.wrapped import Wrapped
 from airfeel.learning.optimizers import Optimizer
 from airfeel.learning.optimizers.descent import GradientDescent
 from airfeel.radio.link import Channel
@@ -33,21 +36,27 @@ from airfeel.uplink.scheme import Scheme, everywhere, placed, width
 Evaluate = Callable[[int, ArrayRecord], Any]
 
 LOG = logging.getLogger("flwr")
-CLIENTS_COME_AND_GO = {"scheduled": {"memory": "none"}}  # options of schemes that are others here
 RESULTS = ("train_metrics_clientapp", "evaluate_metrics_clientapp", "evaluate_metrics_serverapp")
 
 
-class AirAvg(FedAvg):  # type: ignore[misc]
-    """Federated averaging over a compressed uplink, with or without a radio.
+class Air(Strategy):  # type: ignore[misc]
+    """One of Flower's strategies over a compressed uplink, with or without a radio.
 
     Clients need ``mods=[air_mod]``. They send signals that are ``ratio`` as long as the model, or with
-    ``compression`` so many times fewer bytes; the server takes their weighted mean, or what a channel makes
-    of it, recovers the mean update and applies it.
+    ``compression`` so many times fewer bytes. Where the strategy averages, the server takes their weighted
+    mean, or what a channel makes of it, recovers the mean update and applies it, by the strategy's own rule
+    if it has one (FedAdam, FedAdagrad, FedYogi, FedAvgM). A robust strategy (FedMedian, FedTrimmedAvg, Krum,
+    MultiKrum, Bulyan), QFedAvg, or FedAvg inside one of Flower's client-side clippings gets a row of
+    coefficients for every client, as all of them send the same ones, and the update is recovered from what it
+    makes of these.
 
     Parameters
     ----------
+    strategy
+        The strategy: it chooses whom to ask, and has its own arguments.
     scheme
-        A scheme by name (``airfeel list``), by ``package.module:Name``, or an object; ``"tsa_ga"`` if unset.
+        A scheme by name (``airfeel list``), by ``package.module:Name``, or an object. If unset ``"tsa_ga"``,
+        or ``"scheduled"`` where the strategy gets rows.
     ratio
         s/N, the length of a signal over the number of parameters; 0.1 if unset.
     bits
@@ -84,7 +93,9 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         Replies without which a round is skipped: nobody is heard, so clients keep what they have.
     clip
         Signals longer than so many times the median of the round are scaled down to that, and arrays that
-        travel whole likewise, if they move farther; weights are at most ten times the median. None: never.
+        travel whole likewise, if they move farther; weights are at most ten times the median and half of what
+        the others weigh (but so many times the median always), and who is heavier may be less long. None:
+        never.
     audit
         Tell the error of the estimate. Where a scheme's symbols are mixtures, clients also send what these
         stand for, which is not counted in the bytes.
@@ -92,8 +103,6 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         A file (``.npz``) written after every round. If it is there, :meth:`start` goes on from it.
     seed
         Of plans and of the channel's randomness.
-    fedavg
-        Whatever :class:`flwr.serverapp.strategy.FedAvg` takes, such as ``fraction_train``.
 
     Attributes
     ----------
@@ -103,6 +112,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
 
     def __init__(
         self,
+        strategy: Strategy,
         scheme: str | Scheme[Any] | None = None,
         ratio: float | None = None,
         channel: str | Channel | None = None,
@@ -121,38 +131,35 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         audit: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
         seed: int = 0,
-        **fedavg: Any,
     ) -> None:
-        super().__init__(**fedavg)
-        if compression is not None:
-            _checks.real("compression", compression, at_least=1)
-            given = {"scheme": scheme, "ratio": ratio, "channel": channel, "options": options}
-            given["bits"] = bits
-            beside = next((name for name, value in given.items() if value is not None), None)
-            if beside is not None:
-                rule = f"chooses the scheme and how much it sends, without a radio; leave out {beside}"
-                raise _checks.reject("compression", compression, rule)
-            scheme = "split"
-        self.compression = compression
+        if isinstance(strategy, Air):
+            raise _checks.reject("strategy", type(strategy).__name__, "has a compressed uplink already")
+        self.strategy, wrapped = strategy, Wrapped(strategy)
+        self._inner = wrapped.inner
+        usual = "scheduled" if wrapped.kind == "rows" else "tsa_ga"
+        beside = {"ratio": ratio, "channel": channel, "bits": bits}
+        found = checked.scheme_of(scheme, compression, options, usual, beside)
+        self.compression, air = compression, checked.radio(channel, power)
+        self.ratio = _checks.real("ratio", 0.1 if ratio is None else ratio, above=0, at_most=1)
+        given = {"channel": channel, "optimizer": optimizer, "rate": rate}
+        wrapped.require(found, self.ratio, {**given, "checkpoint": checkpoint, "audit": audit})
         self.server = Server(
-            scheme=wire.build("tsa_ga" if scheme is None else scheme, options or {}, CLIENTS_COME_AND_GO),
-            air=radio(channel, power),
+            wrapped,
+            scheme=found,
+            air=air,
             optimizer=optimizer or GradientDescent(),
             rate=_checks.real("rate", rate, above=0),
             seed=_checks.integer("seed", seed, at_least=0),
             minimum=_checks.integer("minimum", minimum, at_least=1),
             clip=None if clip is None else _checks.real("clip", clip, at_least=1),
         )
-        self.bits = value_bits_of(bits, self.server)
+        self.bits = checked.bits_of(bits, found, air)
         self.downlink = value_bits("downlink", downlink)
-        self.ratio = _checks.real("ratio", 0.1 if ratio is None else ratio, above=0, at_most=1)
         self.exchange = _checks.choice("exchange", exchange, ("one", "two"))
         if exchange == "two" and not self.server.superposes:
             rule = "is for a channel on which the signals of the scheme add up"
             raise _checks.reject("exchange", exchange, rule)
-        if isinstance(exact, str) or not all(isinstance(pattern, str) for pattern in exact):
-            raise _checks.reject("exact", exact, 'must be a list of patterns, such as ["*running_*"]')
-        self.exact, self.audit, self.checkpoint = tuple(exact), bool(audit), checkpoint
+        self.exact, self.audit, self.checkpoint = checked.patterns(exact), bool(audit), checkpoint
         self.rounds: list[RoundReport] = []
         self._named = wire.describe(self.server.scheme)
         self._session = uuid.uuid4().hex  # names this process to clients, and changes no result
@@ -165,9 +172,28 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         self._horizon: int | None = None
         self._clipped: set[int] = set()  # nodes of which the log has told
 
+    def __init_subclass__(cls, **given: Any) -> None:
+        """Refuse other strategies beside this one: theirs would never be called."""
+        super().__init_subclass__(**given)
+        for base in cls.__mro__:
+            if issubclass(base, Strategy) and base is not Strategy and not issubclass(base, Air):
+                rule = f"would never be called: write Air({base.__name__}(...), ...)"
+                raise ValueError(f"class {cls.__name__}: {base.__name__} beside Air {rule}")
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the strategy inside has, such as ``fraction_train``."""
+        if "_inner" in self.__dict__ and name in vars(self._inner):
+            return getattr(self._inner, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set what the strategy inside has there."""
+        there = "_inner" in self.__dict__ and name in vars(self._inner)
+        setattr(self._inner, name, value) if there else super().__setattr__(name, value)
+
     def summary(self) -> None:
         """Log the settings."""
-        super().summary()
+        self.strategy.summary()
         LOG.info("\t└──> airfeel: %s", self._identity)
 
     def start(
@@ -208,8 +234,11 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Announce a round: the model, the plan, and to each node which of its signals was heard last."""
+        if self._horizon is None:  # somebody else's start
+            rule = "must be the outermost strategy: write Air(Wrapper(FedAvg(...), ...), ...)"
+            raise ValueError(f"{type(self).__name__} {rule}")
         round = server_round + self._done
-        messages = list(super().configure_train(round, arrays, config, grid))
+        messages = self.server.wrapped.configure(round, arrays, config, grid, self.exact)
         if not messages:
             return messages
         state, scheme = self._state_for(arrays, len(messages)), self.server.scheme
@@ -243,7 +272,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
             return None, None
         received, traffic = self._received(replies, self._open.traffic)
         current = replace(self._open, traffic=traffic)
-        found = sort(received, current.question)
+        found = self.server.wrapped.fit(sort(received, current.question))
         state, report = self.server.conclude(current, self._state, found)
         moved = bool(report.heard) or state.theta is not self._state.theta
         if moved:
@@ -266,7 +295,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
     ) -> Iterable[Message]:
         """Ask for an evaluation, with the number that the round has in the whole training."""
         round = server_round + self._done
-        messages = list(super().configure_evaluate(round, arrays, config, grid))
+        messages = list(self.strategy.configure_evaluate(round, arrays, config, grid))
         if self._down is not None:
             self._down.address(messages, arrays, round, grid)
         self._evaluation = Traffic().sent(messages)
@@ -275,7 +304,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Return the mean of the clients' metrics, and what the evaluation took in bytes."""
         received, traffic = self._received(replies, self._evaluation)
-        metrics: MetricRecord | None = super().aggregate_evaluate(server_round + self._done, received)
+        metrics: MetricRecord | None = self.strategy.aggregate_evaluate(server_round + self._done, received)
         if self.rounds:
             self.rounds[-1] = replace(self.rounds[-1], evaluation=traffic)
         if metrics is not None:
@@ -297,7 +326,7 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         length = f"ratio {self.ratio:g}" if self.compression is None else f"compression {self.compression:g}"
         length += f", {self.bits} bits" if self.bits < 32 else ""
         length += f", {self.downlink} bits down" if self.downlink < 32 else ""
-        return f"{name} {options}, {length}, {radio}, {update}, seed {server.seed}"
+        return f"{name} {options}, {length}, {radio}, {update}, seed {server.seed}{server.wrapped.identity}"
 
     def _resume(self, path: str | os.PathLike[str]) -> ArrayRecord:
         """Return the model of the checkpoint, and go on after its round."""
@@ -341,3 +370,21 @@ class AirAvg(FedAvg):  # type: ignore[misc]
         second = [Message(content, node, MessageType.TRAIN) for node in current.told]
         self._open = replace(current, traffic=traffic.sent(second))
         return second
+
+
+class AirAvg(Air):
+    """Federated averaging over a compressed uplink: the short form of ``Air(FedAvg(...), ...)``.
+
+    It takes what :class:`Air` takes but for the strategy, and whatever Flower's FedAvg takes, such as
+    ``fraction_train``.
+    """
+
+    def __init__(
+        self,
+        scheme: str | Scheme[Any] | None = None,
+        ratio: float | None = None,
+        channel: str | Channel | None = None,
+        **given: Any,
+    ) -> None:
+        ours = {name: given.pop(name) for name in signature(Air).parameters if name in given}
+        super().__init__(FedAvg(**given), scheme, ratio, channel, **ours)

@@ -25,16 +25,22 @@ CAP = 10.0  # times the median weight: no client counts for more
 WINDOW = 10  # rounds whose median lengths are remembered
 PATIENCE = 3  # rounds in a row without anybody, after which a training ends; that a missing node counts for
 PLAN = 4  # times the model, which an array of a plan may have
+SHORTER = 1 - 1e-6  # so that rounding makes no signal longer than what was allowed for it
 GROWTH = 1e6  # times memory and update, which no memory grows to in a round
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a round allows: the longest signal, how far exact arrays move, the largest weight."""
+    """What a round allows: the median length and its multiple, how far exact arrays move, weights by node.
+
+    A client may be as long as the multiple or as heavy as its limit, not both: one at the limit of its weight
+    has the median length at most.
+    """
 
     length: float
+    clip: float
     moves: Mapping[str, float]
-    weight: float
+    weights: Mapping[int, float]
 
 
 def limits(
@@ -44,16 +50,22 @@ def limits(
 
     Rounds differ, as signals may stand for more of them than one: with three replies or more their own median
     counts, up to ``clip`` times that of the rounds before. Who weighs nothing is in no median.
+
+    A weight is at most ten times the median and half of what the others weigh, so that nobody turns a mean
+    around; but ``clip`` times the median is always allowed, as a few clients may be unequal.
     """
     counted = [reply for reply in found if reply.weight > 0]
     here, before = _median(reply.energy**0.5 for reply in counted), _median(medians)
     length = min(here, clip * before) if before and len(counted) > 2 else before or here
     moves = {name: _middle([_moved(reply, exact, name) for reply in counted]) for name in exact}
-    weights = {key: node.weight for key, node in nodes.items()} | {
-        reply.node: reply.weight for reply in found
+    known = {key: node.weight for key, node in nodes.items()}
+    median = _median((known | {reply.node: reply.weight for reply in found}).values())
+    capped = {reply.node: min(reply.weight, CAP * median) for reply in found}
+    whole = sum(capped.values())
+    weights = {
+        node: min(CAP * median, max(clip * median, (whole - weight) / 2)) for node, weight in capped.items()
     }
-    allowed = {name: clip * move for name, move in moves.items()}
-    return Limits(clip * length, allowed, CAP * _median(weights.values()))
+    return Limits(length, clip, {name: clip * move for name, move in moves.items()}, weights)
 
 
 def bounded(found: Replies, limit: Limits, exact: Mapping[str, Any]) -> tuple[Replies, list[int]]:
@@ -125,10 +137,14 @@ def _silent_air(report: RoundReport) -> bool:
 
 def _bounded(reply: Reply, limit: Limits, exact: Mapping[str, Any]) -> Reply:
     """Return a reply as it is, or with a shorter signal, arrays nearer to the model's, a smaller weight."""
-    length = reply.energy**0.5
-    if limit.length and length > limit.length:
-        part = limit.length / length
-        signal = (reply.signal * part).astype(np.float32)
+    heaviest = limit.weights[reply.node]
+    if reply.weight > heaviest > 0:
+        reply = replace(reply, weight=heaviest)
+    times = min(limit.clip, max(1.0, heaviest / reply.weight)) if reply.weight else limit.clip
+    length, longest = reply.energy**0.5, times * limit.length
+    if length > longest > 0:
+        part = longest / length
+        signal = (reply.signal * (part * SHORTER)).astype(np.float32)
         truth = None if reply.truth is None else reply.truth * part
         reply = replace(reply, signal=signal, truth=truth, energy=part**2 * reply.energy)
     for name in exact if reply.exact else ():
@@ -137,8 +153,6 @@ def _bounded(reply: Reply, limit: Limits, exact: Mapping[str, Any]) -> Reply:
             base = np.asarray(exact[name], np.float64)
             nearer = base + most / move * (reply.exact[name].astype(np.float64) - base)
             reply = replace(reply, exact={**reply.exact, name: nearer})
-    if limit.weight and reply.weight > limit.weight:
-        reply = replace(reply, weight=limit.weight)
     return reply
 
 
