@@ -176,7 +176,7 @@ class Air(Strategy):  # type: ignore[misc]
         """Refuse other strategies beside this one: theirs would never be called."""
         super().__init_subclass__(**given)
         for base in cls.__mro__:
-            if issubclass(base, Strategy) and base is not Strategy and not issubclass(base, Air):
+            if base not in Air.__mro__ and not issubclass(base, Air) and hasattr(base, "aggregate_train"):
                 rule = f"would never be called: write Air({base.__name__}(...), ...)"
                 raise ValueError(f"class {cls.__name__}: {base.__name__} beside Air {rule}")
 
