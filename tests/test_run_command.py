@@ -4,12 +4,14 @@ import json
 import os
 import pty
 import resource
+import shlex
 import signal
 import subprocess
 import sys
 import time
 import tomllib
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -74,10 +76,34 @@ def test_rounds_that_did_not_settle_are_counted(data, tmp_path):
     statuses = [json.loads(line)["status"] for line in records(folder).splitlines()]
     assert statuses == ["iteration limit"] * 4
     assert (summary["rounds_diverged"], summary["rounds_at_limit"]) == (0, 4)
-    total = f"cumulative NMSE {summary['cumulative_nmse_db']:.1f} dB"
-    assert f"{total}, rounds that diverged 0, at the iteration limit 4" in ended.stderr
+    assert "s, 4 of the rounds ended at the iteration limit; in " in ended.stderr
+    assert "diverged" not in ended.stderr
     plain = small.call(small.command(data, tmp_path, rounds=4, scheme="common_k"))
-    assert "cumulative NMSE" in plain.stderr and "limit" not in plain.stderr
+    assert "limit" not in plain.stderr
+
+
+def test_a_run_ends_with_one_line_that_says_it_all(data, tmp_path):
+    def last(**settings):
+        ended = small.call(small.command(data, tmp_path, rounds=4, **settings))
+        return ended.stderr.splitlines()[-1], Path(ended.stdout.strip())
+
+    def accuracy(folder):
+        return json.loads((folder / "summary.json").read_text())["accuracy"]
+
+    line, folder = last(scheme="common_k")
+    symbols = json.loads((folder / "summary.json").read_text())["symbols"]
+    begin = f"common_k: 4 rounds, accuracy {accuracy(folder):.4f}, {symbols:,} symbols, "
+    page = f"s; in {folder}; for a page with figures: airfeel report {shlex.quote(str(tmp_path))}"
+    assert line.startswith(begin) and line.endswith(page), line
+    line, _ = last(scheme="dense", seed=1)  # which is another training
+    assert "error-free" not in line and "symbols" not in line
+    assert "error-free" not in last(scheme="common_k")[0]
+    line, ideal = last(scheme="dense")
+    lost = 100 * (accuracy(ideal) - accuracy(folder))
+    side = "above" if lost < 0 else "below"
+    line, _ = last(scheme="common_k")
+    assert f", {abs(lost):.2f} points {side} error-free training, {symbols:,} symbols, " in line
+    assert "finished before, not repeated" in line
 
 
 def test_a_finished_run_is_not_repeated_unless_forced(finished, data):

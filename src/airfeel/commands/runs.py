@@ -15,10 +15,12 @@ from airfeel.commands import HERE, Computing, Flag, Settings, check_counts, load
 if TYPE_CHECKING:
     from airfeel.config import Config
     from airfeel.lab.runner import Outcome
+    from airfeel.lab.store import FinishedRun
 
 _log = logging.getLogger("airfeel")
 
-_SAID = ("accuracy", "mean_nmse_db", "cumulative_nmse_db", "rounds_diverged", "rounds_at_limit")
+_SAID = ("accuracy", "symbols", "rounds_diverged", "rounds_at_limit")  # of a summary
+_ERROR_FREE = ("dense", "error_free")  # what a run is held against, the first that is there
 # What to try after the demo: what follows the name of the command, and why.
 _NEXT = {
     "run --set scheme=scheduled --set uplink.ratio=0.02": "fifty times fewer symbols, one run",
@@ -36,6 +38,9 @@ def run(
     force: Flag = False,
 ) -> None:
     """Train one model over the air, by default with TSA-GA on MNIST, and print the run's folder.
+
+    The last line says what came out, also against error-free training (scheme=dense) with the same settings
+    where such a run is in the same folder, what it cost and what to do next.
 
     Killed or interrupted, the same command continues where it was. A finished run is not repeated.
 
@@ -69,33 +74,55 @@ def run(
         raise KeyboardInterrupt(
             f"stopped after round {outcome.round} of {loaded.rounds}; to continue: {shlex.join(again)}"
         )
-    table = write_results(ResultsFolder(out))
-    _report(loaded, outcome, table)
-    show(outcome.folder)
-
-
-def _report(config: "Config", outcome: "Outcome", table: Path) -> None:
-    """Say in one line how the run ended."""
-    summary = outcome.summary or {}
-    # A damaged one may have lost some.
-    accuracy, nmse, total, diverged, limited = map(summary.get, _SAID)
-    words = [f"{config.scheme}: {config.rounds} rounds"]
-    if accuracy is not None:
-        words.append(f"accuracy {accuracy:.4f}")
-    if nmse is not None:
-        words.append(f"mean NMSE {nmse:.1f} dB")
-    if total is not None:
-        words.append(f"cumulative NMSE {total:.1f} dB")
-    if diverged is not None and limited is not None:
-        words.append(f"rounds that diverged {diverged}, at the iteration limit {limited}")
-    if not outcome.computed:
-        words.append("finished before, not repeated (--force computes it again)")
-    _log.info(", ".join(words))
+    write_results(ResultsFolder(out))
     for note in outcome.notes:
         _log.warning(note)
-    _log.info(
-        f"table of all runs: {table}; as a page: {shlex.join(['airfeel', 'report', str(table.parent)])}"
-    )
+    show(outcome.folder)
+    _log.info(_ending(loaded, outcome, out))
+
+
+def _ending(config: "Config", outcome: "Outcome", out: Path) -> str:
+    """Return in one line what came out, what it cost, where it is and what to do next."""
+    from airfeel.lab.store import FinishedRun, examine
+
+    summary = outcome.summary or {}
+    # A damaged one may have lost some.
+    accuracy, symbols, diverged, limited = map(summary.get, _SAID)
+    words = [f"{config.scheme}: {config.rounds} rounds"]
+    run = examine(outcome.folder)
+    if accuracy is not None:
+        words[0] += f", accuracy {accuracy:.4f}"
+        ideal = _without_radio(run) if isinstance(run, FinishedRun) else None
+        if ideal is not None:
+            lost = 100 * (ideal - accuracy)
+            words.append(f"{abs(lost):.2f} points {'above' if lost < 0 else 'below'} error-free training")
+    if symbols:
+        words.append(f"{symbols:,} symbols")
+    if isinstance(run, FinishedRun) and run.seconds:
+        words.append(f"{sum(run.seconds.values()):.3g} s")
+    for count, what in ((diverged, "diverged"), (limited, "ended at the iteration limit")):
+        if count:
+            words.append(f"{count} of the rounds {what}")
+    if not outcome.computed:
+        words.append("finished before, not repeated (--force computes it again)")
+    page = shlex.join(["airfeel", "report", str(out)])
+    return f"{', '.join(words)}; in {outcome.folder}; for a page with figures: {page}"
+
+
+def _without_radio(run: "FinishedRun") -> float | None:
+    """Return the accuracy of whole, or else sparse, updates without radio that differ in nothing else."""
+    from airfeel.lab.store import FinishedRun, examine
+
+    for scheme in _ERROR_FREE:
+        for folder in sorted(run.folder.parent.glob(f"{scheme}-*")):
+            ideal = examine(folder)
+            if folder == run.folder or not isinstance(ideal, FinishedRun):
+                continue
+            keys = [key for key in ideal.settings["identity.keys"] if key != "scheme"]
+            same = all(ideal.settings.get(key) == run.settings.get(key) for key in keys)
+            if same and ideal.settings["scheme"] == scheme and ideal.summary.get("accuracy") is not None:
+                return float(ideal.summary["accuracy"])
+    return None
 
 
 def demo(

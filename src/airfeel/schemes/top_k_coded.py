@@ -45,8 +45,9 @@ class TopKCoded(ErrorFeedback[None]):
         most = np.minimum(sizes.max(axis=1, keepdims=True), np.finfo(np.float32).max)
         steps = (most / LEVELS).astype(np.float32)
         wide = steps.astype(accumulated.dtype)
-        counts = np.rint(accumulated / np.where(wide == 0, wide.dtype.type(1), wide))
-        counts = np.where(chosen, np.clip(counts, -LEVELS, LEVELS), counts.dtype.type(0))
+        # In float64: of subnormal steps NumPy 1.26 says that they overflow.
+        counts = np.rint(np.divide(accumulated, np.where(wide == 0, 1, wide), dtype=np.float64))
+        counts = np.where(chosen, np.clip(counts, -LEVELS, LEVELS), 0).astype(accumulated.dtype)
         signal = counts * wide
         return Sent(signal, accumulated - signal, message=(chosen, counts.astype(np.int8), steps[:, 0]))
 
