@@ -13,7 +13,7 @@ from airfeel.config.mistakes import flatten
 from airfeel.lab import store
 from airfeel.lab.plan import Begun, Member, ResultsFolder, remember_experiment
 from airfeel.lab.rundir import open_run
-from airfeel.lab.store import FinishedRun
+from airfeel.lab.store import FinishedRun, RecordColumns
 from airfeel.lab.table import Results, RunSelection, make_table
 from airfeel.simulation.records import Record
 
@@ -127,7 +127,7 @@ def selection(experiment, lines):
 
 
 def finished(rows, folder=None):
-    """Return a finished run with these records, which may still be changed."""
+    """Return a finished run with these records."""
     timings = None if folder is None else folder / "timings.jsonl"
     noted = timings is not None and timings.exists()
-    return FinishedRun(folder, {}, rows, timings=timings.read_bytes() if noted else b"")
+    return FinishedRun(folder, {}, RecordColumns(rows), timings=timings.read_bytes() if noted else b"")

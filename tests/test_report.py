@@ -250,7 +250,7 @@ def test_final_accuracy_is_that_of_the_last_tenth_seed_by_seed(tmp_path):
     collected = fakes.collected(experiment, tmp_path)
 
     def late(curve, seed):
-        return sum(row["accuracy"] for row in collected.lines[curve, "s/N = 0.1"][seed].rows[-3:]) / 3
+        return sum(collected.lines[curve, "s/N = 0.1"][seed].rows.values("accuracy")[-3:]) / 3
 
     table = table_of(collected, "Final accuracy")
     assert table[0] == ["curve", "s/N = 0.1", "s/N = 0.04"]

@@ -21,7 +21,7 @@ import pandas
 from airfeel.lab.claims import INCOMPLETE, ClaimPart, Verdict, claims_table, corrected, judge, to_json
 from airfeel.lab.plan import ResultsFolder, shipped
 from airfeel.lab.report import make_chapter
-from airfeel.lab.store import FinishedRun
+from airfeel.lab.store import FinishedRun, RecordColumns
 from airfeel.lab.table import Results, RunSelection, make_table
 
 HERE = Path(__file__).resolve().parent
@@ -81,7 +81,7 @@ def kept_runs(experiment):
     with lzma.open(HERE / "numbers" / f"{experiment.name}.csv.xz", "rt") as file:
         for row in csv.DictReader(file):
             rows.setdefault((labels[row["scheme"]], "", int(row["seed"])), []).append(numbers(row))
-    runs = {str(place): FinishedRun(HERE, {}, of) for place, of in rows.items()}
+    runs = {str(place): FinishedRun(HERE, {}, RecordColumns(of)) for place, of in rows.items()}
     members = pandas.DataFrame([(*p, str(p)) for p in rows], columns=["curve", "variant", "seed", "run"])
     return RunSelection(experiment, members, make_table(runs), runs)
 

@@ -214,7 +214,7 @@ def test_seeds_are_paired_and_only_common_ones_count():
 def test_runs_of_different_length_are_not_compared():
     collected = results("e", {("A", ""): [90, 91, 92], ("B", ""): [80, 81, 82]})
     lines = dict(collected["e"].lines)
-    lines["A", ""][1] = fakes.finished(lines["A", ""][1].rows[:5])
+    lines["A", ""][1] = fakes.finished(list(lines["A", ""][1].rows)[:5])
     collected = {"e": fakes.selection(collected["e"].experiment, lines)}
     longer = results("e", {("A", ""): [90, 92], ("B", ""): [80, 82]})
     assert judge_claim(one_claim(**ABOVE), collected).parts == judge_claim(one_claim(**ABOVE), longer).parts

@@ -9,7 +9,7 @@ import small
 from airfeel.cli import main
 from airfeel.lab.exhibits.links import level, snr_db
 from airfeel.lab.exhibits.reaching import check_target, reaching_table, usual_target
-from airfeel.lab.store import FinishedRun
+from airfeel.lab.store import FinishedRun, RecordColumns
 from airfeel.radio.units import RadioUnits
 
 pytest.importorskip("altair")
@@ -57,7 +57,7 @@ def test_an_accuracy_is_a_share(target):
 def test_the_snr_that_belongs_to_p():
     def finished(settings, symbols):
         rows = [{"round": t, "symbols": count} for t, count in enumerate(symbols, start=1)]
-        return FinishedRun(Path("run"), {}, rows, settings=settings)
+        return FinishedRun(Path("run"), {}, RecordColumns(rows), settings=settings)
 
     paper = {"uplink.power": 500.0, "channel.noise_var": 1.0}
     assert snr_db(finished(paper, [785, 1570])) == pytest.approx(-1.96, abs=0.01)
@@ -76,7 +76,7 @@ def test_the_snr_in_a_cell_is_that_of_the_edge_and_of_its_devices():
     cell = {"channel.kind": "cell", "channel.losses_db": [120.0, 100.0, 90.0], "devices.count": 2, "seed": 0}
 
     def told(settings, rows=rows):
-        return level([FinishedRun(Path("run"), {}, rows, settings=settings)])
+        return level([FinishedRun(Path("run"), {}, RecordColumns(rows), settings=settings)])
 
     assert told(radio) == "-3.0"
     assert told(radio | cell) == "-3.0 (devices -3.0 to 17.0)"

@@ -54,7 +54,7 @@ def test_final_accuracy_by_value_in_a_plot_for_every_other_setting(tmp_path):
         assert course["round"] == list(RATES) and course["seeds"] == 3 and "symbols" not in course
         for rate, mean, half in zip(RATES, course["mean"], course["half"], strict=True):
             runs = collected.lines[curve, f"η = {rate}, {kind}"].values()
-            last = [sum(row["accuracy"] for row in run.rows[-2:]) / 2 for run in runs]
+            last = [sum(row["accuracy"] for row in [run.rows[-2], run.rows[-1]]) / 2 for run in runs]
             expected = interval(last)
             assert mean == pytest.approx(expected.value, rel=1e-4)
             assert half == pytest.approx(expected.high - expected.value, rel=1e-2)

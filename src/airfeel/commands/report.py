@@ -33,10 +33,11 @@ def report(
     csv
         Only the tables: results.csv with a line for each round, runs.csv with a line for each run.
     """
-    from airfeel.lab.results import CompactFolder, write_results, write_runs
+    from airfeel.lab.plan import ResultsFolder
+    from airfeel.lab.results import write_results, write_runs
 
     if csv:
-        results = CompactFolder(folder)
+        results = ResultsFolder(folder)
         if not results.labels():
             raise ValueError(f"{folder}: has no run under {folder / 'runs'}")
         show(write_results(results), write_runs(results))

@@ -32,8 +32,8 @@ from airfeel.lab.exhibits.cost import COSTS, cost_cells
 from airfeel.lab.exhibits.curves import chosen_figures
 from airfeel.lab.exhibits.reaching import check_target
 from airfeel.lab.figures import SHIPPED
-from airfeel.lab.plan import Begun, shipped
-from airfeel.lab.results import CompactFolder, write_results, write_runs
+from airfeel.lab.plan import Begun, ResultsFolder, shipped
+from airfeel.lab.results import write_results, write_runs
 from airfeel.lab.store import edited_between, left_out
 from airfeel.lab.table import Results, RunSelection
 from airfeel.lab.words import headline, opening, trained, word_columns
@@ -83,7 +83,7 @@ def write_report(
     """
     target = check_target(target_accuracy)
     vega_lite_version()  # without the extra, this says so before anything is read
-    results = CompactFolder(folder)
+    results = ResultsFolder(folder)
     if results.labels():
         told(f"reading the runs in {folder}")
     begun, unknown = results.experiments()

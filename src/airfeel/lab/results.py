@@ -11,23 +11,17 @@ import io
 import json
 import logging
 import math
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
-from types import NoneType
-from typing import Any, NamedTuple, overload
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, NamedTuple
 
 import airfeel
 from airfeel import _checks, _files
 from airfeel._extras import missing
 from airfeel.lab import store
 from airfeel.lab.plan import Begun, ResultsFolder
-from airfeel.lab.store import ROUNDS, Damage, FinishedRun, Row, examine, left_out
+from airfeel.lab.store import ROUNDS, left_out
 
 _FROM_ROW = (
     *("round", "accuracy", "loss", "nmse_db", "symbols", "energy"),
@@ -38,80 +32,6 @@ FIRST = ("run", "status", "rounds", "final_accuracy", "best_accuracy", "seconds"
 _FORMULA = ("=", "+", "-", "@")  # what a spreadsheet takes a cell for that begins so
 
 _log = logging.getLogger("airfeel")
-
-
-class RecordColumns(Sequence[Row]):
-    """The records of a run, kept in columns: a small part of the memory that dictionaries take.
-
-    Every record is given back as it was: whole numbers and fractions are kept apart, and NaN, which no record
-    can hold, stands for None among fractions.
-    """
-
-    def __init__(self, rows: Sequence[Row]) -> None:
-        keys = dict.fromkeys(key for row in rows for key in row)
-        self._length = len(rows)
-        self._columns = {key: _packed([row.get(key) for row in rows]) for key in keys}
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, place: int) -> Row: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[Row]: ...
-    def __getitem__(self, place: int | slice) -> Row | list[Row]:
-        if isinstance(place, slice):
-            return list(self)[place]
-        return {key: _unpacked(of[place : place + 1 or None])[0] for key, of in self._columns.items()}
-
-    def __iter__(self) -> Iterator[Row]:
-        values = zip(*map(_unpacked, self._columns.values()), strict=True)
-        return (dict(zip(self._columns, of, strict=True)) for of in values)
-
-    @property
-    def keys(self) -> Iterable[str]:
-        """The names of the columns."""
-        return self._columns.keys()
-
-    def values(self, key: str) -> list[Any]:
-        """Return a column, None in it for what there is not."""
-        return _unpacked(self._columns[key]) if key in self._columns else [None] * len(self)
-
-    def numbers(self, key: str) -> NDArray[np.float64]:
-        """Return a column of numbers, NaN in it for what there is not."""
-        found = self._columns.get(key)
-        return np.full(len(self), np.nan) if found is None else np.asarray(found, dtype=float)
-
-
-def _packed(values: list[Any]) -> NDArray[Any]:
-    kinds = set(map(type, values))
-    if kinds == {int} and -(2**63) <= min(values) <= max(values) < 2**63:
-        return np.array(values, dtype=np.int64)
-    if kinds <= {float, NoneType}:
-        return np.array(values, dtype=float)
-    return np.array([sys.intern(value) if type(value) is str else value for value in values], dtype=object)
-
-
-def _unpacked(column: NDArray[Any]) -> list[Any]:
-    values: list[Any] = column.tolist()
-    return [None if value != value else value for value in values] if column.dtype == float else values
-
-
-def column(run: FinishedRun, key: str) -> list[Any]:
-    """Return what the records of a run have under a key, None where there is nothing."""
-    rows = run.rows
-    return rows.values(key) if isinstance(rows, RecordColumns) else [row.get(key) for row in rows]
-
-
-class CompactFolder(ResultsFolder):
-    """A results folder whose runs keep their records in columns: thousands of them fit into memory."""
-
-    def _examined(self, label: str) -> FinishedRun | Damage | None:
-        def read() -> FinishedRun | Damage | None:
-            found = examine(self.path / "runs" / label)
-            return replace(found, rows=RecordColumns(found.rows)) if isinstance(found, FinishedRun) else found
-
-        return self._once(f"run {label}", self.stamp(label), read)
 
 
 class Source(NamedTuple):
@@ -148,7 +68,7 @@ def read_results(folder: str | Path, per: str = "round") -> Any:
         import pandas
     except ImportError as error:
         raise missing("report", "a table is a pandas DataFrame: read_results needs") from error
-    results = CompactFolder(Path(folder))
+    results = ResultsFolder(Path(folder))
     if per == "run":
         rows = list_runs(results)
         return pandas.DataFrame(rows, columns=_columns(rows))
@@ -178,7 +98,7 @@ def list_runs(results: ResultsFolder) -> list[dict[str, Any]]:
             rounds = _count(results.path / "runs" / label / ROUNDS)
             found.append({"run": label, "status": status, "rounds": rounds})
             continue
-        accuracies = [value for value in column(run, "accuracy") if value is not None]
+        accuracies = [value for value in run.rows.values("accuracy") if value is not None]
         last = accuracies[len(accuracies) - math.ceil(len(accuracies) / 10) :]
         settings = {key: value for key, value in run.settings.items() if not key.startswith("identity.")}
         facts = {
@@ -297,7 +217,7 @@ def _block(results: ResultsFolder, source: Source, keys: Sequence[str]) -> Block
     settings = run.settings
     head = [source.experiment or settings.get("name") or "run", settings.get("scheme"), settings.get("seed")]
     tail = [source.curve, *(settings.get(key) for key in keys)]
-    records = zip(*(column(run, key) for key in _FROM_ROW), strict=True)
+    records = zip(*(run.rows.values(key) for key in _FROM_ROW), strict=True)
     return Block(csv_table([*head, *record, *tail] for record in records))
 
 

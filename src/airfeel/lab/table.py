@@ -18,7 +18,6 @@ from scipy.special import stdtrit
 from airfeel._extras import LazyModule
 from airfeel.lab.charts import WITHOUT_RADIO
 from airfeel.lab.plan import Begun, Experiment, ResultsFolder
-from airfeel.lab.results import RecordColumns, column
 from airfeel.lab.store import FinishedRun, RunError
 from airfeel.lab.studies.recorded import Observations, observations
 from airfeel.registry import SCHEMES
@@ -138,13 +137,13 @@ class Results:
 
 def make_table(runs: Mapping[str, FinishedRun]) -> Frame:
     """Return the records of some runs as one table."""
-    records = [
-        run.rows if isinstance(run.rows, RecordColumns) else RecordColumns(run.rows) for run in runs.values()
-    ]
+    records = [run.rows for run in runs.values()]
     found = (key for of in records for key in of.keys if key not in ("run", "seconds", "status"))
     columns: dict[str, Any] = {
         "run": np.repeat(np.array(list(runs), dtype=object), [len(of) for of in records]),
-        "seconds": [run.seconds.get(at, math.nan) for run in runs.values() for at in column(run, "round")],
+        "seconds": [
+            run.seconds.get(at, math.nan) for run in runs.values() for at in run.rows.values("round")
+        ],
     }
     for key in dict.fromkeys([*COLUMNS, *found]):
         columns[key] = np.concatenate([np.zeros(0), *(of.numbers(key) for of in records)])

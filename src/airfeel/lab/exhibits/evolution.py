@@ -11,7 +11,6 @@ from airfeel.lab.curves import CurveDrawing, courses, draw_curves
 from airfeel.lab.exhibits import EXHIBITS, TextTable
 from airfeel.lab.exhibits.finals import ENDINGS, ending_cells
 from airfeel.lab.plan import FigureSpec
-from airfeel.lab.results import column
 from airfeel.lab.table import LINE, RunSelection, interval
 
 FORMS = {"nmse_db": "simulated", "predicted_nmse_db": "state evolution"}
@@ -80,7 +79,7 @@ def recovery(shown: RunSelection, spec: FigureSpec) -> Iterator[Drawing | TextTa
     rows = []
     for line in sorted(shown.lines, key=lambda line: shown.variants.index(line[1])):
         found, predicted = (list(shown.ends(key)[line].values()) for key in FORMS)
-        steps = np.mean([n for run in shown.lines[line].values() for n in column(run, "iterations")])
+        steps = np.mean([n for run in shown.lines[line].values() for n in run.rows.values("iterations")])
         cells = [interval(found).words(".2f"), f"{np.mean(predicted):.2f}", f"{steps:.1f}"]
         rows.append([line[1], line[0], *cells, *ending_cells(shown, line)])
     yield TextTable("In numbers", [HEADING, *rows])

@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from airfeel.lab.exhibits import EXHIBITS, TextTable
-from airfeel.lab.results import column
 from airfeel.lab.store import count_endings
 from airfeel.lab.table import UNITS, BySeed, Line, RunSelection, interval
 
@@ -80,7 +79,9 @@ def last_table(shown: RunSelection) -> list[list[str]]:
     for line, runs in shown.lines.items():
         end = next(iter(runs.values())).rows[-1]
         forms = {key: ".1f" if key.endswith("_db") else ".4f" for key in LAST} | dict.fromkeys(units, ".3g")
-        words = {key: _end([column(run, key) for run in runs.values()], form) for key, form in forms.items()}
+        words = {
+            key: _end([run.rows.values(key) for run in runs.values()], form) for key, form in forms.items()
+        }
         uses = "-" if end.get("symbols") is None else f"{end['symbols']:,}"
         cells = [line[0], str(len(runs)), str(end["round"]), *(words[key] for key in LAST)]
         rows.append([*cells, *ending_cells(shown, line)[:2], uses, *(words[key] for key in units)])
@@ -116,7 +117,7 @@ def reception_table(shown: RunSelection, accuracy: bool = False) -> list[list[st
 
 def ending_cells(shown: RunSelection, line: Line) -> list[str]:
     """Return in how many rounds of a line the iteration diverged or hit its limit, and of how many."""
-    counts = count_endings(one for run in shown.lines[line].values() for one in column(run, "status"))
+    counts = count_endings(one for run in shown.lines[line].values() for one in run.rows.values("status"))
     return [str(count) if counts[-1] else NONE for count in counts]
 
 

@@ -1,13 +1,12 @@
 """What a run's P amounts to on its link: the SNR of a device per symbol, in dB."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
 from airfeel.lab.exhibits import EXHIBITS, TextTable
-from airfeel.lab.results import column
-from airfeel.lab.store import FinishedRun
+from airfeel.lab.store import FinishedRun, Row
 from airfeel.lab.table import Line, RunSelection
 from airfeel.radio.cell import Cell
 from airfeel.radio.units import RadioUnits
@@ -25,13 +24,13 @@ _MOST = 1_000_000  # devices whose places are drawn again
 
 def snr_db(run: FinishedRun) -> float | None:
     """Return P / (s sigma_e^2), or what the radio in units says; None where the run tells neither."""
-    settings, totals = run.settings, [0.0, *(float(total or 0) for total in column(run, "symbols"))]
+    settings, totals = run.settings, [0.0, *(float(total or 0) for total in run.rows.values("symbols"))]
     symbols = max(after - before for before, after in pairwise(totals))  # of a round with anything to send
     if symbols <= 0:  # nothing went through the air
         return None
     if radio := _section(settings, _RADIO):
         try:
-            return _radio_snr_db(radio, run.rows)
+            return _radio_snr_db(radio, run.rows[-1])
         except (ValueError, TypeError):  # a file may hold anything
             return None
     power, noise = _positive(settings.get(POWER)), _positive(settings.get("channel.noise_var", 1.0))
@@ -79,12 +78,12 @@ def _section(settings: Any, prefix: str) -> dict[str, Any]:
     return {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
 
 
-def _radio_snr_db(radio: dict[str, Any], rows: Sequence[Any]) -> float | None:
+def _radio_snr_db(radio: dict[str, Any], last: Row) -> float | None:
     """Return the SNR of a radio in units; a path loss that the channel knows shows in what joules were."""
     if "path_loss_db" in radio:
         return RadioUnits(**radio).snr_db
     units = RadioUnits(**radio, path_loss_db=0.0)
-    energy, joules = (_positive(rows[-1].get(key)) for key in ("energy", "joules"))
+    energy, joules = (_positive(last.get(key)) for key in ("energy", "joules"))
     return units.snr_db - decibel(joules / units.joules(energy)) if energy and joules else None
 
 
