@@ -5,6 +5,7 @@
     python benchmarks/study_field.py table keep --out DIR      # what there is, for docs/results
 
     python benchmarks/study_field.py holds holds-table --seeds 600 601 --out THIRD   # one factor at a time
+    python benchmarks/study_field.py holds-figure --seeds 600 601    # of the numbers kept in docs/results
 
 Seeds 700 to 704 are for reporting, once (500 to 504 and 600 to 604 were seen before); ``--seeds`` names
 others: 10 to 14 for choosing, 600 and 601 for one factor at a time. M = 10 devices with 300 samples each,
@@ -26,6 +27,7 @@ from airfeel.config import load_config
 from airfeel.simulation.loop import train
 
 SEEDS = (700, 701, 702, 703, 704)
+KEPT = Path(__file__).parents[1] / "docs/results/field.csv"
 ALL = {
     "rounds": 100,
     "devices.count": 10,
@@ -191,7 +193,10 @@ def accuracies(cell, scheme, factor, seed, trial=None):
 
 
 def known(out):
-    """Return the runs that there are, by key."""
+    """Return the runs that there are, by key: of a folder, or those that are kept."""
+    if out is None:
+        with KEPT.open(newline="") as file:
+            return {line["key"]: line for line in map(_kept, csv.DictReader(file))}
     path = out / "runs.jsonl"
     lines = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
     return {line["key"]: line for line in lines}
@@ -314,6 +319,43 @@ def holds_table(seeds, out):
             print(f"| {cell} | {level(done, cell, seeds[:2])} | {points} |")
 
 
+def holds_figure(seeds, out):
+    """Draw where the scheme holds: one panel per factor, one point per seed."""
+    import altair as alt
+
+    done = known(out)
+    rows = [
+        {"factor": factor, "value": value, "points lost": points}
+        for factor, value, cell in (
+            (*(cell.split(": ") if ": " in cell else ("data", cell)), cell) for cell in HOLDS
+        )
+        for points in gaps(done, cell, "scheduled", 25, seeds[:2])
+    ]
+    axis = alt.Axis(values=[-5, 0, 5, 20, 60], labelOverlap=False)
+    lost = alt.Y("points lost:Q", scale=alt.Scale(type="symlog", constant=3), axis=axis)
+    points = alt.Chart().mark_circle(size=45, opacity=0.7, color="#1f77b4")
+    points = points.encode(alt.X("value:N", sort=None, title=None, axis=alt.Axis(labelAngle=-35)), lost)
+    none = alt.Chart().mark_rule(strokeDash=[4, 3], color="#808080").encode(alt.YDatum(0, axis=axis))
+    panels = [
+        alt.layer(none, points, data=alt.Data(values=[row for row in rows if row["factor"] == factor]))
+        .properties(title=factor, width=150, height=130)
+        .resolve_scale(y="shared")
+        for factor in dict.fromkeys(row["factor"] for row in rows)
+    ]
+    path = KEPT.parent / "figures/field-holds.svg"
+    alt.concat(*panels, columns=4).resolve_scale(y="shared").save(path)
+    print(f"figure: {path}")
+
+
+def _kept(row):
+    """Return a line of the kept table as a run."""
+    name = " | ".join(row[part] for part in ("circumstances", "scheme", "compression", "seed"))
+    return {
+        "key": name,
+        "accuracy": dict(zip(row["rounds"].split(), map(float, row["accuracies"].split()), strict=True)),
+    }
+
+
 def keep(out, path):
     """Write all numbers as a table with one line for each run."""
     with path.open("w", newline="") as file:
@@ -327,23 +369,30 @@ def keep(out, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "studies", nargs="+", choices=[*STUDIES, "tune", "holds", "table", "holds-table", "keep"]
+        "studies",
+        nargs="+",
+        choices=[*STUDIES, "tune", "holds", "table", "holds-table", "holds-figure", "keep"],
     )
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, help="folder of the runs; without one, the numbers that are kept")
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     parser.add_argument("--cells", nargs="+", default=("",), help="only circumstances that begin so")
     parser.add_argument("--schemes", nargs="+", default=("",), help="only schemes that begin so")
     options = parser.parse_args()
+    if options.out is None and not {"table", "holds-table", "holds-figure"}.issuperset(options.studies):
+        parser.error("runs need a folder: --out DIR")
     with threadpool_limits(1):
         if "tune" in options.studies:
             tune(options.out)
-        compute(options.studies, options.seeds, options.out, options.cells, options.schemes)
+        if options.out is not None:
+            compute(options.studies, options.seeds, options.out, options.cells, options.schemes)
     if "table" in options.studies:
         table(options.seeds, options.out)
     if "holds-table" in options.studies:
         holds_table(options.seeds, options.out)
+    if "holds-figure" in options.studies:
+        holds_figure(options.seeds, options.out)
     if "keep" in options.studies:
-        keep(options.out, Path(__file__).parents[1] / "docs/results/field.csv")
+        keep(options.out, KEPT)
 
 
 if __name__ == "__main__":
