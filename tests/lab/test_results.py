@@ -145,7 +145,7 @@ def test_experiments_claim_runs_and_add_columns(out):
     assert renewed(out)[0].endswith(",uplink.power,uplink.ratio")
     for path in (out / "experiments").glob("sweep.*"):
         path.unlink()
-    assert renewed(out)[0].endswith(",status,downlink,air_seconds,joules,curve,uplink.power")
+    assert renewed(out)[0].endswith(",status,downlink,air_seconds,downlink_seconds,joules,curve,uplink.power")
 
 
 SPOIL = {

@@ -90,11 +90,39 @@ def test_the_same_run_as_with_p_and_noise_in_the_units_of_the_paper():
     plain = small_config(**{"uplink.power": parts.units.power(parts.setting.symbols)})
     for ours, theirs in zip(af.train(with_units, dataset=data), af.train(plain, dataset=data), strict=True):
         first, second = json.loads(ours.to_json()), json.loads(theirs.to_json())
-        assert set(first) - set(second) == {"air_seconds", "joules"}
+        assert set(first) - set(second) == {"air_seconds", "downlink_seconds", "joules"}
         same = {key: first[key] for key in second}
         numbers = {key: value for key, value in second.items() if isinstance(value, float)}
         assert {key: same[key] for key in numbers} == pytest.approx(numbers, rel=1e-6)
         assert all(same[key] == value for key, value in second.items() if key not in numbers)
+
+
+@pytest.mark.parametrize("stated", [None, 2.0])
+@pytest.mark.parametrize("kind", ["gaussian", "fading", "cell", "antennas"])
+@pytest.mark.parametrize(
+    ("scheme", "keys", "whole"),
+    [("common_k", {}, False), ("scheduled", {}, False), ("low_rank", {"uplink.ratio": 0.3}, False)]
+    + [("tsa_ga", {}, True), ("sign_vote", {}, True), ("common_k", {"server.momentum": 0.5}, True)]
+    + [("d_dsgd", {"radio.tx_power_dbm": 60.0}, True)],
+)
+def test_the_way_back_carries_the_model_or_what_was_sent_at_the_weakest_device_s_rate(
+    scheme, keys, whole, kind, stated
+):
+    radio = {f"radio.{key}": value for key, value in RADIO.items() if (kind, key) != ("cell", "path_loss_db")}
+    radio |= {} if stated is None else {"radio.downlink_bps_hz": stated}
+    config = small_config(**{"scheme": scheme, "channel.kind": kind} | radio | keys)
+    parts = assemble(config, Own(dataset=small.arrays()))
+    seconds, units, heard = 0.0, parts.units, 0
+    for step in steps(parts, start(parts)):
+        record, symbols = step.record, step.aggregate.channel_uses
+        if symbols:
+            link = parts.air.channel.link(len(parts.data), symbols, config.seed, record.round)
+            weakest = math.log2(1 + units.snr / link.cost[link.active].max()) / (1 + units.overhead)
+            numbers = record.downlink + (parts.task.size if whole else symbols)
+            seconds += 32 * numbers / (weakest if stated is None else stated) / units.bandwidth_hz
+            heard += 1
+        assert record.downlink_seconds == pytest.approx(seconds)
+    assert heard
 
 
 def test_a_scheme_without_radio_spends_no_time_on_air():

@@ -40,7 +40,7 @@ def plan(
     within_rounds
         What accuracy is reached in so many rounds; with a target, it must be reached in them.
     within_seconds
-        The same in so many seconds on air.
+        The same in so many seconds of uplink and downlink together.
     within_joules
         The same with so many joules of the device that spends most.
     vary

@@ -15,6 +15,7 @@ from airfeel.lab.question import (
     LIMITS,
     STEPS,
     TRIALS,
+    WAYS,
     Inquiry,
     Search,
     Span,
@@ -76,7 +77,8 @@ def plan(
     config, keys
         As for :func:`airfeel.train`, without parts of your own.
     target_accuracy
-        What it takes to reach this accuracy: rounds, and with a table [radio] seconds on air and joules.
+        What it takes to reach this accuracy: rounds, and with a table [radio] seconds, of uplink and downlink
+        together, and joules.
     within_rounds, within_seconds, within_joules
         The accuracy that is reached within one of these; with a target, it must be reached within it.
     vary
@@ -149,14 +151,14 @@ def _until(inquiry: Inquiry, tried: Sequence[Trial]) -> tuple[str, dict[str, Spa
     goal = f"{100 * (inquiry.target or 0):g} % accuracy"
     reached = _reached(inquiry, tried)
     if len(reached) < len(tried):
-        best = span([trial.best for trial in tried])
+        best = _accuracy([trial.best for trial in tried])
         limit = "".join(f" within {value:g} {LIMITS[key]}" for key, value in inquiry.within.items())
         limit = limit or f" in {tried[0].last['round']} rounds"
         some = f"{len(reached)} of {len(tried)} trainings reach it{limit}, and the best accuracy of each is"
         text = f"{goal} is not reached for sure: {some} {_percent(best)}; {INTERVAL}"
         return text, {"best_accuracy": best}, False
     numbers = _costs(inquiry, reached)
-    words = [f"{numbers[name].words()} {COSTS[key]}" for key, name in LIMITS.items() if name in numbers]
+    words = [_words(numbers, key) for key, name in LIMITS.items() if name in numbers]
     return f"{goal} takes {', '.join(words)}; {INTERVAL}", numbers, True
 
 
@@ -196,8 +198,8 @@ def _compared(inquiry: Inquiry, tried: Sequence[Trial]) -> tuple[str, dict[str, 
         if known and not (name == "rounds" and words):
             best = min(known, key=lambda scheme: known[scheme].value)
             unsure = [one for one in known if one != best and known[one].low <= known[best].high]
-            unit = COSTS["round" if name == "rounds" else name]
-            words.insert(0, f"{best} with {known[best].words()} {unit}{_doubt(unsure)}")
+            told = _words(sure[best], "round" if name == "rounds" else name)
+            words.insert(0, f"{best} with {told}{_doubt(unsure)}")
             chosen = sure[best]
     return f"{goal} takes least of {', '.join(by)}: {'; '.join(words)}; {INTERVAL}", chosen, True
 
@@ -295,12 +297,19 @@ def _costs(inquiry: Inquiry, reached: Sequence[Mapping[str, float]]) -> dict[str
     """Return the intervals of all costs; what happens between two evaluations is not seen."""
     every = inquiry.config.run.evaluate_every
     found = {}
-    for key, name in LIMITS.items():
+    for key, name in {**LIMITS, **dict(zip(WAYS, WAYS, strict=True))}.items():
         if all(cost.get(key) for cost in reached):
             values = [cost[key] for cost in reached]
             one = max(cost[key] / cost["round"] for cost in reached)
             found[name] = span(values, every * one, ratios=True)
     return found
+
+
+def _words(numbers: Mapping[str, Span], key: str) -> str:
+    """Return a cost in words; of seconds also how they are shared out."""
+    ways = [f"{numbers[way].value:.3g} {end}" for way, end in WAYS.items() if way in numbers]
+    told = f"{numbers[LIMITS[key]].words()} {COSTS[key]}"
+    return f"{told}, {' and '.join(ways)}" if key == "seconds" and ways else told
 
 
 def _accuracy(values: Sequence[float]) -> Span:

@@ -28,7 +28,10 @@ LEVEL = 0.98  # with which one more training lies in an interval
 TRIALS = 4  # trainings of each setting, unless somebody wants more
 STEPS = 5  # of a bisection: an answer is known to 1/32 of the range
 LIMITS = {"round": "rounds", "seconds": "seconds", "joules": "joules"}
-COSTS = {"round": "rounds", "seconds": "seconds on air", "joules": "joules of a device"}
+WAYS = {"air_seconds": "up", "downlink_seconds": "down"}  # what seconds add up
+COSTS = {"round": "rounds", "seconds": "seconds", "joules": "joules of a device"} | {
+    way: f"seconds {end}" for way, end in WAYS.items()
+}
 FIRST, OTHERS = "first seeds", "other seeds"  # curves of a search
 
 
@@ -220,7 +223,10 @@ def _rounds(config: Config, within: Mapping[str, float]) -> int:
 
 def costs(row: Row) -> dict[str, float]:
     """Return what a training has taken so far, as far as it is known."""
-    found = {"round": row["round"], "seconds": row.get("air_seconds"), "joules": row.get("joules")}
+    ways = {way: row.get(way) for way in WAYS}
+    both = math.fsum(value or 0.0 for value in ways.values())
+    seconds = None if row.get("air_seconds") is None else both
+    found = {"round": row["round"], "seconds": seconds, "joules": row.get("joules"), **ways}
     return {key: float(value) for key, value in found.items() if value is not None}
 
 

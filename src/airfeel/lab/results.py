@@ -25,7 +25,7 @@ from airfeel.lab.store import ROUNDS, left_out
 
 _FROM_ROW = (
     *("round", "accuracy", "loss", "nmse_db", "symbols", "energy"),
-    *("cumulative_nmse_db", "status", "downlink", "air_seconds", "joules"),
+    *("cumulative_nmse_db", "status", "downlink", "air_seconds", "downlink_seconds", "joules"),
 )
 COLUMNS = ("experiment", "scheme", "seed", *_FROM_ROW, "curve")
 FIRST = ("run", "status", "rounds", "final_accuracy", "best_accuracy", "seconds")  # columns of runs.csv

@@ -13,6 +13,7 @@ BOLTZMANN = 1.380649e-23  # J/K, by definition
 TEMPERATURE = 290.0  # K, to which noise figures refer: -174 dBm/Hz
 NOISE_FIGURE_DB = 7.0  # of a usual base station, where nothing else is said
 OVERHEAD = 0.3  # cyclic prefix, pilots and guards of LTE and NR are 0.25 to 0.35 in all
+BITS = 32  # of a number on its way to the devices
 MOST_DB = 400.0  # no level is farther from 1: products of a few stay finite
 
 
@@ -41,7 +42,9 @@ class RadioUnits:
     ``bandwidth_hz`` is B of the complex baseband; ``tx_power_dbm`` the most a device sends with in any round;
     ``path_loss_db`` that between device and server, antenna gains included (where devices differ, the loss to
     which a channel's costs refer); ``noise_figure_db`` the receiver's; ``overhead`` air time beyond that of
-    the symbols, as a share of it: cyclic prefix, pilots, guards.
+    the symbols, as a share of it: cyclic prefix, pilots, guards. ``downlink_bps_hz`` are the bits that the
+    server brings to every device per second and hertz, overhead left out already; None: as many as the
+    weakest of them could receive from a server that sends with the power of a device.
 
     20 MHz, 23 dBm over 120 dB and a noise figure of 7 dB: the noise is -174 + 73 + 7 = -94 dBm, the signal of
     a device -97 dBm.
@@ -58,6 +61,7 @@ class RadioUnits:
     path_loss_db: float
     noise_figure_db: float = NOISE_FIGURE_DB
     overhead: float = OVERHEAD
+    downlink_bps_hz: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no radio."""
@@ -65,6 +69,8 @@ class RadioUnits:
         for name in ("tx_power_dbm", "path_loss_db", "noise_figure_db"):
             _checks.real(name, getattr(self, name), at_least=-MOST_DB, at_most=MOST_DB)
         _checks.real("overhead", self.overhead, at_least=0)
+        if self.downlink_bps_hz is not None:
+            _checks.real("downlink_bps_hz", self.downlink_bps_hz, above=0)
 
     @property
     def noise_density(self) -> float:
@@ -89,6 +95,15 @@ class RadioUnits:
     def air_seconds(self, symbols: float) -> float:
         """Return how long so many real symbols take, two in each channel use: (s/2) / B, and the overhead."""
         return symbols / (2 * self.bandwidth_hz / (1 + self.overhead))
+
+    def downlink_seconds(self, numbers: int, weakest: float) -> float:
+        """Return how long so many numbers of 32 bits take on their way to all devices at once.
+
+        ``weakest`` are the bits per channel use that the weakest device could receive, which the overhead
+        slows down; they count where no rate is stated.
+        """
+        rate = weakest / (1 + self.overhead) if self.downlink_bps_hz is None else self.downlink_bps_hz
+        return BITS * numbers / (rate * self.bandwidth_hz)
 
     def joules(self, energy: float) -> float:
         """Return what a device sends for an energy in the units of P: energy (N0/2) / g, and the overhead.

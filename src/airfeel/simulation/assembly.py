@@ -168,6 +168,12 @@ class Parts:
         return shapes_of(self.task)
 
     @property
+    def changes_what_is_sent(self) -> bool:
+        """Whether a round changes only as many numbers as it sent symbols, known to everybody by the plan."""
+        scheme = self.scheme
+        return scheme.exact and scheme.common_support and getattr(self.optimizer, "momentum", None) == 0
+
+    @property
     def setting(self) -> Setting:
         """What the scheme may know before the first round."""
         config = self.config

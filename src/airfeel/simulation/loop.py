@@ -32,6 +32,7 @@ class RunState:
     """All that a run carries from one round to the next; a checkpoint is exactly this.
 
     ``round`` is the last one completed; ``true_sum`` and ``found_sum`` add up x and x^ of all rounds.
+    ``downlink_seconds`` are those of the way back.
     """
 
     round: int
@@ -41,6 +42,7 @@ class RunState:
     true_sum: Array
     found_sum: Array
     symbols: int
+    downlink_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,6 +191,7 @@ def advance(
         true_sum=state.true_sum + aggregate.truth,
         found_sum=state.found_sum + aggregate.mean,
         symbols=state.symbols + aggregate.channel_uses,
+        downlink_seconds=state.downlink_seconds + _way_back(parts, aggregate),
     )
     due = round % parts.config.run.evaluate_every == 0 or round == parts.config.rounds
     record = make_record(
@@ -199,5 +202,14 @@ def advance(
         energy=float(carried.ledger.spent.max()),
         symbols=after.symbols,
         units=parts.units,
+        downlink_seconds=after.downlink_seconds,
     )
     return Step(record, after, aggregate)
+
+
+def _way_back(parts: Parts, aggregate: Aggregate) -> float:
+    """Return the seconds in which all devices hear the plan, and what changed: the model, or what was sent."""
+    if parts.units is None or aggregate.receivable is None:
+        return 0.0
+    changed = aggregate.channel_uses if parts.changes_what_is_sent else parts.task.size
+    return parts.units.downlink_seconds(aggregate.downlink + changed, aggregate.receivable)

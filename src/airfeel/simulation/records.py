@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.floating[Any]]
 
-UNITS = ("air_seconds", "joules")
+UNITS = ("air_seconds", "downlink_seconds", "joules")
 """what only a run with a table [radio] writes down"""
 _LINES = 10  # how many plain lines a short run prints
 
@@ -60,9 +60,9 @@ class Record:
         Real symbols so far; two of them make a complex channel use.
     downlink
         Numbers of 32 bits that the server told every device in this round beside the model.
-    air_seconds, joules
-        Time on air so far, and what the device that spent most has sent with so far; only with a table
-        [radio], and else not even in the file.
+    air_seconds, downlink_seconds, joules
+        Time on air of the uplink so far, that of the way back, and what the device that spent most has sent
+        with so far; only with a table [radio], and else not even in the file.
     """
 
     round: int
@@ -87,6 +87,7 @@ class Record:
     symbols: int
     downlink: int | None = None
     air_seconds: float | None = None
+    downlink_seconds: float | None = None
     joules: float | None = None
 
     def to_json(self) -> str:
@@ -109,10 +110,11 @@ def make_record(
     energy: float,
     symbols: int,
     units: RadioUnits | None = None,
+    downlink_seconds: float = 0.0,
 ) -> Record:
     """Put one round on record.
 
-    ``sums`` are x^ and x summed over all rounds up to this one; ``energy`` and ``symbols`` are totals too.
+    ``sums`` are x^ and x summed over all rounds up to this one; the numbers behind it are totals too.
     """
     nmse = None if aggregate.nmse is None else decibel(aggregate.nmse)
     summed = relative_error(*sums) if symbols else None
@@ -145,6 +147,7 @@ def make_record(
         symbols=symbols,
         downlink=aggregate.downlink,
         air_seconds=None if units is None else units.air_seconds(symbols),
+        downlink_seconds=None if units is None else downlink_seconds,
         joules=None if units is None else units.joules(energy),
     )
 

@@ -109,6 +109,18 @@ class Radio:
             alpha = min(alpha, self.limit * symbols / float(offer.demand.max()))
         return None if alpha is None else Grant(alpha, np.ones(len(offer.demand)))
 
+    def receives(self, link: Link) -> float | None:
+        """Return the bits per channel use that every device which can send could receive at its own power.
+
+        None where no transmit power is known, or nobody can send.
+        """
+        able = anything(link.active)
+        if self.limit is None or not able.any():
+            return None
+        snr = np.where(link.active, self.limit / np.where(link.active, link.cost, 1.0), 0.0)[able]
+        bits = np.log2(1 + snr)
+        return float((bits if bits.ndim == 1 else bits.mean(axis=1)).min())
+
     def afford(self, energy: float, link: Link, ledger: Ledger) -> tuple[Mask, Array]:
         """Return who can bring so much energy to the server, each in uses of its own, and what that costs.
 
@@ -176,7 +188,7 @@ def transmission(
     cost = scheme.spends(plan)
     link = senders.link(air.channel, cost.channel_uses, *place)
     able, energy = air.afford(cost.energy, link, own)
-    return Digital(senders, able, energy, cost.channel_uses)
+    return Digital(senders, able, energy, cost.channel_uses, link)
 
 
 class Superposed:
@@ -280,8 +292,11 @@ class Digital:
     no ``channel_uses``.
     """
 
-    def __init__(self, senders: Senders, able: Mask, energy: Array, channel_uses: int = 0) -> None:
+    def __init__(
+        self, senders: Senders, able: Mask, energy: Array, channel_uses: int = 0, link: Link | None = None
+    ) -> None:
         self._senders, self._able, self._energy, self._uses = senders, able, energy, channel_uses
+        self.link = link
         self._mean = WeightedMean(np.where(able, senders.weights, 0.0), senders.whole)
 
     def put(self, rows: slice, signals: Array) -> None:

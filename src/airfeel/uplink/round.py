@@ -71,6 +71,9 @@ class Aggregate:
         The receiver's report, and its posterior variance of every coefficient; None where no receiver ran.
     downlink
         Numbers that the server told every device beside the model: the plan.
+    receivable
+        Bits per channel use that the weakest device which can send could receive at its own power; None where
+        no transmit power is known.
     """
 
     mean: Array
@@ -83,6 +86,7 @@ class Aggregate:
     info: Info | None = None
     variance: Array | None = None
     downlink: int = 0
+    receivable: float | None = None
 
     @property
     def nmse(self) -> float | None:
@@ -181,6 +185,7 @@ class Uplink:
             info=estimate.info,
             variance=estimate.variance,
             downlink=announced(self._told(who.devices[:1])),
+            receivable=None if self.transmission.link is None else self.air.receives(self.transmission.link),
         )
         return aggregate, UplinkState(self._next.value, ledger, after, self.state.size)
 
