@@ -101,9 +101,11 @@ def test_the_same_run_as_with_p_and_noise_in_the_units_of_the_paper():
 @pytest.mark.parametrize("kind", ["gaussian", "fading", "cell", "antennas"])
 @pytest.mark.parametrize(
     ("scheme", "keys", "whole"),
-    [("common_k", {}, False), ("scheduled", {}, False), ("low_rank", {"uplink.ratio": 0.3}, False)]
-    + [("tsa_ga", {}, True), ("sign_vote", {}, True), ("common_k", {"server.momentum": 0.5}, True)]
-    + [("d_dsgd", {"radio.tx_power_dbm": 60.0}, True)],
+    [
+        *(("common_k", {}, False), ("scheduled", {}, False), ("low_rank", {"uplink.ratio": 0.3}, False)),
+        *(("tsa_ga", {}, True), ("sign_vote", {}, True), ("common_k", {"server.momentum": 0.5}, True)),
+        ("d_dsgd", {"radio.tx_power_dbm": 60.0}, True),
+    ],
 )
 def test_the_way_back_carries_the_model_or_what_was_sent_at_the_weakest_device_s_rate(
     scheme, keys, whole, kind, stated
