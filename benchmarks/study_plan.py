@@ -1,7 +1,7 @@
 """Ten questions to ``airfeel plan``, and whether the answers hold on three seeds that it did not use.
 
-    python benchmarks/study_plan.py ask --out DIR [NAME ...]   # goes on where it was; every run is kept in DIR
-    python benchmarks/study_plan.py keep --out DIR             # docs/results/plan.csv, from finished runs alone
+    python study_plan.py ask --out DIR [NAME ...]  # goes on where it was; every run is kept in DIR
+    python study_plan.py keep --out DIR            # docs/results/plan.csv, from finished runs alone
 
 The planner trains with seeds 0 to 3. An answer holds if trainings with seeds 100 to 102 lie in each of its
 intervals, or, of a search, all reach the target with the value that it named.

@@ -130,7 +130,7 @@ class RadioKeys(Section):
     overhead: NonNegative | None = None
     """air time beyond the symbols': cyclic prefix, pilots, guards; 0.3 where not given"""
     downlink_bps_hz: Positive | None = None
-    """net bits per second and hertz to every device; unset: what the weakest could receive at its own power"""
+    """net bits per second and hertz to every device; unset: what the weakest receives at its own power"""
 
 
 class ReceiverKeys(Section):

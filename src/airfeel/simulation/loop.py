@@ -208,7 +208,7 @@ def advance(
 
 
 def _way_back(parts: Parts, aggregate: Aggregate) -> float:
-    """Return the seconds in which all devices hear the plan, and what changed: the model, or what was sent."""
+    """Return how long all devices hear the plan, and what changed: the model, or only what was sent."""
     if parts.units is None or aggregate.receivable is None:
         return 0.0
     changed = aggregate.channel_uses if parts.changes_what_is_sent else parts.task.size

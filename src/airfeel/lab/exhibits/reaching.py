@@ -1,4 +1,4 @@
-"""What it takes until a training reaches an accuracy: rounds, symbols, seconds both ways, joules of a device."""
+"""What it takes until a training reaches an accuracy: rounds, symbols, seconds, joules of a device."""
 
 from collections.abc import Iterator
 from typing import Any
