@@ -19,7 +19,7 @@ from pathlib import Path
 import grimp
 
 SHORT = 60  # lines, below which a module with one importer belongs into that
-APART = "lab"  # counted apart, as it is to be rebuilt
+APART = "lab"  # counted apart: what carries out and shows experiments, on top of all the rest
 # Seams: parts that a registry finds, and folders of files that are found by name. One importer is enough.
 PART = re.compile(r"^@[A-Z]+\.register\(", re.MULTILINE)
 FOLDERS = ("commands", "models", "catalogue", "exhibits", "studies")

@@ -14,6 +14,7 @@ from airfeel.commands import HERE, Computing, Flag, Settings, check_counts, load
 
 if TYPE_CHECKING:
     from airfeel.config import Config
+    from airfeel.lab.plan import ResultsFolder
     from airfeel.lab.runner import Outcome
     from airfeel.lab.store import FinishedRun
 
@@ -74,49 +75,46 @@ def run(
         raise KeyboardInterrupt(
             f"stopped after round {outcome.round} of {loaded.rounds}; to continue: {shlex.join(again)}"
         )
-    write_results(ResultsFolder(out))
+    results = ResultsFolder(out)
+    write_results(results)
     for note in outcome.notes:
         _log.warning(note)
     show(outcome.folder)
-    _log.info(_ending(loaded, outcome, out))
+    _log.info(_ending(loaded, outcome, results))
 
 
-def _ending(config: "Config", outcome: "Outcome", out: Path) -> str:
+def _ending(config: "Config", outcome: "Outcome", results: "ResultsFolder") -> str:
     """Return in one line what came out, what it cost, where it is and what to do next."""
-    from airfeel.lab.store import FinishedRun, examine
-
     summary = outcome.summary or {}
     # A damaged one may have lost some.
     accuracy, symbols, diverged, limited = map(summary.get, _SAID)
     words = [f"{config.scheme}: {config.rounds} rounds"]
-    run = examine(outcome.folder)
+    run = results.run(outcome.folder.name)
     if accuracy is not None:
         words[0] += f", accuracy {accuracy:.4f}"
-        ideal = _without_radio(run) if isinstance(run, FinishedRun) else None
+        ideal = None if run is None else _without_radio(run, results)
         if ideal is not None:
             lost = 100 * (ideal - accuracy)
             words.append(f"{abs(lost):.2f} points {'above' if lost < 0 else 'below'} error-free training")
     if symbols:
         words.append(f"{symbols:,} symbols")
-    if isinstance(run, FinishedRun) and run.seconds:
+    if run is not None and run.seconds:
         words.append(f"{sum(run.seconds.values()):.3g} s")
     for count, what in ((diverged, "diverged"), (limited, "ended at the iteration limit")):
         if count:
             words.append(f"{count} of the rounds {what}")
     if not outcome.computed:
         words.append("finished before, not repeated (--force computes it again)")
-    page = shlex.join(["airfeel", "report", str(out)])
+    page = shlex.join(["airfeel", "report", str(results.path)])
     return f"{', '.join(words)}; in {outcome.folder}; for a page with figures: {page}"
 
 
-def _without_radio(run: "FinishedRun") -> float | None:
+def _without_radio(run: "FinishedRun", results: "ResultsFolder") -> float | None:
     """Return the accuracy of whole, or else sparse, updates without radio that differ in nothing else."""
-    from airfeel.lab.store import FinishedRun, examine
-
     for scheme in _ERROR_FREE:
-        for folder in sorted(run.folder.parent.glob(f"{scheme}-*")):
-            ideal = examine(folder)
-            if folder == run.folder or not isinstance(ideal, FinishedRun):
+        for label in results.labels():
+            ideal = results.run(label) if label.startswith(f"{scheme}-") else None
+            if ideal is None or ideal is run:
                 continue
             keys = [key for key in ideal.settings["identity.keys"] if key != "scheme"]
             same = all(ideal.settings.get(key) == run.settings.get(key) for key in keys)

@@ -2,8 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +13,14 @@ from airfeel.lab.plan import Begun, Experiment, ResultsFolder, remember_experime
 from airfeel.lab.progress import choose, choose_overview
 from airfeel.lab.results import write_results, write_runs
 from airfeel.lab.runner import Work, execute
-from airfeel.lab.store import SUMMARY, read_records
+from airfeel.lab.store import SUMMARY, FinishedRun
 from airfeel.learning.datasets import check_dataset, fetch_dataset
 from airfeel.learning.models import ModelLike
 from airfeel.radio.link import Channel
 from airfeel.simulation.assembly import DataLike, find_data, given, named
-from airfeel.simulation.records import Record
 from airfeel.uplink.scheme import Scheme
 
 _log = logging.getLogger("airfeel")
-
-
-@dataclass(frozen=True)
-class CompletedRun:
-    """A finished run: its folder, what ``summary.json`` says, and its records."""
-
-    folder: Path
-    summary: dict[str, Any]
-
-    @cached_property
-    def records(self) -> list[Record]:
-        """One record per round."""
-        return read_records(self.folder)
 
 
 def run(
@@ -49,8 +34,10 @@ def run(
     force: bool = False,
     progress: bool = False,
     **keys: Any,
-) -> CompletedRun:
+) -> FinishedRun:
     """Train one model over the air in a run folder; a finished run is read, an interrupted one goes on.
+
+    What is returned tells the folder, the summary, the records and the settings.
 
     ::
 
@@ -74,11 +61,13 @@ def run(
         own = replace(own, dataset=find_data(config, own.dataset))
     config = named(config, own)
     outcome = execute(config, Path(out), own=own, force=force, progress=choose(progress))
-    assert outcome.summary is not None  # nobody asked it to stop
     for note in outcome.notes:
         _log.warning(note)
-    write_results(ResultsFolder(Path(out)))
-    return CompletedRun(outcome.folder, outcome.summary)
+    results = ResultsFolder(Path(out))
+    write_results(results)
+    found = results.run(outcome.folder.name)
+    assert found is not None  # nobody asked it to stop
+    return found
 
 
 def compute(
@@ -100,17 +89,17 @@ def compute(
         for experiment, own in zip(experiments, members, strict=True)
     ]
     _log.info(f"{', '.join(experiment.name for experiment in experiments)}: {len(runs)} runs in {out}")
-    tally = carry_out(runs, out, engine=engine, workers=workers, force=force, overview=choose_overview())
+    done = carry_out(runs, out, engine=engine, workers=workers, force=force, overview=choose_overview())
     results = ResultsFolder(out)
     write_results(results)
     write_runs(results)
-    if tally.stopped:
+    if done.stopped:
         raise KeyboardInterrupt("stopped; what was computed is kept, and the same command goes on from there")
     told(results, begun)
-    if tally.failures:
-        lines = [f"{label}: {error}" for label, error in tally.failures.items()]
+    if done.failures:
+        lines = [f"{label}: {error}" for label, error in done.failures.items()]
         raise FailedRuns("\n".join([f"{len(lines)} of {len(runs)} runs failed", *lines]))
-    _log.info(f"{tally.computed} runs computed, {tally.skipped} were finished before")
+    _log.info(f"{done.computed} runs computed, {done.skipped} were finished before")
     return results, begun
 
 

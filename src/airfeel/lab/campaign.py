@@ -7,10 +7,9 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +42,6 @@ class FailedRuns(Exception):
     exit_code = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """What became of the runs: how many were computed now, how many were there, and the errors by label."""
-
-    computed: int
-    skipped: int
-    failures: Mapping[str, str]
-    stopped: bool
-
-
 def without_repeats(runs: Iterable[Work]) -> list[Work]:
     """Return every run once, also where several experiments share it."""
     return list({run.label: run for run in runs}.values())
@@ -66,7 +55,7 @@ def carry_out(
     workers: int | None = None,
     force: bool = False,
     overview: Overview,
-) -> Tally:
+) -> "Campaign":
     """Compute all runs that are not finished yet, and with ``force`` the finished ones too.
 
     No run may be there twice. ``engine`` is the address of a Dask scheduler, whose workers must see the
@@ -78,10 +67,10 @@ def carry_out(
     todo = [run for run in runs if not isinstance(found[run.label], FinishedRun)]
     # The long ones first: a long run that starts last would keep one worker busy and the others idle.
     todo.sort(key=lambda run: -run.effort)
-    campaign = _Campaign(out, force, overview, {run.label: run for run in todo})
+    campaign = Campaign(out, force, overview, {run.label: run for run in todo}, len(runs) - len(todo))
     began = time.perf_counter()
     with overview, stop_asked() as asked:
-        overview.begin(todo, len(runs) - len(todo), out)
+        overview.begin(todo, campaign.skipped, out)
         for label, damage in found.items():
             if isinstance(damage, Damage):
                 overview.note(f"{label}: {damage}: the run is computed again")
@@ -92,15 +81,20 @@ def carry_out(
         _remember(out, time.perf_counter() - began, opened, campaign.computed)
     for label in campaign.waiting if not campaign.stopped else ():
         campaign.failures[label] = "its process was ended from outside, again and again (memory?)"
-    return Tally(campaign.computed, len(runs) - len(todo), campaign.failures, campaign.stopped)
+    return campaign
 
 
-class _Campaign:
-    """The state of :func:`carry_out` while engines come and go."""
+class Campaign:
+    """The state of :func:`carry_out` while engines come and go, and what became of the runs.
 
-    def __init__(self, out: Path, force: bool, overview: Overview, waiting: dict[str, Work]) -> None:
+    ``computed`` were computed now and ``skipped`` were there; ``failures`` are errors by label.
+    """
+
+    def __init__(
+        self, out: Path, force: bool, overview: Overview, waiting: dict[str, Work], skipped: int
+    ) -> None:
         self.out, self.force, self.overview = out.absolute(), force, overview
-        self.waiting = waiting
+        self.waiting, self.skipped = waiting, skipped
         self.failures: dict[str, str] = {}
         self.computed, self.patience, self.stopped = 0, _PATIENCE, False
 

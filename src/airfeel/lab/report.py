@@ -10,8 +10,7 @@ import os
 import platform
 import re
 from base64 import b64encode
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib import metadata
@@ -97,7 +96,8 @@ def write_report(
         taken = {drawing.figure.name for chapter in chapters for drawing in chapter.drawings}
         chapters.append(make_chapter(replace(one, target=target), taken))
     verdicts = judge({one.experiment.name: one for one in parts if one.experiment and in_full(one)})
-    with _explained(folder):
+    kept = "every file is whole or as it was before, and the same command writes them all again"
+    with store.explained(folder, "write the report to", kept):
         _files.below(folder, "figures").mkdir(exist_ok=True)
         images = _draw([drawing for chapter in chapters for drawing in chapter.drawings], folder, told)
         told("writing the page")
@@ -234,21 +234,6 @@ def _draw(drawings: Sequence[AnyDrawing], folder: Path, told: Callable[[str], No
         images += drawing.save(folder / "figures" / drawing.figure.name)
         timer.tell(done, told, f"figure {done} of {len(drawings)} is drawn")
     return images
-
-
-@contextmanager
-def _explained(folder: Path) -> Iterator[None]:
-    """Turn a full disk and its like into one sentence; no file is written by halves."""
-    try:
-        yield
-    except _files.Unreadable:
-        raise
-    except OSError as error:
-        where, reason = error.filename or folder, error.strerror or error
-        raise store.RunError(
-            f"cannot write the report to {where}: {reason}; every file is whole or as it was before, "
-            "and the same command writes them all again"
-        ) from error
 
 
 def _place(begun: Begun) -> tuple[int, str]:

@@ -113,13 +113,12 @@ class FinishedRun:
     """A complete run with intact files, each of which is read once.
 
     ``rows`` are its records, whatever kind of run it was; ``settings`` what it was started with, by dotted
-    key, and ``toml`` the file that says so.
+    key.
     """
 
     folder: Path
     summary: Row
     rows: RecordColumns = field(default_factory=RecordColumns)
-    toml: str = ""
     settings: Row = field(default_factory=dict)
     timings: bytes = b""
 
@@ -155,7 +154,7 @@ def examine(path: Path) -> FinishedRun | Damage | None:
         return damage
     if not rows:
         return Damage(ROUNDS, "holds no record")
-    return FinishedRun(path, summary, rows, read[CONFIG].decode(), settings, read[TIMINGS])
+    return FinishedRun(path, summary, rows, settings, read[TIMINGS])
 
 
 def finished(path: Path) -> dict[str, Any] | None:
@@ -351,7 +350,11 @@ def _records(path: Path, rows: Sequence[Row]) -> list[Record]:
 
 
 @contextmanager
-def explained(folder: Path) -> Iterator[None]:
+def explained(
+    folder: Path,
+    what: str = "write to",
+    kept: str = "what was saved before is kept, and the same command continues from there",
+) -> Iterator[None]:
     """Turn a full disk, a read-only folder, a file that cannot be read and their like into one sentence."""
     try:
         yield
@@ -359,10 +362,7 @@ def explained(folder: Path) -> Iterator[None]:
         if isinstance(error, _files.Unreadable) and not isinstance(error, _files.Unwritable):
             raise RunError(str(error)) from error
         reason = error.strerror or str(error)
-        raise RunError(
-            f"cannot write to {error.filename or folder}: {reason}; what was saved before is kept, "
-            "and the same command continues from there"
-        ) from error
+        raise RunError(f"cannot {what} {error.filename or folder}: {reason}; {kept}") from error
 
 
 def changed_since(path: Path, toml: str) -> tuple[list[str], list[str]]:

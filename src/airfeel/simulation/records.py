@@ -5,14 +5,13 @@ from __future__ import annotations  # imports for type checkers alone: who reads
 import json
 import logging
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel import _files
 from airfeel._checks import visible
 from airfeel._timing import Timer
 from airfeel.units import decibel, relative_error
@@ -94,12 +93,6 @@ class Record:
         """Return one line of JSON; equal records give equal bytes."""
         row = {key: value for key, value in asdict(self).items() if value is not None or key not in UNITS}
         return json.dumps(row, separators=(",", ":"), allow_nan=False)
-
-    @classmethod
-    def from_json(cls, line: str) -> Record:
-        """Undo :meth:`to_json`; keys of later versions are left out."""
-        known = {field.name for field in fields(cls)}
-        return cls(**{key: value for key, value in _files.parse_json(line).items() if key in known})
 
 
 def make_record(
