@@ -126,3 +126,10 @@ def hostile_value(draw, value, size):
             value * 1e200,
         ]
     return changed[draw.integers(len(changed))]
+
+
+def hostile_word(draw):
+    """Return something else in the place of a number or word of a record; None to leave it out."""
+    strange = [2**62, -(2**62), -1, 0, 3, NAN, 1e300, "", "x" * 1000, "a\nb", "*" * 500, "[" * 500, "{" * 500]
+    strange += [True, b"x", [1] * 1000, ["x"], None]
+    return strange[draw.integers(len(strange))]

@@ -13,19 +13,20 @@ import flower_apps as apps
 from airfeel.flower import AirAvg, wire
 from flower_hostile import (
     BAD,
-    DENSE,
     GOAL,
     HOSTILE,
     MODEL,
     QUIET,
     SCHEMES,
     hostile_value,
+    hostile_word,
     towards,
     train,
 )
 
 ROUNDS = 200
-MEMORY = 16 * 2**20  # bytes: two gigabytes would be 2e8 symbols
+NODE = 1001  # who is asked by a hostile server
+MEMORY, MODELS = 2**18, 20  # bytes that a client may take beside twice the message, and times its model
 
 
 def samples(seed, number):
@@ -48,11 +49,8 @@ def accuracy(found):
     return np.mean((inputs @ found["w"].T).argmax(axis=1) == classes)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [DENSE, *(pytest.param(s, marks=pytest.mark.long) for s in SCHEMES if s is not DENSE)],
-    ids=lambda given: "-".join(map(str, given.values())),
-)
+@pytest.mark.long
+@pytest.mark.parametrize("given", SCHEMES, ids=lambda given: "-".join(map(str, given.values())))
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_two_hundred_replies_of_one_client_cost_less_than_a_point(given, caplog):
     """Two kinds at once, another mixture in every round."""
@@ -74,32 +72,71 @@ def test_two_hundred_replies_of_one_client_cost_less_than_a_point(given, caplog)
     assert len(told) == 1
 
 
-@pytest.mark.parametrize("given", SCHEMES[:4], ids=lambda given: "-".join(map(str, given.values())))
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_whatever_a_server_announces_a_client_refuses_or_answers(given):
-    """Fifty plans for each of four schemes; afterwards the client goes on as if nothing had been."""
-    draw, size = np.random.default_rng(5), 240
-    strategy, grid = AirAvg(**{**QUIET, **given}), apps.LocalGrid(apps.app(towards), 2)
-    strategy.start(grid, apps.record(MODEL), 2)
-    messages = strategy.configure_train(3, strategy._arrays, ConfigRecord(), grid)
-    asked = next(message for message in messages if message.metadata.dst_node_id == 1001)
-    plan, kept = wire.read_plan(asked.content), dict(grid.contexts[1001].state)
+def asked_of(given, size):
+    """Return a grid, the request of round 3 to one of its clients, and what that client carries."""
+    start = {**MODEL, "w": np.zeros((8, size // 8), np.float32)}
+    step = lambda model, device, round: {**towards(MODEL, device, round), "w": model["w"] + 1}  # noqa: E731
+    strategy, grid = AirAvg(**{**QUIET, "downlink": 4, **given}), apps.LocalGrid(apps.app(step), 2)
+    strategy.start(grid, apps.record(start), 2)
+    messages = strategy.configure_train(3, strategy._arrays, ConfigRecord({"server-round": 3}), grid)
+    asked = next(message for message in messages if message.metadata.dst_node_id == NODE)
+    return grid, asked, dict(grid.contexts[NODE].state)
+
+
+def require_harmless(grid, content, kept, size):
+    """Let the client answer; it refuses and keeps what it had, or what it keeps is finite and of its size."""
+    grid.contexts[NODE].state = apps.RecordDict(kept)
+    tracemalloc.reset_peak()
+    before = tracemalloc.get_traced_memory()[0]
+    reply = grid.answer(apps.Message(content, NODE, "train"))
+    limit = MEMORY + MODELS * 4 * size + 2 * wire.payload(content)
+    assert tracemalloc.get_traced_memory()[1] - before < limit
+    state = grid.contexts[NODE].state
+    if reply.has_error():
+        assert "MemoryError" not in reply.error.reason
+        assert dict(state) == kept
+    for row in state.get("airfeel-memory", {}).values():
+        assert np.isfinite(row.numpy()).all() and np.abs(row.numpy()).max(initial=0) < 1e9
+    return reply.has_error()
+
+
+@pytest.fixture
+def _traced():
     tracemalloc.start()
-    try:
-        for _ in range(ROUNDS // 4):
-            name = sorted(plan)[draw.integers(len(plan))]
-            spoiled = {**plan, name: hostile_value(draw, plan[name], size)}
-            config = ConfigRecord({"server-round": 3})
-            content = apps.RecordDict({**asked.content, **wire.plan_records(spoiled), "config": config})
-            grid.contexts[1001].state = apps.RecordDict(kept)
-            tracemalloc.reset_peak()
-            before = tracemalloc.get_traced_memory()[0]
-            reply = grid.answer(apps.Message(content, 1001, "train"))
-            assert tracemalloc.get_traced_memory()[1] - before < MEMORY
-            if reply.has_error():
-                assert "MemoryError" not in reply.error.reason
-                assert dict(grid.contexts[1001].state) == kept
-            for row in grid.contexts[1001].state.get("airfeel-memory", {}).values():
-                assert np.isfinite(row.numpy()).all() and np.abs(row.numpy()).max(initial=0) < 1e9
-    finally:
-        tracemalloc.stop()
+    yield
+    tracemalloc.stop()
+
+
+NAMES = pytest.mark.parametrize("given", SCHEMES[:4], ids=lambda given: "-".join(map(str, given.values())))
+
+
+@NAMES
+@pytest.mark.usefixtures("_traced")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("size", [240, pytest.param(240_000, marks=pytest.mark.long)])
+def test_whatever_a_server_announces_a_client_refuses_or_answers(given, size):
+    """Fifty plans for each of four schemes; afterwards the client goes on as if nothing had been."""
+    draw, (grid, asked, kept) = np.random.default_rng(5), asked_of(given, size)
+    plan = wire.read_plan(asked.content)
+    for _ in range(ROUNDS // 4):
+        name = sorted(plan)[draw.integers(len(plan))]
+        spoiled = wire.plan_records({**plan, name: hostile_value(draw, plan[name], size)})
+        require_harmless(grid, apps.RecordDict({**asked.content, **spoiled}), kept, size)
+
+
+@NAMES
+@pytest.mark.usefixtures("_traced")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_whatever_stands_beside_the_plan_a_client_refuses_or_answers(given):
+    """Numbers and words of all records of a request: scheme, bits, rounding, the model it builds on."""
+    draw, (grid, asked, kept) = np.random.default_rng(6), asked_of(given, 240)
+    records = asked.content.config_records
+    places = [(name, key) for name in sorted(records) for key in sorted(records[name])]
+    refused = 0
+    for which in range(ROUNDS // 4):
+        name, key = places[(which + draw.integers(2)) % len(places)]
+        spoiled = {**records[name], key: hostile_word(draw)}
+        spoiled = {k: value for k, value in spoiled.items() if value is not None}
+        content = apps.RecordDict({**asked.content, name: ConfigRecord(spoiled)})
+        refused += require_harmless(grid, content, kept, 240)
+    assert 10 < refused < ROUNDS // 4

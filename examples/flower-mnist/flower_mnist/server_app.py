@@ -21,7 +21,7 @@ def train(grid, settings):
     strategy = choose(settings)
     data = task.load(settings["dataset"])
     images, labels = task.tensors(data.test_inputs, data.test_labels)
-    model = task.build(settings["dataset"], settings["seed"])
+    model = task.build(*(settings[name] for name in ("dataset", "hidden", "seed")))
 
     def evaluate(round, arrays):
         if round % settings["evaluate-every"]:
@@ -39,7 +39,8 @@ def choose(settings):
     """Return the strategy that the settings name."""
     scheme, ratio, channel = (settings[name] for name in ("scheme", "ratio", "channel"))
     asked = {"fraction_train": settings["fraction"], "fraction_evaluate": 0.0}
-    given = {"seed": settings["seed"], "checkpoint": settings["checkpoint"] or None, **asked}
+    given = {name: settings[name] for name in ("seed", "downlink")} | asked
+    given["checkpoint"] = settings["checkpoint"] or None
     if scheme == "fedavg":
         return FedAvg(**asked)
     if settings["compression"]:

@@ -10,10 +10,13 @@ from airfeel.learning.datasets import load_dataset
 from airfeel.learning.partitions.rules import IID, ByClasses, Dirichlet
 
 
-def build(dataset, seed):
-    """Return a CNN with two convolutions for square images; 19,334 parameters for MNIST."""
+def build(dataset, hidden, seed):
+    """Return a CNN with two convolutions for square images, 19,334 parameters for MNIST; or an MLP."""
     torch.manual_seed(seed)
     data = load(dataset)
+    if hidden:
+        layers = nn.Linear(data.shape[0] * data.shape[1], hidden), nn.ReLU(), nn.Linear(hidden, data.classes)
+        return nn.Sequential(nn.Flatten(), *layers)
     quarter = -(-data.shape[0] // 4)
     return nn.Sequential(
         nn.Conv2d(1, 8, 5, stride=2, padding=2),

@@ -24,6 +24,7 @@ LOG = logging.getLogger("flwr")
 CAP = 10.0  # times the median weight: no client counts for more
 WINDOW = 10  # rounds whose median lengths are remembered
 PATIENCE = 3  # rounds in a row without anybody, after which a training ends; that a missing node counts for
+WORD = 40  # characters of a text in a plan
 PLAN = 4  # times the model, which an array of a plan may have
 SHORTER = 1 - 1e-6  # so that rounding makes no signal longer than what was allowed for it
 GROWTH = 1e6  # times memory and update, which no memory grows to in a round
@@ -118,6 +119,11 @@ def require_plan(plan: Plan, layout: Layout) -> None:
         elif name == "symbols" and not (type(value) is int and 1 <= value <= layout.size):
             rule = f"must be between 1 and {layout.size}, the numbers of the model"
             raise ValueError(f"the plan asks for {str(value)[:40]} symbols: {rule}")
+        elif isinstance(value, list | dict) or (isinstance(value, str) and len(value) > WORD):
+            rule = (
+                f"must be an array, a number, or at most {WORD} characters"  # a long text times s is longer
+            )
+            raise ValueError(f"the plan has {str(value)[:40]!r} in {name!r}: {rule}")
 
 
 def require_memory(
