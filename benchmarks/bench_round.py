@@ -70,6 +70,7 @@ def header(title, ours, other):
 def tsa_ga(fast):
     """Return the scheme as ``airfeel run`` makes it."""
     uplink = {"uplink.ratio": RATIO, "uplink.sparsity": SPARSITY, "uplink.power": POWER, "uplink.fast": fast}
+    uplink["scheme"] = "tsa_ga"
     return af.load_config(None, uplink).part("scheme")
 
 

@@ -68,6 +68,7 @@ class Study:
         if settings.get("uplink.sparsity") == "ratio":
             settings = settings | {"uplink.sparsity": settings["uplink.ratio"]}
         fixed = {"rounds": self.rounds, "seed": seed, "run.evaluate_every": self.rounds // 4}
+        fixed |= {"devices.learning_rate": 0.01}
         outcome = execute(load_config(None, settings | fixed), self.out)
         accuracy = {record.round: record.accuracy for record in read_records(outcome.folder)}
         return np.mean([accuracy[self.rounds // part] for part in (4, 2, 1)]), accuracy[self.rounds]

@@ -41,7 +41,13 @@ def write_folder(folder):
     return folder
 
 
-SETTINGS = {"devices.count": 5, "devices.samples": 100, "devices.learning_rate": 0.5, "uplink.ratio": 0.3}
+SETTINGS = {
+    "scheme": "tsa_ga",  # whose checkpoints hold most
+    "devices.count": 5,
+    "devices.samples": 100,
+    "devices.learning_rate": 0.5,
+    "uplink.ratio": 0.3,
+}
 
 
 def command(folder, out, **settings):

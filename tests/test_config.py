@@ -232,7 +232,7 @@ def test_schemes_bring_the_paper_s_settings():
     sparsity = {name: load_config(None, {"scheme": name}).uplink.sparsity for name in SCHEMES.names()}
     assert sparsity["tsa_ga"] == sparsity["error_free"] == sparsity["turbo_cs"] == 0.2
     assert sparsity["a_dsgd"] == sparsity["a_dsgd_mmse"] == 0.05
-    config = load_config(None, {"uplink.sparsity": 0.1, "devices.learning_rate": 0.05})
+    config = load_config(None, {"scheme": "tsa_ga", "uplink.sparsity": 0.1, "devices.learning_rate": 0.05})
     assert (config.receiver.activity, config.receiver.p01, config.receiver.beta) == (0.1, 0.005, 0.005)
     assert config.server.learning_rate == 0.05
     tuned = load_config(None, {"scheme": "tsa_ga_tuned"})

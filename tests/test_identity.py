@@ -127,7 +127,7 @@ def test_reading_the_file_of_a_run_imports_nothing_it_names(tmp_path, monkeypatc
         text = text.replace(old, new)
     (tmp_path / "config.toml").write_text(text)
     config = af.config.read_config(tmp_path / "config.toml")
-    assert (config.uplink.ratio, config.scheme, config.dataset) == (0.25, "tsa_ga", "mnist")
+    assert (config.uplink.ratio, config.scheme, config.dataset) == (0.25, "scheduled", "mnist")
     (tmp_path / "config.toml").write_text('channel = 3\n"channel.kind" = "trap:Channel"\nscheme = [1]')
     assert af.config.read_config(tmp_path / "config.toml") == af.load_config()
 

@@ -228,10 +228,10 @@ def test_a_run_with_own_parts_has_a_folder_is_in_the_table_and_in_the_report(tmp
     assert run.folder.name.startswith("Largest-")
     af.run(af.load_config(None, {"rounds": 6} | SETTINGS), dataset=DATA, out=tmp_path)
     table = af.read_results(tmp_path).to_dict("records")
-    assert {row["scheme"] for row in table} == {"own_scheme:Largest", "tsa_ga"}
+    assert {row["scheme"] for row in table} == {"own_scheme:Largest", "scheduled"}
     done = small.call(["airfeel", "report", str(tmp_path)])
     assert done.returncode == 0, done.stderr
-    assert "own_scheme:Largest" in done.stdout and "tsa_ga" in done.stdout
+    assert "own_scheme:Largest" in done.stdout and "scheduled" in done.stdout
 
 
 def test_equal_parts_are_one_run_and_other_options_or_data_another(tmp_path):

@@ -70,7 +70,7 @@ def test_a_run_leaves_a_complete_folder_and_prints_it(finished):
 
 def test_rounds_that_did_not_settle_are_counted(data, tmp_path):
     """With one iteration allowed every round ends at the limit; summing coordinates has no iterations."""
-    ended = small.call(small.command(data, tmp_path, rounds=4, receiver__max_iterations=1))
+    ended = small.call(small.command(data, tmp_path, rounds=4, scheme="tsa_ga", receiver__max_iterations=1))
     (folder,) = (tmp_path / "runs").iterdir()
     summary = json.loads((folder / "summary.json").read_text())
     statuses = [json.loads(line)["status"] for line in records(folder).splitlines()]

@@ -374,7 +374,7 @@ SCHEMES = Registry(
     "scheme",
     "schemes",
     "schemes",
-    "tsa_ga",
+    "scheduled",
     {
         "init": ("shapes", "setting"),
         "memory": ("shapes",),

@@ -54,7 +54,8 @@ def predict(
         A TOML file, or the folder of a run: then with its learned chain and the noise it had; of a run with
         run.record_aggregates=true the real receiver replays what was sent.
     settings
-        key=value of the configuration, such as scheme=turbo_cs; may be given several times.
+        key=value of the configuration, such as scheme=turbo_cs; may be given several times. Without a file
+        the scheme is tsa_ga where none is given.
     activity
         lambda, the share of coefficients that are not zero.
     p01
@@ -113,7 +114,8 @@ def predict(
         run = from_run(Path(source), dict(parse_override(change) for change in changes))
         config, plan, link, units = run.config, run.plan, run.link, run.units
     else:
-        config = load(source, changes)
+        # Theory follows the paper's schemes; without a file, its own is meant.
+        config = load(source, changes if source else ["scheme=tsa_ga", *changes])
         units = units_of(config)
         plan, link = plan_of(config)
     if units is not None and (power is not None or snr_db is not None):

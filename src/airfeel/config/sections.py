@@ -62,7 +62,7 @@ class DeviceKeys(Section):
     """K_m, or a list with one number per device"""
     training: str = TRAININGS.default
     """how a device trains in a round; airfeel list names them all; or package.module:Name"""
-    learning_rate: Positive = 0.01
+    learning_rate: Positive = 0.1
     """eta, the rate of local steps"""
     spread: Annotated[float, Field(ge=0, le=50)] = 0.0
     """standard deviation of log K_m around samples; 0: all alike"""
@@ -142,7 +142,7 @@ class ServerKeys(Section):
 
     optimizer: str = OPTIMIZERS.default
     """airfeel list names them all; or package.module:Name"""
-    learning_rate: Positive = 0.01
+    learning_rate: Positive = 0.1
     """eta of the update"""
     schedule: Rule = "constant"
     """of both learning rates: constant, step, cosine or inverse"""
