@@ -87,7 +87,13 @@ def mnist(seeds: int) -> None:
 
 
 def _train(scheme: str, message: str | None, steps: int, seed: int) -> list:
-    values = {"scheme": scheme, "rounds": 100, "seed": seed, "devices.learning_rate": 0.01, "devices.local_steps": steps}
+    values = {
+        "scheme": scheme,
+        "rounds": 100,
+        "seed": seed,
+        "devices.learning_rate": 0.01,
+        "devices.local_steps": steps,
+    }
     if message is not None:
         values["receiver.amplitude_message"] = message
     return list(af.train(af.load_config(None, values)))

@@ -106,7 +106,11 @@ def theorem2():
 
 
 def bound(rounds, figures):
-    result = measure(af.load_config(None, {"scheme": "tsa_ga", "devices.learning_rate": 0.01, "model.l2": 0.1, "rounds": rounds}))
+    result = measure(
+        af.load_config(
+            None, {"scheme": "tsa_ga", "devices.learning_rate": 0.01, "model.l2": 0.1, "rounds": rounds}
+        )
+    )
     print(result.constants, f"loss* = {result.best_loss:.6f}, limit of the printed bound {result.limit:.4g}")
     for t in (1, 2, 5, 10, 20, 50, 100, rounds):
         values = (a[t - 1] for a in (result.gap, result.measured, result.printed))

@@ -20,30 +20,36 @@ def outputs(tmp_path_factory):
     notebook, folder = nbformat.read(PATH, as_version=4), tmp_path_factory.mktemp("notebook")
     where = {"metadata": {"path": str(folder)}}
     nbclient.NotebookClient(notebook, timeout=LONGEST, kernel_name="python3", resources=where).execute()
-    assert list(folder.iterdir()) == []
+    assert [path.name for path in folder.iterdir()] == ["results"]
     return [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
 
 
 @pytest.mark.long
 def test_progress_ends_with_the_last_round_of_every_scheme(outputs):
-    lines = [output.data["text/plain"] for output in outputs[1]]
-    assert [line.split(":")[0] for line in lines] == ["error_free", "tsa_ga", "turbo_cs"]
-    assert all("round 60 of 60" in line for line in lines)
+    said = "".join(output.get("text", "") for output in outputs[1])
+    assert said.count("round 60/60") >= 3
 
 
 @pytest.mark.long
-def test_memory_gains_accuracy_and_costs_no_symbol(outputs):
+def test_our_own_scheme_is_nearest_to_a_perfect_channel_with_as_many_symbols(outputs):
     text = "".join(output.text for output in outputs[2])
     found = dict(re.findall(r"^(\w+) +accuracy ([\d.]+)%", text, flags=re.M))
-    assert float(found["turbo_cs"]) < float(found["tsa_ga"]) <= float(found["error_free"]) + 2
+    assert float(found["tsa_ga"]) < float(found["scheduled"]) <= float(found["dense"]) + 1
     assert len(set(re.findall(r"after ([1-9][\d,]*) symbols", text))) == 1
 
 
 @pytest.mark.long
-def test_pictures_are_inline(outputs):
-    pictures = [output.data.get("image/svg+xml", "") for cell in outputs[3:] for output in cell]
-    assert len(pictures) == 2
-    assert all(picture.startswith("<svg") and "<path" in picture for picture in pictures)
+def test_runs_draw_themselves_and_are_a_table(outputs):
+    (picture,) = outputs[3]
+    assert picture.data["image/svg+xml"].startswith("<svg") and "<path" in picture.data["image/svg+xml"]
+    (table,) = outputs[4]
+    assert all(scheme in table.data["text/html"] for scheme in ("dense", "scheduled", "tsa_ga"))
+
+
+@pytest.mark.long
+def test_memory_makes_the_receiver_work(outputs):
+    errors = [float(error) for error in re.findall(r": (-?[\d.]+) dB", outputs[5][0].text)]
+    assert errors[0] > -4 and errors[-1] < -20
 
 
 def test_it_is_stored_without_outputs():

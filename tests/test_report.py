@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import airfeel as af
 import fakes
+import small
 from airfeel.cli import main
 from airfeel.config import load_config
 from airfeel.lab.charts import looks
@@ -466,3 +468,20 @@ def test_the_page_fits_paper(shown):
     assert shown.see("[...document.querySelectorAll('.tools, nav')].every(e => e.offsetHeight === 0)")
     assert shown.see("document.querySelector('.legend').offsetHeight") > 0
     assert shown.said == []
+
+
+def test_a_run_draws_itself_and_others_beside_it(tmp_path):
+    """Two seeds are one curve with a band; what was not recorded is one sentence."""
+    given = {"dataset": small.arrays(), "out": tmp_path, "rounds": 3}
+    first, second = (af.run(small.SETTINGS, seed=seed, **given) for seed in (0, 1))
+    other = af.run(small.SETTINGS, scheme="dense", **given)
+    drawing = first.plot(second, other)
+    assert [(curve.name, curve.seeds) for curve in drawing.curves] == [("dense", 1), ("tsa_ga", 2)]
+    assert drawing._repr_svg_().startswith("<svg")
+    assert [curve.name for curve in first.plot(other, metric="nmse_db", x="symbols").curves] == ["tsa_ga"]
+    with pytest.raises(
+        ValueError, match="metric = 'accuracy': must be one that these runs have recorded along"
+    ):
+        first.plot(x="joules")
+    with pytest.raises(ValueError, match="metric = 'speed': must be one of 'accuracy'"):
+        first.plot(metric="speed")

@@ -18,7 +18,7 @@ def reproduce(out, *words):
 
 
 LARGE = ("rates", "models", "cifar", *RIVALS, "rivals-cifar")  # many runs, PyTorch, and data of 170 MB
-SMALL = tuple(name for name in SHIPPED if name not in (*LARGE, "demo"))  # which has a test of its own
+SMALL = tuple(name for name in SHIPPED if name not in (*LARGE, "demo", "demo-half"))  # these have tests
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,21 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from airfeel import _checks
 from airfeel.config import Config, ConfigLike
 from airfeel.lab.campaign import FailedRuns, carry_out, without_repeats
 from airfeel.lab.engines import check_engine
-from airfeel.lab.plan import Begun, Experiment, ResultsFolder, remember_experiment
+from airfeel.lab.plan import (
+    COURSES,
+    Begun,
+    Experiment,
+    FigureSpec,
+    Metric,
+    ResultsFolder,
+    remember_experiment,
+)
 from airfeel.lab.progress import choose, choose_overview
 from airfeel.lab.results import write_results, write_runs
 from airfeel.lab.runner import Work, execute
@@ -20,7 +29,42 @@ from airfeel.radio.link import Channel
 from airfeel.simulation.assembly import DataLike, find_data, given, named
 from airfeel.uplink.scheme import Scheme
 
+if TYPE_CHECKING:
+    from airfeel.lab.curves import CurveDrawing
+
 _log = logging.getLogger("airfeel")
+
+
+class DrawableRun(FinishedRun):
+    """A finished run that can be drawn."""
+
+    def plot(self, *others: FinishedRun, metric: Metric = "accuracy", x: str = "round") -> "CurveDrawing":
+        """Return the curve of this run, and of others: a picture in a notebook, with ``save(path)`` for files.
+
+        Runs that differ in nothing but their seed are one curve with a band. Needs the extra ``report``.
+
+        Parameters
+        ----------
+        others
+            What else to draw.
+        metric
+            ``"accuracy"``, ``"loss"``, ``"nmse_db"`` or ``"cumulative_nmse_db"``.
+        x
+            ``"round"``, ``"symbols"``, ``"air_seconds"`` or ``"joules"``.
+        """
+        from airfeel.lab.curves import CurveDrawing
+        from airfeel.lab.exhibits.curves import LOOSE, curves
+        from airfeel.lab.table import Results
+
+        titles = {key: title for _, title, key in LOOSE}
+        _checks.choice("metric", metric, list(titles))
+        _checks.choice("x", x, list(COURSES))
+        runs = {run.folder.name: run for run in (self, *others)}
+        shown = Results(ResultsFolder(self.folder.parent.parent), runs).loose(runs)
+        for drawing in curves(shown, FigureSpec(name=metric, title=titles[metric], metric=metric, x=x)):
+            if isinstance(drawing, CurveDrawing) and any(curve.along(x) for curve in drawing.curves):
+                return drawing
+        raise ValueError(f"metric = {metric!r}: must be one that these runs have recorded along {x!r}")
 
 
 def run(
@@ -34,15 +78,16 @@ def run(
     force: bool = False,
     progress: bool = False,
     **keys: Any,
-) -> FinishedRun:
+) -> DrawableRun:
     """Train one model over the air in a run folder; a finished run is read, an interrupted one goes on.
 
-    What is returned tells the folder, the summary, the records and the settings.
+    What is returned tells the folder, the summary, the records and the settings, and draws itself.
 
     ::
 
         run = af.run({"uplink.ratio": 0.04}, scheme="scheduled", rounds=20, progress=True)
         print(run.folder, run.summary["accuracy"])
+        run.plot()
 
     Parameters
     ----------
@@ -67,7 +112,7 @@ def run(
     write_results(results)
     found = results.run(outcome.folder.name)
     assert found is not None  # nobody asked it to stop
-    return found
+    return DrawableRun(found.folder, found.summary, found.rows, found.settings, found.timings)
 
 
 def compute(

@@ -131,10 +131,7 @@ def save_images(spec: dict[str, Any], column: dict[str, Any], stem: Path) -> lis
     The PDF has the letters of a paper's column 3.5 inches wide, and no title: a paper has captions.
     """
     small = column | {"config": mistakes.merge(column.get("config", {}), IN_COLUMN)}
-    drawn, narrow = (
-        vl_convert.vegalite_to_svg(drawable(one | {"background": "white"}), vl_version=vega_lite_version())
-        for one in (spec, small)
-    )
+    drawn, narrow = svg(spec), svg(small)
     written = {
         ".png": vl_convert.svg_to_png(drawn, scale=2),
         ".svg": drawn.encode(),
@@ -143,6 +140,12 @@ def save_images(spec: dict[str, Any], column: dict[str, Any], stem: Path) -> lis
     for suffix, content in written.items():
         _files.write_atomically(stem.with_suffix(suffix), content)
     return [stem.with_suffix(suffix) for suffix in written]
+
+
+def svg(spec: dict[str, Any]) -> str:
+    """Return a description as a picture on white."""
+    drawn = drawable(spec | {"background": "white"})
+    return str(vl_convert.vegalite_to_svg(drawn, vl_version=vega_lite_version()))
 
 
 def drawable(part: Any) -> Any:

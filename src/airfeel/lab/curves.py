@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel.lab.charts import COLUMN, STYLE, WITHOUT_RADIO, Drawing, Figure, altair, looks, save_images
+from airfeel.lab.charts import COLUMN, STYLE, WITHOUT_RADIO, Drawing, Figure, altair, looks, save_images, svg
 from airfeel.lab.table import UNITS, RunSelection
 
 Array = NDArray[np.floating[Any]]
@@ -116,12 +116,19 @@ class CurveDrawing:
 
     def save(self, stem: Path) -> list[Path]:
         """Write PNG, SVG and PDF files; what uses no channel has no place over channel uses."""
+        return save_images(self._image(), self._image(column=True), stem)
+
+    def _repr_svg_(self) -> str:
+        """Show the figure in a notebook, as a picture that needs no network."""
+        return svg(self._image())
+
+    def _image(self, column: bool = False) -> dict[str, Any]:
+        """Return the description with all that is drawn in it; for a paper's column without its title."""
         drawn = [curve.thinned() for curve in self.curves if curve.along(self.figure.x)]
         shown = {curve.name for curve in drawn}
         colours = {name: colour for name, colour in self.colours.items() if name in shown}
         image = replace(self, curves=drawn, colours=colours)
-        rows = [row for curve in drawn for row in self._rows(curve)]
-        return save_images(image._paper_spec(rows), image._paper_spec(rows, column=True), stem)
+        return image._paper_spec([row for curve in drawn for row in self._rows(curve)], column)
 
     def _told_apart(self) -> dict[str, Sequence[int]]:
         """Return dashes by variant, or by curve where variants do not need them."""

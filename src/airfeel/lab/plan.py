@@ -418,7 +418,7 @@ class ResultsFolder:
     def experiments(self) -> tuple[list[Begun], list[str]]:
         """Return the experiments that were begun here, by name, and a sentence about each one left out."""
         begun, left_out = [], []
-        for path in sorted((self.path / "experiments").glob("*.toml")):
+        for path in sorted((self.path / "experiments").glob("*.toml"), key=lambda path: path.stem):
             stamp = store.stamp(path, path.with_suffix(".json"))
             try:
                 found = self._once(f"experiment {path.name}", stamp, partial(_read_begun, path))

@@ -99,11 +99,11 @@ def student(count: int) -> float:
 
 
 class Results:
-    """The finished runs of a folder and their table, every file read once."""
+    """The finished runs of a folder, or those given, and their table, every file read once."""
 
-    def __init__(self, folder: ResultsFolder) -> None:
+    def __init__(self, folder: ResultsFolder, runs: Mapping[str, FinishedRun] | None = None) -> None:
         self.folder = folder
-        found = {label: folder.run(label) for label in folder.labels()}
+        found = {label: folder.run(label) for label in folder.labels()} if runs is None else runs
         self.runs = {label: run for label, run in found.items() if run is not None}
 
     @cached_property
