@@ -1,7 +1,7 @@
 """Log a run to MLflow, on this machine or on a tracking server: the loop is the same.
 
 pip install . mlflow-skinny sqlalchemy alembic
-python examples/mlflow_log.py sqlite:///mlflow.db scheme=tsa_ga rounds=100
+python examples/mlflow_log.py sqlite:///mlflow.db scheme=scheduled rounds=100
 """
 
 import sys

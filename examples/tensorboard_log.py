@@ -1,7 +1,7 @@
 """Log a run to TensorBoard: a run is a plain iterator, so any tracker is a loop of a few lines.
 
 pip install airfeel tensorboardX
-python examples/tensorboard_log.py logs scheme=tsa_ga rounds=100
+python examples/tensorboard_log.py logs scheme=scheduled rounds=100
 tensorboard --logdir logs
 """
 

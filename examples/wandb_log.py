@@ -1,7 +1,7 @@
 """Log a run to Weights & Biases; with WANDB_MODE=offline everything stays on this machine.
 
 pip install . wandb
-WANDB_MODE=offline python examples/wandb_log.py my-project scheme=tsa_ga rounds=100
+WANDB_MODE=offline python examples/wandb_log.py my-project scheme=scheduled rounds=100
 """
 
 import sys

@@ -46,7 +46,7 @@ def run(
 
     Killed or interrupted, the same command continues where it was. A finished run is not repeated.
 
-    Example: airfeel run --set scheme=a_dsgd --set rounds=50
+    Example: airfeel run --set uplink.ratio=0.04 --set rounds=100
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ class DrawableRun(FinishedRun):
     """A finished run that can be drawn."""
 
     def plot(self, *others: FinishedRun, metric: Metric = "accuracy", x: str = "round") -> "CurveDrawing":
-        """Return the curve of this run, and of others: a picture in a notebook, with ``save(path)`` for files.
+        """Return the curve of this run, and of others: a picture in a notebook; ``save(path)`` writes files.
 
         Runs that differ in nothing but their seed are one curve with a band. Needs the extra ``report``.
 
