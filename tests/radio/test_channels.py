@@ -19,7 +19,11 @@ OPTIONS = [{}, {"phase_error": 0.1, "timing_error": 0.2, "carrier_error": 0.001}
 ROUNDS = 4000
 SIGNIFICANCE = 1e-4  # of each test of a law
 MANY = 4000
-STILL = {"response": {"source": np.ones((1, 6, 4), np.complex64)}}
+IDEAL = dict.fromkeys(("csi_error", "timing_error", "carrier_error", "phase_drift", "bits"), 0)
+STILL = {
+    "response": {"source": np.ones((1, 6, 4), np.complex64)},
+    "waveform": {**IDEAL, "clipping_db": 300.0},
+}
 OFFSETS = [{"phase_error": 0.3}, {"timing_error": 0.4}, {"carrier_error": 0.01}]
 
 
@@ -175,7 +179,7 @@ def test_every_channel_has_them_and_they_show_in_the_error(kind, offsets):
     g = np.random.default_rng(1).standard_normal((6, 300))
     errors = []
     for given in ({}, offsets):
-        air = Radio(build(kind, noise_var=0.0, **STILL.get(kind, {}), **given), EqualPower(500.0))
+        air = Radio(build(kind, **{"noise_var": 0.0, **STILL.get(kind, {}), **given}), EqualPower(500.0))
         state = begin(scheme, {"theta": (300,)}, Setting(6, 300))
         result, _ = carry(scheme, air, state, g, np.full(6, 1 / 6), seed=3, round=1)
         errors.append(result.nmse)

@@ -115,15 +115,23 @@ class Offsets(Checked):
             return None
         return self.rotation(num_devices, elements_of(symbols), seed, round)
 
+    def offsets(self, num_devices: int, seed: int, round: int) -> tuple[Array, Array, Array]:
+        """Return phase, delay and frequency offset of the devices in a round, (M,) each."""
+        phase, delay, drift = (
+            error * stream(seed, purpose, round).standard_normal(num_devices)
+            for error, purpose in (
+                (self.phase_error, "phase"),
+                (self.timing_error, "timing"),
+                (self.carrier_error, "carrier"),
+            )
+        )
+        return phase, delay, drift
+
     def rotation(self, num_devices: int, elements: int, seed: int, round: int) -> Complex:
         """Return e^{j angle}, (M,), or (M, elements) where it differs from element to element."""
-        phase = self.phase_error * stream(seed, "phase", round).standard_normal(num_devices)
+        phase, delay, drift = self.offsets(num_devices, seed, round)
         if self.timing_error == self.carrier_error == 0:
             return np.asarray(np.exp(1j * phase))
-        delay, drift = (
-            error * stream(seed, purpose, round).standard_normal(num_devices)
-            for error, purpose in ((self.timing_error, "timing"), (self.carrier_error, "carrier"))
-        )
         l, k = np.divmod(np.arange(elements), self.subcarriers)  # noqa: E741
         middle = (self.subcarriers - 1) / 2
         turns = np.outer(delay, (k - middle) / self.subcarriers) + np.outer(drift, l)

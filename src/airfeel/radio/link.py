@@ -2,7 +2,7 @@
 
 A channel is a frozen set of parameters with one method. ``link`` draws a round's state of the air: who may
 send, at what cost, how strongly each signal arrives, and how much noise the server adds. Power control needs
-the cost and decides the signals; :func:`superpose` adds them up.
+the cost and decides the signals; :func:`hear` adds them up.
 """
 
 from dataclasses import dataclass
@@ -47,6 +47,20 @@ class Channel(Protocol):
     def link(self, num_devices: int, symbols: int, seed: int, round: int) -> Link:
         """Return the state of the channel in a round in which every device sends so many real symbols."""
         ...
+
+
+def hear(
+    channel: Channel, link: Link, signals: Array, devices: NDArray[np.intp], seed: int, round: int
+) -> tuple[Array, float | Array] | None:
+    """Return what the server hears of these devices' signals, and the variance of its noise.
+
+    A channel that is more than a factor per symbol has a method ``transmit`` with these arguments and this
+    result; None says that the round was lost. For all others signals are superposed.
+    """
+    if hasattr(channel, "transmit"):
+        found: tuple[Array, float | Array] | None = channel.transmit(link, signals, devices, seed, round)
+        return found
+    return superpose(link, signals, seed, round), link.noise_var
 
 
 def superpose(link: Link, signals: Array, seed: int, round: int) -> Array:

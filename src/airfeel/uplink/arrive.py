@@ -3,7 +3,7 @@
 Both ways take the signals of those who computed, a few devices at a time, and say what was delivered.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.radio.channels import GaussianMAC
-from airfeel.radio.link import Channel, Link, anything, energy_of, superpose, weighted_sum
+from airfeel.radio.link import Channel, Link, anything, energy_of, hear, weighted_sum
 from airfeel.radio.power import SLACK, EqualPower, Grant, Ledger, Offer, PowerPolicy
 from airfeel.uplink.scheme import Heard, Plan, Scheme
 
@@ -260,14 +260,18 @@ class Superposed:
             return nothing(*signals.shape)
         scale = self._scale(link)
         strength = np.sqrt(grant.alpha) * scale * grant.share
-        heard = superpose(link, strength[:, None] * signals, self._seed, self._round)
+        energy = grant.alpha * (scale**2 * energy) * grant.share**2
+        sent = strength[:, None] * signals
+        received = hear(self.air.channel, link, sent, who.devices, self._seed, self._round)
+        if received is None:  # energy is spent, and everybody keeps what was sent in vain
+            return replace(nothing(*signals.shape), energy=energy)
+        heard, noise_var = received
         weights = who.weights * grant.share
         given = weights, who.whole, link.active, self._coordinates
         amplitude = _divisor(who.known * np.sqrt(grant.alpha), *given)
-        observation, noise_var = _rescaled(heard, link, amplitude, strength)
+        observation, noise_var = _rescaled(heard, noise_var, link.active, amplitude, strength)
         if np.abs(observation).max() <= np.finfo(signals.dtype).max:
             observation = observation.astype(signals.dtype, copy=False)
-        energy = grant.alpha * (scale**2 * energy) * grant.share**2
         delivered = self._delivered(link.active, grant.share)
         clean = _clean(np.where(anything(link.active), weights, 0.0), _divisor(1.0, *given), signals)
         told = delivered, _share(who, delivered), clean, signals.shape[1]
@@ -346,14 +350,14 @@ def _divisor(unit: float, weights: Array, whole: float, active: Mask, coordinate
 
 
 def _rescaled(
-    heard: Array, link: Link, amplitude: float | Array, strength: Array
+    heard: Array, noise_var: float | Array, active: Mask, amplitude: float | Array, strength: Array
 ) -> tuple[Array, float | Array]:
     """Return the observation and its noise, a number where it is the same in all symbols."""
-    if link.active.ndim == 1:
-        return heard / amplitude, link.noise_var / amplitude**2
-    audible = link.active[strength > 0].any(axis=0)
+    if active.ndim == 1:
+        return heard / amplitude, noise_var / amplitude**2
+    audible = active[strength > 0].any(axis=0)
     divisor = np.where(audible, amplitude, 1.0)
-    variance = np.where(audible, link.noise_var / divisor**2, np.inf)
+    variance = np.where(audible, noise_var / divisor**2, np.inf)
     equal = bool((variance == variance[0]).all())
     return np.where(audible, heard / divisor, 0.0), float(variance[0]) if equal else variance
 
