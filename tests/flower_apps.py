@@ -1,6 +1,10 @@
 """Client apps for Flower in one process, and grids on which messages are lost, late, doubled or spoiled."""
 
 import os
+import sys
+import tomllib
+from contextlib import contextmanager
+from pathlib import Path
 
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
@@ -11,6 +15,27 @@ from flwr.clientapp import ClientApp
 
 from airfeel.flower import air_mod
 from airfeel.flower.local import LocalGrid
+
+EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "flower-mnist"
+
+
+@contextmanager
+def example():
+    """The modules of the example app: client, server, task."""
+    sys.path.insert(0, str(EXAMPLE))
+    try:
+        from flower_mnist import client_app, server_app, task
+
+        yield client_app, server_app, task
+    finally:
+        sys.path.remove(str(EXAMPLE))
+        for name in [name for name in sys.modules if name.startswith("flower_mnist")]:
+            del sys.modules[name]
+
+
+def example_settings(**given):
+    """Return the settings of the example app, some of them others."""
+    return tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"] | given
 
 
 def record(arrays):

@@ -1,4 +1,4 @@
-"""A real deployment on this machine: a SuperLink, three SuperNodes, one killed and one restarted.
+"""A real deployment on this machine: a SuperLink and three SuperNodes; one is killed, one restarted.
 
 Slow: minutes, most of them spent waiting for the replies of a node that is gone.
 """
@@ -14,15 +14,18 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("flwr", reason="needs Flower (make flower)")
 
+import flower_apps as apps
 import small
+from airfeel.flower.local import LocalGrid
 from airfeel.flower.mod import ClientMemory
 from airfeel.storage import load_state
 
-APP = Path(__file__).resolve().parents[2] / "examples" / "flower-mnist"
+NODES = 3
 PATIENCE = 1800  # seconds until a test is given up that would otherwise hang
 TIMEOUT = 180  # of a round: on a busy machine, three clients that import PyTorch took more than a minute
 HOME = 'default = "here"\n[superlink.here]\naddress = "127.0.0.1:{port}"\ninsecure = true\n'
@@ -38,7 +41,7 @@ class Deployment:
         self.port = free_port()
         (folder / "home").mkdir()
         (folder / "home/config.toml").write_text("[superlink]\n" + HOME.format(port=self.port))
-        shutil.copytree(APP, folder / "app")
+        shutil.copytree(apps.EXAMPLE, folder / "app")
         quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "OMP_NUM_THREADS": "1"}
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         self.environment = os.environ | quiet | {"FLWR_HOME": str(folder / "home"), "PATH": path}
@@ -49,9 +52,25 @@ class Deployment:
                 words, stdout=log, stderr=log, env=self.environment, cwd=self.folder, start_new_session=True
             )
 
+    def begin_all(self):
+        words = ("--insecure", "--disable-runtime-dependency-installation", "--host", "127.0.0.1")
+        self.begin("link", "flower-superlink", *words, "--port", str(self.port))
+        self.wait_for("link", r"startup complete")
+        for number in range(NODES):
+            self.begin_node(number)
+        for number in range(NODES):
+            self.wait_for(f"node-{number}", r"SuperNode ID")
+
+    def begin_run(self, **settings):
+        words = (
+            f'{name}="{value}"' if isinstance(value, str) else f"{name}={value}"
+            for name, value in settings.items()
+        )
+        self.begin("run", "flwr", "run", "app", "here", "--stream", "--run-config", " ".join(words))
+
     def begin_node(self, number):
         where = ("--superlink", f"127.0.0.1:{self.port}", "--port", str(free_port()))
-        config = f'partition-id={number} num-partitions=3 airfeel-memory="{self.memory(number)}"'
+        config = f'partition-id={number} num-partitions={NODES} airfeel-memory="{self.memory(number)}"'
         self.begin(f"node-{number}", "flower-supernode", "--insecure", *where, "--node-config", config)
 
     def memory(self, number):
@@ -113,15 +132,9 @@ def free_port():
 
 def test_training_goes_on_when_one_is_killed_and_another_restarted(deployment, tmp_path):
     data = small.write_folder(tmp_path / "data")
-    words = ("--insecure", "--disable-runtime-dependency-installation", "--host", "127.0.0.1")
-    deployment.begin("link", "flower-superlink", *words, "--port", str(deployment.port))
-    deployment.wait_for("link", r"startup complete")
-    for number in range(3):
-        deployment.begin_node(number)
-    for number in range(3):
-        deployment.wait_for(f"node-{number}", r"SuperNode ID")
-    settings = f'dataset="{data}" samples=40 rounds=5 timeout={TIMEOUT}.0 scheme="common_k" ratio=0.2'
-    deployment.begin("run", "flwr", "run", "app", "here", "--stream", "--run-config", settings)
+    deployment.begin_all()
+    given = {"scheme": "common_k", "ratio": 0.2}
+    deployment.begin_run(dataset=str(data), samples=40, rounds=5, timeout=float(TIMEOUT), **given)
 
     deployment.wait_for("run", r"airfeel round 1: 3 of 3 heard")
     before = load_state(deployment.memory(2))
@@ -141,3 +154,24 @@ def test_training_goes_on_when_one_is_killed_and_another_restarted(deployment, t
     assert (after.client, after.training) == (before.client, before.training)
     assert load_state(deployment.memory(0)).round == 5
     assert load_state(deployment.memory(1)).round < 5
+
+
+def test_a_deployment_equals_the_same_training_in_one_process(deployment, tmp_path):
+    """To the last bit, both directions in few bits: states are those that the servers keep."""
+    import torch
+
+    given = {"dataset": str(small.write_folder(tmp_path / "data")), "samples": 40, "rounds": 3}
+    given |= {"scheme": "scheduled", "ratio": 0.2, "downlink": 4, "timeout": float(TIMEOUT)}
+    deployment.begin_all()
+    deployment.begin_run(**given, checkpoint=str(tmp_path / "deployed.npz"))
+    deployment.wait_for("run", r"Strategy execution finished")
+    assert "airfeel round 3: 3 of 3 heard" in deployment.log("run")
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as the processes have
+    config = apps.example_settings(**given, checkpoint=str(tmp_path / "here.npz"))
+    with apps.example() as (client_app, server_app, _):
+        server_app.train(LocalGrid(client_app.app, NODES, run_config=config), config)
+    torch.set_num_threads(threads)
+    deployed, here = (load_state(tmp_path / f"{name}.npz") for name in ("deployed", "here"))
+    assert np.array_equal(deployed.theta, here.theta) and deployed.round == here.round == 3

@@ -1,36 +1,29 @@
 """The example app: in one process with a small data set, and as a deployment of real processes."""
 
-import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("flwr", reason="needs Flower (make flower)")
 
+import flower_apps as apps
 import small
 from airfeel.flower.local import LocalGrid
 
-APP = Path(__file__).resolve().parents[2] / "examples" / "flower-mnist"
 SWITCHES = [{"scheme": name} for name in ("fedavg", "error_free", "common_k", "tsa_ga", "scheduled")]
 SWITCHES += [{"compression": 25.0}]
 
 
 @pytest.fixture
-def app(monkeypatch):
-    """The app's own modules, and its settings."""
-    monkeypatch.syspath_prepend(APP)
-    from flower_mnist import client_app, server_app, task
-
-    yield client_app, server_app, task
-    for name in [name for name in sys.modules if name.startswith("flower_mnist")]:
-        del sys.modules[name]
+def app():
+    """The app's own modules."""
+    with apps.example() as modules:
+        yield modules
 
 
 def settings(folder, **given):
-    config = tomllib.loads((APP / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
     size = {"dataset": str(folder), "samples": 40, "batch-size": 10, "rounds": 3, "learning-rate": 0.05}
-    return config | size | given
+    return apps.example_settings(**size, **given)
 
 
 @pytest.mark.torch
@@ -48,6 +41,6 @@ def test_the_example_trains_with_every_switch(app, tmp_path, switch):
 
 def test_the_app_does_not_ask_an_index_for_airfeel():
     """airfeel is installed beside, by hand: an app that named it could not be run before it is published."""
-    project = tomllib.loads((APP / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((apps.EXAMPLE / "pyproject.toml").read_text())["project"]
     assert not any("airfeel" in wanted for wanted in project["dependencies"])
-    assert "airfeel[flower" in (APP / "README.md").read_text()
+    assert "airfeel[flower" in (apps.EXAMPLE / "README.md").read_text()

@@ -182,10 +182,8 @@ def test_all_weights_zero_are_a_sentence_not_a_crash():
         {"symbols": 2 * 10**8},
         {"symbols": True},
         {"chosen": np.zeros(5000, np.int32)},
-        {"turn": "x" * 1000},
-        {"turn": [1] * 1000},
     ],
 )
 def test_sizes_are_held_against_the_model_before_anything_is_allocated(entry):
-    with pytest.raises(ValueError, match=r"the plan (asks for|has) .*(model|characters)"):
+    with pytest.raises(ValueError, match=r"the plan (asks for|has) .*model"):
         trust.require_plan(entry, Layout.of({"w": np.zeros(54, np.float32)}, []))

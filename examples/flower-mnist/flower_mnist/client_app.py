@@ -18,7 +18,7 @@ def train(message, context):
     held = task.partition(node["num-partitions"], *given)[node["partition-id"]]
     images, labels = task.tensors(data.train_inputs[held], data.train_labels[held])
 
-    model = task.build(*(settings[name] for name in ("dataset", "hidden", "seed")))
+    model = task.build(settings["dataset"], settings["hidden"])
     model.load_state_dict(message.content["arrays"].to_torch_state_dict())
     round = message.content["config"]["server-round"]
     loss = task.train(

@@ -1,5 +1,6 @@
 """The server: FedAvg, or AirAvg with a scheme."""
 
+import torch
 from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import FedAvg
@@ -21,7 +22,8 @@ def train(grid, settings):
     strategy = choose(settings)
     data = task.load(settings["dataset"])
     images, labels = task.tensors(data.test_inputs, data.test_labels)
-    model = task.build(*(settings[name] for name in ("dataset", "hidden", "seed")))
+    torch.manual_seed(settings["seed"])
+    model = task.build(settings["dataset"], settings["hidden"])
 
     def evaluate(round, arrays):
         if round % settings["evaluate-every"]:

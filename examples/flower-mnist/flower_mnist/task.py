@@ -10,9 +10,8 @@ from airfeel.learning.datasets import load_dataset
 from airfeel.learning.partitions.rules import IID, ByClasses, Dirichlet
 
 
-def build(dataset, hidden, seed):
+def build(dataset, hidden):
     """Return a CNN with two convolutions for square images, 19,334 parameters for MNIST; or an MLP."""
-    torch.manual_seed(seed)
     data = load(dataset)
     if hidden:
         layers = nn.Linear(data.shape[0] * data.shape[1], hidden), nn.ReLU(), nn.Linear(hidden, data.classes)

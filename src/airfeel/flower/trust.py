@@ -24,7 +24,6 @@ LOG = logging.getLogger("flwr")
 CAP = 10.0  # times the median weight: no client counts for more
 WINDOW = 10  # rounds whose median lengths are remembered
 PATIENCE = 3  # rounds in a row without anybody, after which a training ends; that a missing node counts for
-WORD = 40  # characters of a text in a plan
 PLAN = 4  # times the model, which an array of a plan may have
 SHORTER = 1 - 1e-6  # so that rounding makes no signal longer than what was allowed for it
 GROWTH = 1e6  # times memory and update, which no memory grows to in a round

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from airfeel import _checks
 from airfeel.ranges import Positive
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, option
@@ -123,7 +124,8 @@ class SignVote(CommonCoordinates):
 
 def chosen_by(plan: Plan, size: int) -> NDArray[np.intp]:
     """Return the coordinates that a plan announces."""
-    return coordinates(size, plan["symbols"], plan["seed"], plan["turn"])
+    turn = _checks.integer("turn", plan["turn"], at_least=0)  # a text could be multiplied too
+    return coordinates(size, plan["symbols"], plan["seed"], turn)
 
 
 @lru_cache(maxsize=1)
