@@ -15,6 +15,7 @@ from airfeel.commands import Flag, Settings, load, show
 
 if TYPE_CHECKING:
     from airfeel.radio.units import RadioUnits
+    from airfeel.theory.linear import LinearPlan
     from airfeel.theory.planner import ForecastCourse, LinkBudget, LinkForecast, LinkPlan
 
 _log = logging.getLogger("airfeel")
@@ -37,14 +38,17 @@ def predict(
     bandwidth_hz: float | None = None,
     tx_power_dbm: float | None = None,
     path_loss_db: float | None = None,
+    excess_db: float | None = None,
     target_nmse: float | None = None,
     solve: Literal["rows", "power"] = "rows",
     figure: Path | None = None,
     json: Flag = False,
-    samples: int = 80_000,
-    seed: int = 0,
+    samples: int | None = None,
+    seed: int | None = None,
 ) -> None:
-    """Predict the NMSE of every round by state evolution, or find the link that a target NMSE needs.
+    """Predict the NMSE of every round by theory, or find the link that a target NMSE needs.
+
+    Of linear schemes, such as scheduled, in closed form; of TSA-GA and its relatives by state evolution.
 
     Example: airfeel predict --activity 0.05 --ratio 0.1 --power 500 --target-nmse -15 --solve rows
 
@@ -82,6 +86,9 @@ def predict(
         Transmit power of a device.
     path_loss_db
         Between device and server.
+    excess_db
+        By how many dB the energy of the most energetic device's signal exceeds that of the mean; 0 where no
+        run tells it.
     target_nmse
         In dB: find the smallest link that reaches it in steady state.
     solve
@@ -92,13 +99,23 @@ def predict(
     json
         Print one JSON object.
     samples
-        Scalar chains to sample.
+        Scalar chains to sample, 80,000 by default.
     seed
-        Of the sampling.
+        Of the sampling and of the channel; that of the configuration by default.
     """
-    from airfeel.config import parse_override
-    from airfeel.lab.studies.planning import from_run, plan_of, units_of, with_air
-    from airfeel.units import decibel
+    from airfeel.config import mistakes, parse_override
+    from airfeel.lab.studies.planning import (
+        from_run,
+        link_of,
+        plan_of,
+        require_read,
+        units_of,
+        unread,
+        with_air,
+    )
+    from airfeel.theory.linear import LinearPlan
+    from airfeel.theory.planner import METHODS
+    from airfeel.units import decibel, from_decibel
 
     if power is not None and snr_db is not None:
         raise ValueError("--power and --snr-db: must not be given together, as one follows from the other")
@@ -113,28 +130,35 @@ def predict(
             raise ValueError(f"{source}: must be a configuration file or the folder of a run")
         run = from_run(Path(source), dict(parse_override(change) for change in changes))
         config, plan, link, units = run.config, run.plan, run.link, run.units
+        if excess_db is not None:
+            raise ValueError(f"--excess-db {excess_db:g}: must not be given with a run, which tells it")
     else:
-        # Theory follows the paper's schemes; without a file, its own is meant.
+        # Without a file, the paper's own scheme is meant, whose chain the flags describe.
         config = load(source, changes if source else ["scheme=tsa_ga", *changes])
-        units = units_of(config)
-        plan, link = plan_of(config)
+        require_read(config, dict(parse_override(change) for change in changes))
+        if ignored := unread(config, mistakes.flatten(config.model_dump(exclude_unset=True))):
+            _log.info(f"{source}: without a part in this answer: {', '.join(ignored)}")
+        units, plan, link = units_of(config), plan_of(config), link_of(config)
+        link = replace(link, excess=from_decibel(excess_db or 0.0))
     if units is not None and (power is not None or snr_db is not None):
         name = "--power" if power is not None else "--snr-db"
         raise ValueError(f"{name}: must not be given with a bandwidth and a transmit power, which tell it")
-    given = {"activity": activity, "p01": p01, "beta": beta}
-    chain = replace(plan.chain, **{key: value for key, value in given.items() if value is not None})
-    rounds = plan.rounds if rounds is None else rounds
-    plan = replace(plan, chain=chain, rounds=rounds, samples=samples, seed=seed)
+    seed = config.seed if seed is None else seed
+    chain = {"activity": activity, "p01": p01, "beta": beta}
+    plan = _plan(plan, chain, seed, rounds=rounds, samples=samples)
     link = _link(link, units, ratio, snr_db, power=power, devices=devices, size=size)
     _log.info(f"predicting the error of {plan.rounds} rounds")
     if run is None:
-        forecast: LinkForecast = with_air(plan, link, config)
-    elif (link.devices, link.size) == (run.own.devices, run.own.size):
+        forecast: LinkForecast = with_air(plan, link, config, seed)
+    elif config.scheme not in METHODS or (link.devices, link.size) == (run.own.devices, run.own.size):
         forecast = run.forecast(plan)
     else:
         forecast = plan
     hold = "energy" if snr_db is None and units is None else "snr"
     if target_nmse is not None:
+        if isinstance(forecast, LinearPlan) and solve == "rows":
+            rule = "the fewer a linear scheme sends the better they arrive, and the worse it learns"
+            raise ValueError(f"--solve rows: {rule}; ask airfeel plan --vary uplink.ratio=0.01:0.5")
         link = _solve(forecast, link, target_nmse, solve, hold)
     units = None if units is None else units.with_snr_db(decibel(link.power / link.rows))
     answer = plan, link, forecast.course(link), hold, units
@@ -142,6 +166,22 @@ def predict(
         show(_as_json(*answer) if json else _as_text(*answer))
     if figure is not None:
         _draw(forecast, link, units, figure)
+
+
+def _plan(
+    plan: "LinkPlan | LinearPlan", chain: dict[str, float | None], seed: int, **given: int | None
+) -> "LinkPlan | LinearPlan":
+    """Return the plan with what was given on the command line; refuse what its answer does not depend on."""
+    from airfeel.theory.planner import LinkPlan
+
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    of_chain = {name: value for name, value in chain.items() if value is not None}
+    if isinstance(plan, LinkPlan):
+        return replace(plan, chain=replace(plan.chain, **of_chain), seed=seed, **changes)
+    for name in {**of_chain, **changes}.keys() - {"rounds"}:
+        rule = "must not be given, as what a linear scheme recovers depends on no chain"
+        raise ValueError(f"--{name} {(of_chain | changes)[name]:g}: {rule}")
+    return replace(plan, **changes)
 
 
 def _link(
@@ -183,21 +223,26 @@ def _solve(
 
 
 def _as_json(
-    plan: "LinkPlan", link: "LinkBudget", course: "ForecastCourse", hold: str, units: "RadioUnits | None"
+    plan: "LinkPlan | LinearPlan",
+    link: "LinkBudget",
+    course: "ForecastCourse",
+    hold: str,
+    units: "RadioUnits | None",
 ) -> str:
     """Return all that is to be said about one link, as one JSON object."""
     from airfeel.units import decibel
 
-    chain = plan.chain
+    chain, method = getattr(plan, "chain", None), getattr(plan, "method", None)
     levels = {"snr_db": decibel(link.snr), "device_snr_db": decibel(link.device_snr)}
     facts: dict[str, Any] = {
-        "chain": {"activity": chain.activity, "p01": chain.p01, "beta": chain.beta},
-        "method": asdict(plan.method),
+        "chain": chain and {"activity": chain.activity, "p01": chain.p01, "beta": chain.beta},
+        "method": method and asdict(method),
         "link": asdict(link) | {"ratio": link.ratio} | levels | {"held": hold},
         "rounds": list(course.rounds),
         "nmse_db": _rounded(course.nmse_db),
-        "nmse_db_error": None if course.error_db is None else _rounded(course.error_db),
+        "nmse_db_error": _rounded(course.error_db),
         "believed_nmse_db": _rounded(course.believed_db),
+        "against_all_db": _rounded(course.against_all_db),
         "steady_nmse_db": round(course.steady_db, 4),
         "basis": course.basis,
     }
@@ -207,22 +252,31 @@ def _as_json(
     return encoding.dumps(facts, indent=2)
 
 
-def _rounded(values: Iterable[Any]) -> list[float]:
-    return [round(float(value), 4) for value in values]
+def _rounded(values: Iterable[Any] | None) -> list[float] | None:
+    return None if values is None else [round(float(value), 4) for value in values]
 
 
 def _as_text(
-    plan: "LinkPlan", link: "LinkBudget", course: "ForecastCourse", hold: str, units: "RadioUnits | None"
+    plan: "LinkPlan | LinearPlan",
+    link: "LinkBudget",
+    course: "ForecastCourse",
+    hold: str,
+    units: "RadioUnits | None",
 ) -> str:
     """Return the course of the error, the link budget, and what they rest on."""
     from airfeel.units import decibel
 
-    chain, energy = plan.chain, "energy per device and round"
-    lines = [f"lambda = {chain.activity:.4g}, p01 = {chain.p01:.4g}, beta = {chain.beta:.4g}", ""]
-    columns = {"NMSE (dB)": course.nmse_db}
-    if course.error_db is not None:
-        columns["standard error"] = course.error_db
-    columns["what the receiver believes (dB)"] = course.believed_db
+    chain, energy = getattr(plan, "chain", None), "energy per device and round"
+    lines = [textwrap.fill(_headline(link, course, units), 100), ""]
+    if chain is not None:
+        lines += [f"lambda = {chain.activity:.4g}, p01 = {chain.p01:.4g}, beta = {chain.beta:.4g}", ""]
+    told = {
+        "NMSE (dB)": course.nmse_db,
+        "standard error": course.error_db,
+        "what the receiver believes (dB)": course.believed_db,
+        "with what is missing (dB)": course.against_all_db,
+    }
+    columns = {name: values for name, values in told.items() if values is not None}
     lines.append("   ".join(["round", *columns]))
     for place, (round, *values) in enumerate(zip(course.rounds, *columns.values(), strict=True), start=1):
         if place <= 10 or round % 5 == 0 or place == len(course.rounds):
@@ -255,6 +309,15 @@ def _as_text(
         lines.append(f"{name:<38} {f'{value:.5g}' if isinstance(value, float) else value}")
     basis = textwrap.fill(course.basis, 100, break_on_hyphens=False, break_long_words=False)
     return "\n".join([*lines, "", basis])
+
+
+def _headline(link: "LinkBudget", course: "ForecastCourse", units: "RadioUnits | None") -> str:
+    """Return the answer in a sentence."""
+    with_what = f"P = {link.power:.4g}" if units is None else f"{units.tx_power_dbm:.1f} dBm"
+    return (
+        f"NMSE of {course.steady_db:.1f} dB in steady state with s = {link.rows} channel uses "
+        f"(s/N = {link.ratio:.3g}) and {with_what}"
+    )
 
 
 def _draw(forecast: "LinkForecast", link: "LinkBudget", units: "RadioUnits | None", stem: Path) -> None:

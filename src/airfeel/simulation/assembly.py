@@ -253,15 +253,23 @@ def make_partition(config: Config, source: Dataset) -> Partition:
         wrong = f"must be 'iid' for {what}: devices differ in classes only where each sample has one"
         raise _checks.reject(rule.key, rule.name, wrong)
     pool = source.pool_size(config.partition.pool)
-    listed = devices.samples if isinstance(devices.samples, tuple) else (devices.samples,) * devices.count
-    sizes: Sequence[int] = listed
-    if max(sizes) > pool:
+    listed = devices.samples if isinstance(devices.samples, tuple) else (devices.samples,)
+    if max(listed) > pool:
         wrong = f"must be at most {pool}, the number of samples the devices draw from"
-        raise _checks.reject("devices.samples", max(sizes), wrong)
-    if devices.spread:
-        sizes = unequal_sizes(devices.count, sizes[0], devices.spread, config.seed, pool)
+        raise _checks.reject("devices.samples", max(listed), wrong)
+    sizes = sample_counts(config, pool)
     made: PartitionRule = config.part("partition")
     return made.draw(source.train_labels, sizes, config.seed, pool)
+
+
+def sample_counts(config: Config, pool: int | None) -> Sequence[int]:
+    """Return how many samples each device holds, at most a pool."""
+    devices = config.devices
+    if isinstance(devices.samples, tuple):
+        return devices.samples
+    if devices.spread:
+        return unequal_sizes(devices.count, devices.samples, devices.spread, config.seed, pool)
+    return (devices.samples,) * devices.count
 
 
 def make_participation(config: Config) -> Participation:

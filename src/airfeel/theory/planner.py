@@ -152,17 +152,19 @@ class LinkDraws:
 class ForecastCourse:
     """The NMSE over one link, round by round.
 
-    ``rounds`` are numbered as in training; ``nmse_db``, ``believed_db`` (what the receiver thinks) and, where
-    it is known, the standard error ``error_db`` belong to them. ``steady_db`` is the mean over their last
+    ``rounds`` are numbered as in training; ``nmse_db`` belongs to them and, where they are known, its
+    standard error ``error_db``, what the receiver thinks (``believed_db``), and the error against the mean of
+    all devices that computed, heard or not (``against_all_db``). ``steady_db`` is the mean over the last
     quarter, and ``basis`` says in plain sentences what all of it rests on.
     """
 
     rounds: Sequence[int]
     nmse_db: Array
-    believed_db: Array
     steady_db: float
     basis: str
+    believed_db: Array | None = None
     error_db: Array | None = None
+    against_all_db: Array | None = None
 
 
 class LinkForecast(Protocol):

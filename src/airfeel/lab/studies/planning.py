@@ -5,7 +5,7 @@ feedback makes them flicker, their amplitudes have heavier tails, and EM settles
 link changes. A replay of what a run has sent over its own link assumes none of that.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -28,9 +28,11 @@ from airfeel.learning.training import Participation
 from airfeel.radio.link import Channel, Link
 from airfeel.radio.power import EqualPower, Ledger, Offer, PowerPolicy
 from airfeel.radio.units import RadioUnits
+from airfeel.registry import SCHEMES
 from airfeel.schemes.compressed import Compressed
-from airfeel.simulation.assembly import energy, make_participation, make_task, make_units
+from airfeel.simulation.assembly import energy, make_participation, make_task, make_units, sample_counts
 from airfeel.simulation.records import Record
+from airfeel.theory.linear import LinearPlan
 from airfeel.theory.planner import (
     METHODS,
     ForecastCourse,
@@ -58,6 +60,7 @@ DRAWS = 8  # of all rounds; the chains that are sampled are shared out among the
 SILENT = 1000  # rounds in a row in which nobody can send, after which there is no link
 LEVELS = 400  # symbols at most that stand for all of a round, where they differ
 UNHEARD = 1e9  # noise of a symbol that nobody sends, over that of the reference model
+OF_THE_CHAIN = ("activity", "p01", "beta", "amplitude_message")  # keys of [receiver]
 FINE = 60  # cells per side into which a map is interpolated for drawing
 SHADES = 12  # at most, of 1, 2.5, 5, 10 or 20 dB each
 
@@ -67,43 +70,88 @@ def units_of(config: Config) -> RadioUnits | None:
     return make_units(config, config.part("channel")) if config.uplink.power is None else None
 
 
-def with_air(plan: LinkPlan, link: LinkBudget, config: Config) -> LinkPlan:
+def with_air(
+    plan: LinkPlan | LinearPlan, link: LinkBudget, config: Config, seed: int = 0
+) -> LinkPlan | LinearPlan:
     """Return the plan for channel and power control of a configuration, and for who takes part in a round.
 
     The Gaussian channel is as the plan has it: devices that are alike are treated alike by every policy.
     """
-    participation = make_participation(config)
-    if config.channel.kind == "gaussian" and participation == EVERYBODY:
+    participation, weights = make_participation(config), weights_of(config, link.devices)
+    alike = bool((weights == weights[0]).all())
+    if config.channel.kind == "gaussian" and participation == EVERYBODY and alike:
         return plan
-    given = config.part("channel"), link.devices, link.rows, plan.rounds, plan.seed
-    policy = config.part("policy", power=1.0)
-    return replace(plan, air=draw_air(*given, policy=policy, participation=participation))
+    given = config.part("channel"), link.devices, link.rows, plan.rounds, seed
+    more = {"policy": config.part("policy", power=1.0), "participation": participation, "weights": weights}
+    return replace(plan, air=draw_air(*given, **more))
 
 
-def plan_of(
-    config: Config, size: int | None = None, units: RadioUnits | None = None
-) -> tuple[LinkPlan, LinkBudget]:
-    """Return plan and link of a configuration, in the reference model of equal devices and steady air.
+def weights_of(config: Config, devices: int) -> Array:
+    """Return w_m, which the numbers of samples decide; of another number of devices all are alike."""
+    shape = shape_of(config.dataset)
+    sizes = np.array(sample_counts(config, config.partition.pool or getattr(shape, "pool", None)), float)
+    return sizes / sizes.sum() if len(sizes) == devices else np.full(devices, 1 / devices)
+
+
+def is_linear(scheme: Any) -> bool:
+    """Whether a scheme's error is known in closed form."""
+    told = "uses_radio", "superposes", "exact", "linear", "common_support"
+    return all(getattr(scheme, name, False) for name in told)
+
+
+def plan_of(config: Config) -> LinkPlan | LinearPlan:
+    """Return the plan of a configuration, in the reference model of equal devices and steady air."""
+    if is_linear(config.part("scheme")):
+        return LinearPlan()
+    scheme, method = config.scheme_as("tsa_ga"), method_of(config)
+    return LinkPlan(ChainParams(scheme.activity, scheme.p01, scheme.beta), method)
+
+
+def link_of(config: Config, size: int | None = None, units: RadioUnits | None = None) -> LinkBudget:
+    """Return the link of a configuration.
 
     ``size`` is N, and ``units`` the radio, where they are known already: no model or channel is built then.
     """
-    scheme, uplink = config.scheme_as("tsa_ga"), config.uplink
-    plan = LinkPlan(ChainParams(scheme.activity, scheme.p01, scheme.beta), method_of(config))
+    uplink = config.uplink
     noise_var = getattr(config.channel, "noise_var", None) or 1.0
     size = make_task(config, shape_of(config.dataset)).size if size is None else size
     rows, devices = count(uplink.ratio, size), config.devices.count
-    return plan, LinkBudget(size, rows, devices, energy(config, rows, units), noise_var)
+    return LinkBudget(size, rows, devices, energy(config, rows, units), noise_var)
 
 
 def method_of(config: Config) -> Method:
     """Return the recovery method a scheme stands for."""
     if config.scheme not in METHODS:
-        rule = f"its error cannot be predicted, only that of {', '.join(METHODS)}"
+        linear = [name for name in SCHEMES.names() if is_linear(SCHEMES.get(name).kind)]
+        rule = f"theory knows no error of it, only those of {', '.join([*linear, *METHODS])}"
+        rule += "; airfeel plan answers for every scheme, by trial trainings"
         raise ValueError(f"scheme = {config.scheme!r}: {rule}")
     method = METHODS[config.scheme]
     if method.dense:
         return method
     return replace(method, amplitude_message=config.scheme_as("tsa_ga").amplitude_message)
+
+
+def unread(config: Config, given: Iterable[str], run: bool = False) -> list[str]:
+    """Return the keys on which an answer by theory does not depend, or that of a run."""
+    read = {*OF_THE_LINK, "scheme", "uplink.policy", "channel.kind", "devices.count"}
+    read |= {f"devices.{name}" for name in ("participation", "dropout")}
+    seams = {"channel", "policy"}
+    if not is_linear(config.part("scheme")):
+        read |= {"uplink.sparsity", *(f"receiver.{name}" for name in OF_THE_CHAIN)}
+    if not run:
+        read |= {"dataset", "seed", "partition.pool", "model.kind", "devices.samples", "devices.spread"}
+        seams.add("model")
+    read |= {key for key, (seam, _) in config.chosen.keys.items() if seam in seams}
+    return [key for key in given if key not in read]
+
+
+def require_read(config: Config, given: Iterable[str], run: bool = False) -> None:
+    """Refuse keys on which the answer does not depend."""
+    flat = mistakes.flatten(config.model_dump(exclude_none=True))
+    for key in unread(config, given, run):
+        rule = "must not be given, as this answer does not depend on it; airfeel plan trains with it"
+        raise ValueError(f"{key} = {flat.get(key)!r}: {rule}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,7 +160,7 @@ class RoundDraw:
 
     ``demand`` is what each device needs at alpha = 1, and ``strength`` the part of its signal that it can
     send at all; ``gain`` is at what factor that arrives. ``active``, (M, levels), says who sends which of
-    some symbols that stand for all; None where symbols do not differ. ``whole`` is W, the share of the
+    some symbols that stand for all; None where symbols do not differ. ``whole`` is W, the weight of the
     devices that computed, by which the server divides.
     """
 
@@ -125,10 +173,14 @@ class RoundDraw:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DrawnAir:
-    """The links of all rounds, drawn several times, and the policy by which devices send; P is 1."""
+    """The links of all rounds, drawn several times, and the policy by which devices send; P is 1.
+
+    ``weights`` are the devices' w_m, with which they scale their signals.
+    """
 
     links: Sequence[Sequence[RoundDraw]]
     policy: PowerPolicy
+    weights: Array
 
     def __call__(self, link: LinkBudget) -> LinkDraws:
         """Return what the policy makes of the links, where a device has the energy of this link.
@@ -146,17 +198,18 @@ class DrawnAir:
         """Yield noise, sent and arriving of the rounds of one draw, with what the devices have spent."""
         radio, ledger = arrive.Radio(policy=self.policy), Ledger.open(len(rounds[0].demand))
         for one in rounds:
-            weights = np.full(len(one.demand), 1 / (len(one.demand) * one.whole))
-            grant = radio.grant(Offer(one.demand, weights, one.strength, 1 / (snr * one.whole**2)), ledger)
+            weights = self.weights / one.whole
+            demand = one.demand * (len(weights) * self.weights) ** 2
+            grant = radio.grant(Offer(demand, weights, one.strength, 1 / (snr * one.whole**2)), ledger)
             assert grant is not None  # a round in which nobody can send is left out
-            ledger = ledger.charge(grant.alpha * one.demand * grant.share**2, radio.policy.power)
-            heard = np.where(one.demand > 0, grant.share, 0.0)
+            ledger = ledger.charge(grant.alpha * demand * grant.share**2, radio.policy.power)
+            heard = np.where(demand > 0, grant.share, 0.0) * weights
             levels: Any = 1.0
             if one.active is not None:  # a symbol that few send has more noise than one that all of them do
                 weight = heard @ one.active / heard.sum()
                 levels = np.where(weight > 0, 1 / np.maximum(weight, UNHEARD**-0.5) ** 2, UNHEARD)
             noise = levels / (grant.alpha * one.whole**2)
-            yield noise, float(heard.mean()) / one.whole, float((one.gain * heard).mean()) / one.whole
+            yield noise, float(heard.sum()), float(one.gain @ heard)
 
 
 def draw_air(
@@ -168,30 +221,32 @@ def draw_air(
     draws: int = DRAWS,
     policy: PowerPolicy = EQUAL,
     participation: Participation = EVERYBODY,
+    weights: Array | None = None,
 ) -> DrawnAir:
-    """Draw what a channel does to equal devices with equal gradients; the policy of power control has P = 1.
+    """Draw what a channel does to devices with equal gradients; the policy of power control has P = 1.
 
     Only those that take part in a round can send in it. A round in which nobody can is none for the receiver,
     and is left out.
     """
+    weights = np.full(devices, 1 / devices) if weights is None else weights
     seeds = range(seed, seed + draws)
-    links = [islice(_heard(channel, participation, devices, symbols, one), rounds) for one in seeds]
-    return DrawnAir([list(drawn) for drawn in links], policy)
+    links = [islice(_heard(channel, participation, weights, symbols, one), rounds) for one in seeds]
+    return DrawnAir([list(drawn) for drawn in links], policy, weights)
 
 
 def _heard(
-    channel: Channel, participation: Participation, devices: int, symbols: int, seed: int
+    channel: Channel, participation: Participation, weights: Array, symbols: int, seed: int
 ) -> Iterator[RoundDraw]:
     """Yield the rounds in which anybody can send."""
     silent, round = 0, 0
     while silent < SILENT:
         round += 1
-        computing, sending = participation.draw(devices, seed, round)
-        link = channel.link(devices, symbols, seed, round)
+        computing, sending = participation.draw(len(weights), seed, round)
+        link = channel.link(len(weights), symbols, seed, round)
         link = replace(link, active=link.active & (sending if link.active.ndim == 1 else sending[:, None]))
         if link.active.any():
             silent = 0
-            yield replace(_round(link, symbols), whole=float(computing.mean()))
+            yield replace(_round(link, symbols), whole=float(weights[computing].sum()))
         else:
             silent += 1
     raise ValueError(f"no device could send in {SILENT} rounds: there is no link to predict")
@@ -285,14 +340,16 @@ class RecordedRun:
     config: Config
     units: RadioUnits | None
     records: Sequence[Record]
-    plan: LinkPlan
+    plan: LinkPlan | LinearPlan
     own: LinkBudget
     link: LinkBudget
     alike: bool
 
-    def forecast(self, plan: LinkPlan) -> LinkForecast:
+    def forecast(self, plan: LinkPlan | LinearPlan) -> LinkForecast:
         """Return a replay where aggregates were recorded and only the link is another one, else theory."""
-        if not self.alike or plan.chain != self.plan.chain:
+        if isinstance(plan, LinearPlan):
+            return plan
+        if not self.alike or plan.chain != getattr(self.plan, "chain", None):
             return replace(plan, hint="A run with these keys would tell more.")
         last = self.records[-plan.rounds :]
         if len(last) < FEWEST or not all(aggregate_file(self.folder, r.round).exists() for r in last):
@@ -315,35 +372,45 @@ class RecordedRun:
 def from_run(folder: Path, settings: Mapping[str, Any]) -> RecordedRun:
     """Read what a run tells a planner: its learned chain, and the noise it really had (the link's excess).
 
-    Chain and noise are medians over the second half of the rounds. ``settings`` are changes to its
-    configuration, by dotted key.
+    Chain and noise are medians over the second half of the rounds; of a linear scheme the errors on record
+    are all there is to know. ``settings`` are changes to its configuration, by dotted key.
     """
     records = [r for r in checked_records(folder) if r.noise_var and r.nmse_db is not None]
     config = read_config(folder / "config.toml")
     changed = build_config(config.model_dump(exclude_none=True), settings, str(folder / "config.toml"))
     before, after = (mistakes.flatten(of.model_dump()) for of in (config, changed))
+    fixed = {*OF_THE_AIR, *(["scheme"] if is_linear(config.part("scheme")) else [])}
     for key in sorted({*settings} - OF_THE_LINK):
-        if (key in OF_THE_AIR or key.startswith("channel.")) and before.get(key) != after.get(key):
+        if (key in fixed or key.startswith("channel.")) and before.get(key) != after.get(key):
             rule = "must not be changed for the folder of a run, which tells of its own air only"
             raise ValueError(f"{key} = {after.get(key)!r}: {rule}")
-    method_of(changed)  # refuses a scheme that cannot be predicted before asking for its chain
-    settled = [r for r in records[len(records) // 2 :] if r.activity and r.variance]
-    if not settled:
-        raise RunError(f"{folder} has no round in which chain parameters were in force: give them as options")
-    chain = ChainParams(*(_median(settled, name) for name in ("activity", "p01", "beta", "variance")))
+    require_read(changed, settings, run=True)
+    plan = plan_of(changed)  # refuses a scheme that cannot be predicted before asking for its chain
+    if not records:
+        raise RunError(f"{folder} has no round with an error on record, from which to predict others")
     rows = records[0].symbols
     if aggregate_file(folder, records[-1].round).exists():
         size = len(read_aggregate(folder, records[-1].round))
     else:  # as s/N has it, since only the run could load data and model of its own
         size = round(rows / config.uplink.ratio)
     units = _units(folder, config, records[-1])
-    own = replace(plan_of(config, size, units)[1], rows=rows)
+    own = replace(link_of(config, size, units), rows=rows)
     units = None if units is None else replace(units, **changed.radio.model_dump(exclude_none=True))
-    plan, reference = plan_of(changed, size, units)
+    asked = link_of(changed, size, units)
+    if isinstance(plan, LinearPlan):
+        errors = from_decibel(np.array([record.nmse_db for record in records]))
+        own = replace(own, excess=float(np.median(errors)) * own.snr)
+        numbers, asked = [record.round for record in records], replace(asked, excess=own.excess)
+        plan = LinearPlan(min(len(records), LONGEST), scaled=errors * own.snr, numbers=numbers)
+        return RecordedRun(folder, config, units, records, plan, own, asked, alike=True)
+    settled = [r for r in records[len(records) // 2 :] if r.activity and r.variance]
+    if not settled:
+        raise RunError(f"{folder} has no round in which chain parameters were in force: give them as options")
+    chain = ChainParams(*(_median(settled, name) for name in ("activity", "p01", "beta", "variance")))
     noise = _median(settled, "noise_var") / (chain.activity * chain.variance)
     own = replace(own, excess=noise * own.snr)
     plan = replace(plan, chain=replace(chain, variance=1.0), rounds=min(len(records), LONGEST))
-    asked = replace(reference, excess=own.excess)
+    asked = replace(asked, excess=own.excess)
     return RecordedRun(folder, config, units, records, plan, own, asked, alike=settings.keys() <= OF_THE_LINK)
 
 

@@ -1,0 +1,100 @@
+"""Linear schemes in closed form: all devices send the same s numbers, and the server reads the sum.
+
+Nothing is recovered, so nothing has to be assumed about gradients but their energy. With the weights w_m, W
+their sum over all that computed, and c_m the share of its strength at which device m is heard, the server has
+
+    y = (1/W) sum_m c_m w_m signal_m + n,    E||n||^2 = s sigma_e^2 / (M^2 alpha W^2),
+
+and what it makes of y has the same error, as it only puts numbers where they belong (an orthonormal basis,
+or factors with orthonormal columns, keep it). alpha is what power control leaves: for ``equal`` it is
+P / max_m (M w_m)^2 ||signal_m||^2 cost_m. A number that stands for L rounds is L times as large for device
+and server, so that ages are in the energies already. A limit to what is believed (``uplink.clip``) can only
+make the error smaller and is left out.
+
+In the reference model all signals have the energy ||x||^2 of the mean that is sought, and with equal weights
+and without fading the error relative to x is 1 / SNR, SNR = M^2 P / (s sigma_e^2).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from airfeel import _checks
+from airfeel.theory.planner import ForecastCourse, LinkBudget, LinkDraws
+from airfeel.theory.scalar import Array, late
+from airfeel.units import decibel
+
+ALIKE = (
+    "In closed form, for devices whose signals are alike. Those of real data differ: the error is larger "
+    "by as much as the most energetic signal exceeds the mean that is sought (--excess-db), which the folder "
+    "of a run knows."
+)
+ON_RECORD = (
+    "In closed form, from the errors that the run has on record: these hold for the energies that its "
+    "devices sent, which change a little with the link."
+)
+
+
+def noise_energy(symbols: float, noise_var: float, devices: int, alpha: float, whole: float = 1.0) -> float:
+    """Return s sigma_e^2 / (M^2 alpha W^2), the error of a round in the units of the mean, squared.
+
+    >>> noise_energy(symbols=785, noise_var=1.0, devices=25, alpha=500.0)
+    0.002512
+    """
+    return symbols * noise_var / (devices**2 * alpha * whole**2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearPlan:
+    """The error of a linear scheme over a link: from drawn air, or from the errors that a run has on record.
+
+    ``air`` tells what power control makes of the channel; None: every device is heard at cost one. ``scaled``
+    are the NMSE of a run's rounds times the SNR of its link, to which they are inverse, and ``numbers`` those
+    of these rounds. ``rounds`` says how many are told, of a run its last ones.
+    """
+
+    name: ClassVar[str] = "in closed form"
+
+    rounds: int = 60
+    air: Callable[[LinkBudget], LinkDraws] | None = None
+    scaled: Array | None = None
+    numbers: Sequence[int] = ()
+
+    def errors(self, link: LinkBudget) -> tuple[Array, Array | None]:
+        """Return the error of each round, against what was heard and, if known, against all that computed.
+
+        Both relative to the mean of equal devices. Against what was heard it is the NMSE of the records: the
+        noise, and gains that devices misjudge. Against all, what is missing counts too.
+        """
+        if self.scaled is not None:
+            return self.scaled[-self.rounds :] / link.snr, None
+        if self.air is None:
+            return np.full(self.rounds, 1 / link.snr), None
+        air = self.air(link)
+        if air.noise.ndim > 2:
+            rule = (
+                "must be the same in all symbols of a device; else only the folder of a run tells the error"
+            )
+            raise _checks.reject("active", f"shape {air.noise.shape}", rule)
+        noise, sent, arriving = (part[:, : self.rounds] for part in (air.noise, air.sent, air.arriving))
+        error = (noise / link.snr + (arriving - sent) ** 2) / sent**2
+        everything = noise * air.usual**2 / link.snr + (1 - arriving * air.usual) ** 2
+        return error.mean(axis=0), everything.mean(axis=0)
+
+    def steady_db(self, link: LinkBudget) -> float:
+        """Return the NMSE in steady state, in dB."""
+        return decibel(float(np.mean(late(self.errors(link)[0]))))
+
+    def course(self, link: LinkBudget) -> ForecastCourse:
+        """Return the error round by round."""
+        error, everything = self.errors(link)
+        basis = ALIKE if self.scaled is None else ON_RECORD
+        return ForecastCourse(
+            rounds=self.numbers[-len(error) :] if self.numbers else range(1, len(error) + 1),
+            nmse_db=decibel(error),
+            steady_db=decibel(float(np.mean(late(error)))),
+            basis=basis,
+            against_all_db=None if everything is None else decibel(everything),
+        )
