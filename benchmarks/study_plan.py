@@ -17,8 +17,9 @@ from airfeel.lab.question import COSTS, LIMITS
 FRESH, SEEDS = 100, 3
 HERE = Path(__file__).resolve().parent
 LINK = {"uplink.ratio": 0.1, "radio.bandwidth_hz": 1e6, "radio.downlink_bps_hz": 1.0}
-SOFTMAX = {"devices.count": 20, "devices.samples": 300, "rounds": 80, **LINK, "radio.tx_power_dbm": 10.0}
-MLP = SOFTMAX | {"model.kind": "mlp", "model.hidden": [16], "devices.count": 10, "rounds": 25}
+SMALL = {"devices.samples": 300, **LINK, "radio.tx_power_dbm": 10.0}
+SOFTMAX = SMALL | {"devices.count": 20, "devices.learning_rate": 0.01, "rounds": 80}
+MLP = SMALL | {"model.kind": "mlp", "model.hidden": [16], "devices.count": 10, "rounds": 25}
 GAUSSIAN = {"radio.path_loss_db": 110.0}
 FADING, CELL = GAUSSIAN | {"channel.kind": "fading"}, {"channel.kind": "cell"}
 QUIET = {key: value for key, value in SOFTMAX.items() if key != "radio.tx_power_dbm"}

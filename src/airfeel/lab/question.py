@@ -233,7 +233,8 @@ def costs(row: Row) -> dict[str, float]:
 def span(values: Sequence[float], resolution: float = 0.0, ratios: bool = False) -> Span:
     """Return the mean with Student's prediction interval for one more value, wider by the resolution.
 
-    Costs are told apart by their ratios: their mean and interval are those of the logarithms.
+    Costs are told apart by their ratios: their mean and interval are those of the logarithms, and nothing is
+    reached before the first evaluation.
     """
     known = [math.log(value) for value in values] if ratios else list(values)
     mean = math.fsum(known) / len(known)
@@ -243,7 +244,8 @@ def span(values: Sequence[float], resolution: float = 0.0, ratios: bool = False)
     half = float(stdtrit(len(known) - 1, (1 + LEVEL) / 2)) * spread * math.sqrt(1 + 1 / len(known))
     ends = mean, mean - half, mean + half
     value, low, high = map(math.exp, ends) if ratios else ends
-    return Span(value, low - resolution, high + resolution)
+    lowest = max(low - resolution, min(low, resolution)) if ratios else low - resolution
+    return Span(value, lowest, high + resolution)
 
 
 @dataclass(frozen=True)
