@@ -3,9 +3,11 @@
 import csv
 import dataclasses
 import json
+import os
 import re
 import time
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -188,6 +190,20 @@ def test_files_are_written_and_are_what_they_claim(results):
             assert ("error_free" in text) == (not path.stem.endswith("nmse"))
     again = write_report(results)
     assert again.page.read_bytes() == report.page.read_bytes()
+
+
+def test_every_file_of_a_run_is_read_once(results, monkeypatch):
+    fakes.draw_nothing(monkeypatch)
+    opened, real = Counter(), os.open
+
+    def spy(path, *rest, **more):
+        opened[str(path)] += 1
+        return real(path, *rest, **more)
+
+    monkeypatch.setattr(os, "open", spy)
+    write_report(results)
+    written = [path for path in results.glob("runs/*/*") if path.name != ".lock"]
+    assert len(written) == 6 * 5 and {opened[str(path)] for path in written} == {1}
 
 
 def test_the_page_needs_no_network(results):
