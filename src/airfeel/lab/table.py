@@ -194,12 +194,6 @@ class RunSelection:
         return found
 
     @property
-    def curves(self) -> list[str]:
-        """The curves, those first that the experiment is about."""
-        names = dict.fromkeys(curve for curve, _ in self.lines)
-        return list(dict.fromkeys([*self.subjects, *names]))
-
-    @property
     def variants(self) -> list[str]:
         """What curves are shown under."""
         return list(dict.fromkeys(variant for _, variant in self.lines))
