@@ -13,6 +13,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,9 +80,15 @@ def read_results(folder: str | Path, per: str = "round") -> Any:
         raise ValueError("\n".join([nothing, *damaged]))
     for note in damaged:
         _log.warning(note)
-    return pandas.DataFrame(
-        [{"run": run.folder.name, **run.settings, **row} for run in runs for row in run.rows]
-    )
+    facts = [{"run": run.folder.name, **run.settings} for run in runs]
+    keys = dict.fromkeys(key for run, of in zip(runs, facts, strict=True) for key in (*of, *run.rows.keys))
+
+    def column(key: str) -> Iterator[Any]:
+        for run, of in zip(runs, facts, strict=True):
+            recorded = key in run.rows.keys
+            yield from run.rows.values(key) if recorded else repeat(of.get(key, math.nan), len(run.rows))
+
+    return pandas.DataFrame({key: pandas.Series(list(column(key))) for key in keys})
 
 
 def list_runs(results: ResultsFolder) -> list[dict[str, Any]]:
