@@ -1,6 +1,6 @@
 """Both directions in Flower: points lost against FedAvg, and bytes; ours, and rivals with rates of their own.
 
-    python benchmarks/study_flower.py tune --out DIR            # learning rates, 50 rounds on seed 11
+    python benchmarks/study_flower.py tune --out DIR            # learning rates, 30 rounds on seed 11
     python benchmarks/study_flower.py sampled --out DIR         # or everybody, two, mlp, large
     python benchmarks/study_flower.py table keep --out DIR      # what there is, for docs/results
 
@@ -36,7 +36,7 @@ from flower_mnist import client_app, server_app  # noqa: E402
 
 SAMPLED = {"clients": 50, "fraction": 0.3, "alpha": 0.3}
 SETTINGS = {  # clients, fraction, data, model
-    "tuning": SAMPLED | {"rounds": 50},
+    "tuning": SAMPLED | {"rounds": 30},
     "sampled": SAMPLED,
     "everybody": SAMPLED | {"fraction": 1.0},
     "two": {"clients": 10, "classes": 2},
