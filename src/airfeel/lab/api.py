@@ -1,13 +1,18 @@
 """Runs with folders: one from Python, or many at once; resumable, in the table and in the report."""
 
+import hashlib
+import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from airfeel import _checks
-from airfeel.config import Config, ConfigLike
+from airfeel.config import Config, ConfigLike, build_config, mistakes
 from airfeel.lab.campaign import FailedRuns, carry_out, without_repeats
 from airfeel.lab.engines import check_engine
 from airfeel.lab.plan import (
@@ -26,7 +31,8 @@ from airfeel.lab.store import SUMMARY, FinishedRun
 from airfeel.learning.datasets import check_dataset, fetch_dataset
 from airfeel.learning.models import ModelLike
 from airfeel.radio.link import Channel
-from airfeel.simulation.assembly import DataLike, find_data, given, named
+from airfeel.registry import SEAMS, Part, has_fields
+from airfeel.simulation.assembly import DataLike, Own, find_data, given
 from airfeel.uplink.scheme import Scheme
 
 if TYPE_CHECKING:
@@ -113,6 +119,71 @@ def run(
     found = results.run(outcome.folder.name)
     assert found is not None  # nobody asked it to stop
     return DrawableRun(found.folder, found.summary, found.rows, found.settings, found.timings)
+
+
+def named(config: Config, own: Own) -> Config:
+    """Return the configuration in which ``own`` stands by name: qualified names with their options.
+
+    A part is refused that is not at the top of a module, or whose options are neither numbers nor texts;
+    :func:`airfeel.train` takes any.
+    """
+    flat = mistakes.flatten(config.model_dump(exclude_none=True))
+    for seam, part in (("scheme", own.scheme), ("channel", own.channel), ("model", own.task)):
+        if part is not None:
+            read = [key for key, (owner, _) in config.chosen.keys.items() if owner == seam]
+            flat = {key: value for key, value in flat.items() if key not in read} | _described(seam, part)
+    if own.task is not None:
+        flat["model.preset"] = False  # an object takes the model's place, not that of other keys
+    if own.dataset is not None:
+        flat["dataset"] = _data_name(config, own.dataset)
+    return build_config(mistakes.nest(flat), source="own parts")
+
+
+def _described(seam: str, part: Any) -> dict[str, Any]:
+    """Return the keys that name one part and its options."""
+    registry = SEAMS[seam]
+    kind: Any = part if inspect.isroutine(part) or isinstance(part, type) else type(part)
+    given: dict[str, Any] = {}
+    if isinstance(part, partial) and not part.args:
+        kind, given = part.func, part.keywords
+    found = Part(registry.name_of(kind), kind)
+    try:  # the name of a method, or of something local, does not lead back to it
+        leads_back = bool(registry.get(found.name).target == kind)
+    except ValueError:
+        leads_back = False
+    if not leads_back:
+        rule = "must be of a class at the top of a module for a run folder, or a function there"
+        raise _checks.reject(registry.key, part, rule)
+    bare = kind is type(part) and not has_fields(kind)
+    if bare and (isinstance(part, str | partial) or found.options):
+        rule = "must be a dataclass, whose fields a run folder can name, or the function that makes it"
+        raise _checks.reject(registry.key, part, f"{rule}, with arguments by name; af.train takes any object")
+    keys: dict[str, Any] = {registry.key: found.name}
+    for key, option in registry.keys(found).items():
+        made = kind is type(part)
+        value = getattr(part, option.field) if made else given.get(option.field, option.default)
+        if not _plain(value):
+            rule = "must be a number, a text, true or false, or a list of these, to be kept in a run folder"
+            raise _checks.reject(f"{kind.__qualname__}.{option.name}", value, rule)
+        if value is not None:
+            keys[key] = value
+    return keys
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(_plain(entry) for entry in value)
+    return value is None or isinstance(value, str | bool | int | float)
+
+
+def _data_name(config: Config, data: DataLike) -> str:
+    """Return a name for data, with a digest of the arrays."""
+    found = find_data(config, data)
+    digest = hashlib.sha256()
+    for array in (found.train_inputs, found.train_labels, found.test_inputs, found.test_labels):
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return f"{found.name}@{digest.hexdigest()[:16]}"
 
 
 def compute(

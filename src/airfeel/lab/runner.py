@@ -53,7 +53,7 @@ def execute(
 ) -> Outcome:
     """Run ``config`` in ``out/runs/<name>-<hash>`` unless that is finished, or all the same with ``force``.
 
-    ``own`` objects stand for what ``config`` names, see :func:`airfeel.simulation.assembly.named`;
+    ``own`` objects stand for what ``config`` names, see :func:`airfeel.lab.api.named`;
     ``progress`` is told about every round; ``stop`` is asked after every round, and its True leaves a
     checkpoint and returns.
     """
