@@ -18,7 +18,7 @@ HIDE = (
 )
 
 
-@pytest.mark.parametrize("extra", ["torch", "report", "dask"])
+@pytest.mark.parametrize("extra", ["torch", "report", "dask", "sigmf"])
 def test_the_command_asks_for_what_the_project_declares(extra):
     sentence = str(missing(extra, "this needs"))
     words = shlex.split(sentence.partition(": ")[2])
@@ -34,11 +34,13 @@ def test_the_command_asks_for_what_the_project_declares(extra):
     [
         (["altair"], ["report", "."], ["figures need altair", " -m pip install "]),
         (["distributed"], ["reproduce", "fig2", "--engine", "tcp://localhost:1"], ["distributed"]),
+        (["sigmf"], ["receive", "heard.sigmf-meta"], ["recordings need sigmf", " -m pip install "]),
         (["torch"], ["run", "--set", "model.kind=mlp", "--set", "rounds=1"], ["torch", " -m pip install "]),
     ],
 )
 def test_the_command_line_says_it_in_one_sentence(tmp_path, names, arguments, words):
     data = small.write_folder(tmp_path / "data")
+    (tmp_path / "heard.sigmf-meta").write_text("{}")
     settings = ["--set", f"dataset={data}"] if arguments[0] == "run" else []
     code = HIDE.format(names=names)
     done = small.run([sys.executable, "-c", code, *arguments, *settings], cwd=tmp_path)

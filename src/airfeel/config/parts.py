@@ -51,8 +51,16 @@ class Chosen:
     @cached_property
     def files(self) -> tuple[str, ...]:
         """The dotted keys that name files: the options in a part's ``reads``."""
-        reads = {seam: getattr(part.kind, "reads", ()) for seam, part in self.items()}
-        return tuple(key for key, (seam, option) in self.keys.items() if option.name in reads[seam])
+        return self._listed("reads")
+
+    @cached_property
+    def outputs(self) -> tuple[str, ...]:
+        """The dotted keys that say where something is written: the options in a part's ``writes``."""
+        return self._listed("writes")
+
+    def _listed(self, attribute: str) -> tuple[str, ...]:
+        names = {seam: getattr(part.kind, attribute, ()) for seam, part in self.items()}
+        return tuple(key for key, (seam, option) in self.keys.items() if option.name in names[seam])
 
     @cached_property
     def others(self) -> "dict[str, Uses]":

@@ -96,7 +96,7 @@ class Config(Keys):
 
     @cached_property
     def _hashed(self) -> dict[str, Any]:
-        ignored = _INCIDENTAL + self._unread()
+        ignored = _INCIDENTAL + self.chosen.outputs + self._unread()
         found = {key: value for key, value in self._flat().items() if not _covered(key, ignored)}
         for seam, part in self.chosen.items():
             if part.key in found and part.revision > 1:

@@ -1,7 +1,8 @@
 """A waveform: symbols become OFDM samples, which add up after all that radios and air do to them."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,7 @@ from pydantic import Field
 from scipy import fft
 
 from airfeel import _checks
-from airfeel.radio import impairments
+from airfeel.radio import impairments, recordings
 from airfeel.radio.channels import Complex, Offsets, complex_normal, inverted
 from airfeel.radio.frame import Frame, FrameMissing
 from airfeel.radio.link import Array, Link
@@ -57,6 +58,8 @@ class Waveform(Offsets):
         Amplitude over the mean power that a device's amplifier holds it to; 300 is any.
     bits
         Of all converters, for I and for Q; 0 is exact.
+    record
+        Folder for the samples of every round, see :mod:`airfeel.radio.recordings`.
     """
 
     noise_var: NonNegative = option(1.0, "sigma_e^2")
@@ -76,6 +79,9 @@ class Waveform(Offsets):
     clipping_db: Decibels = option(8.0, "most amplitude of a device over its mean power; 300: any")
     bits: Annotated[int, Field(ge=0, le=32)] = option(12, "of the converters; 0: exact")
     subcarriers: Count = option(256, "of an OFDM symbol")
+    record: str = option("", "folder for what is sent and heard in every round, as SigMF; empty: nothing")
+
+    writes: ClassVar[tuple[str, ...]] = ("record",)  # changes no result
 
     def __post_init__(self) -> None:
         """Refuse what is no frame, and paths that are longer than its prefix."""
@@ -120,7 +126,10 @@ class Waveform(Offsets):
     ) -> tuple[Array, float] | None:
         """Return what the server makes of the samples of these devices; None where it finds no frame."""
         frame = self.frame(signals.shape[1])
-        received = self.propagate(self.samples(frame, signals, devices, seed, round), devices, seed, round)
+        sent = self.samples(frame, signals, devices, seed, round)
+        received = self.propagate(sent, devices, seed, round)
+        if self.record:
+            recordings.write_round(Path(self.record), sent, received, devices, frame, seed, round)
         try:
             reading = frame.demodulate(received)
         except FrameMissing:
