@@ -273,6 +273,31 @@ def test_the_server_knows_the_mean_of_all_controls(air, memory):
     assert moved > 0.1
 
 
+@pytest.mark.parametrize("memory", ["auto", "control"])
+def test_noise_alone_drives_the_controls_apart_and_fades(memory):
+    """H - sum of w_m h_m: every visit adds a W nu / L, and every round leaves a share of what was."""
+    scheme, rounds = Scheduled(keeps=memory), 150
+    sending, computing = some(rounds, 0.7, 1), some(rounds, 0.8, 2)
+    state = begin(scheme, SHAPES, Setting(5, 40, power=500.0, noise_var=1.0, rounds=rounds)).scheme
+    apart, drawn, drifts, left = np.zeros(SIZE), [], [], in_a_round(scheme)
+    given = Radio(GaussianMAC(1.0), EqualPower(500.0)), drifting(rounds), sending & computing, computing
+    for t, (result, after) in enumerate(course(scheme, *given), 1):
+        plan, state = scheme.plan(state, 7, t), after.scheme
+        server, devices = controls(scheme, after)
+        added, apart = server - devices - left * apart, server - devices
+        off = np.setdiff1d(np.arange(SIZE), plan["chosen"])
+        np.testing.assert_allclose(added[off], 0, atol=1e-6)  # devices keep theirs in single precision
+        drifts.append(apart)
+        if result.noise_var is not None and plan["move"] > 0.1:
+            deviation = plan["move"] * WEIGHTS[computing[t - 1]].sum() * np.sqrt(result.noise_var)
+            drawn.append(added[plan["chosen"]] * plan["ages"] / deviation)
+    drawn = np.concatenate(drawn)
+    assert abs(drawn.mean()) < 4 / np.sqrt(len(drawn))
+    assert np.mean(drawn**2) == pytest.approx(1, abs=6 / np.sqrt(len(drawn)))
+    size = np.mean(np.square(drifts), axis=1)
+    assert 0.5 * size[75:].mean() < size[25:75].mean() < 2 * size[75:].mean()  # it does not grow
+
+
 @pytest.mark.parametrize("memory", ["none", "average", "auto", "control", "error"])
 def test_a_silent_round_says_nothing_and_everything_grows_older(memory):
     scheme, sending = Scheduled(keeps=memory), some(6, 0.7, 1)
