@@ -115,6 +115,7 @@ def predict(
     )
     from airfeel.theory.linear import LinearPlan
     from airfeel.theory.planner import METHODS
+    from airfeel.theory.privacy import guarantee
     from airfeel.units import decibel, from_decibel
 
     if power is not None and snr_db is not None:
@@ -161,7 +162,10 @@ def predict(
             raise ValueError(f"--solve rows: {rule}; ask airfeel plan --vary uplink.ratio=0.01:0.5")
         link = _solve(forecast, link, target_nmse, solve, hold)
     units = None if units is None else units.with_snr_db(decibel(link.power / link.rows))
-    answer = plan, link, forecast.course(link), hold, units
+    course = forecast.course(link)
+    about = link.power, len(course.rounds), link.rows, link.snr, link.channel_noise
+    course = replace(course, privacy=guarantee(*about, fixed=config.uplink.policy == "fixed"))
+    answer = plan, link, course, hold, units
     with suppress(BrokenPipeError):  # a reader that leaves early may still want the figure
         show(_as_json(*answer) if json else _as_text(*answer))
     if figure is not None:
@@ -245,6 +249,7 @@ def _as_json(
         "against_all_db": _rounded(course.against_all_db),
         "steady_nmse_db": round(course.steady_db, 4),
         "basis": course.basis,
+        "privacy": course.privacy,
     }
     if units is not None:
         spent = {"air_seconds": units.air_seconds(link.rows), "joules": units.joules(link.power)}
@@ -307,8 +312,9 @@ def _as_text(
     lines.append("")
     for name, value in budget.items():
         lines.append(f"{name:<38} {f'{value:.5g}' if isinstance(value, float) else value}")
-    basis = textwrap.fill(course.basis, 100, break_on_hyphens=False, break_long_words=False)
-    return "\n".join([*lines, "", basis])
+    for sentence in (course.basis, course.privacy):
+        lines += ["", textwrap.fill(sentence, 100, break_on_hyphens=False, break_long_words=False)]
+    return "\n".join(lines)
 
 
 def _headline(link: "LinkBudget", course: "ForecastCourse", units: "RadioUnits | None") -> str:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks
-from airfeel.ranges import LARGEST
-from airfeel.registry import POLICIES
+from airfeel.ranges import LARGEST, Positive, require
+from airfeel.registry import POLICIES, option
 
 Array = NDArray[np.floating[Any]]
 
@@ -66,13 +66,15 @@ class Offer:
 
     ``demand`` is the energy that a device's signal takes at alpha = 1, 0 where there is nothing to send;
     ``weights`` are w_m / W, ``norm`` the lengths ||signal_m||. ``noise`` is the energy of the noise in the
-    weighted mean at alpha = 1, over all symbols; it falls as 1 / alpha.
+    weighted mean at alpha = 1, over all symbols; it falls as 1 / alpha. ``arriving`` is the energy that would
+    arrive of each signal at alpha = 1; None: as much as it takes.
     """
 
     demand: Array
     weights: Array
     norm: Array
     noise: float
+    arriving: Array | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,8 +111,9 @@ class EqualPower:
     power: float = 500.0
 
     def __post_init__(self) -> None:
-        """Refuse a power that cannot send."""
+        """Refuse a power that cannot send, and options outside their ranges."""
         _checks.real("power", self.power, above=0, at_most=LARGEST)
+        require(self)
 
     def alpha(self, demand: Array, ledger: Ledger) -> float | None:
         """Return alpha for this round alone."""
@@ -188,6 +191,27 @@ class LeastError(EqualPower):
         share = np.zeros(len(offer.demand))
         share[ranked] = np.minimum(1.0, best / limit)
         return Grant(float(best**-2), share)
+
+
+@POLICIES.register("fixed", place=40)
+@dataclass(frozen=True, slots=True)
+class FixedAlpha(EqualPower):
+    """alpha = P / limit^2 in every round, whatever the devices have to send: for a promise about privacy.
+
+    A device of mean weight spends P on a signal as long as ``limit``. A longer one is sent shorter, as much
+    as it takes that the device neither spends nor arrives with more than P; what is left over is the
+    scheme's, as with devices that cannot afford more.
+    """
+
+    limit: Positive = option(1.0, "length of a signal that takes all of P")
+
+    def choose(self, offer: Offer, ledger: Ledger) -> Grant | None:
+        """Return the one alpha, and at what share of its strength each device may send."""
+        if not (offer.demand > WEAKEST).any():
+            return None
+        alpha = self.power / self.limit**2
+        most = offer.demand if offer.arriving is None else np.maximum(offer.demand, offer.arriving)
+        return Grant(alpha, np.sqrt(np.minimum(1.0, self.power / np.maximum(alpha * most, WEAKEST))))
 
 
 def _ranked(offer: Offer) -> NDArray[np.intp]:

@@ -155,7 +155,7 @@ class ForecastCourse:
     ``rounds`` are numbered as in training; ``nmse_db`` belongs to them and, where they are known, its
     standard error ``error_db``, what the receiver thinks (``believed_db``), and the error against the mean of
     all devices that computed, heard or not (``against_all_db``). ``steady_db`` is the mean over the last
-    quarter, and ``basis`` says in plain sentences what all of it rests on.
+    quarter, ``basis`` says in plain sentences what all of it rests on, and ``privacy`` what the noise hides.
     """
 
     rounds: Sequence[int]
@@ -165,6 +165,7 @@ class ForecastCourse:
     believed_db: Array | None = None
     error_db: Array | None = None
     against_all_db: Array | None = None
+    privacy: str = ""
 
 
 class LinkForecast(Protocol):

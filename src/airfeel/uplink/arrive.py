@@ -244,7 +244,9 @@ class Superposed:
         whole = who.whole or 1.0
         noise = float(np.broadcast_to(link.noise_var, (symbols,)).sum()) / (who.known * whole) ** 2
         demand = self._scale(link) ** 2 * energy
-        offer = Offer(demand, who.weights / whole, energy if norm is None else norm, noise)
+        length = energy if norm is None else norm
+        arriving = None if norm is None else (self._scale(link) * norm) ** 2
+        offer = Offer(demand, who.weights / whole, length, noise, arriving)
         return self.air.grant(offer, self._ledger, symbols)
 
     def arrive(self) -> Arrival:

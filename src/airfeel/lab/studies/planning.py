@@ -82,8 +82,9 @@ def with_air(
     if config.channel.kind == "gaussian" and participation == EVERYBODY and alike:
         return plan
     given = config.part("channel"), link.devices, link.rows, plan.rounds, seed
-    more = {"policy": config.part("policy", power=1.0), "participation": participation, "weights": weights}
-    return replace(plan, air=draw_air(*given, **more))
+    unit = {name: 1.0 for name in ("power", "limit") if name in ("power", *config.options("policy"))}
+    policy = config.part("policy", **unit)  # signals have the length 1, to which a limit is taken to be set
+    return replace(plan, air=draw_air(*given, policy=policy, participation=participation, weights=weights))
 
 
 def weights_of(config: Config, devices: int) -> Array:
@@ -142,7 +143,7 @@ def unread(config: Config, given: Iterable[str], run: bool = False) -> list[str]
     if not run:
         read |= {"dataset", "seed", "partition.pool", "model.kind", "devices.samples", "devices.spread"}
         seams.add("model")
-    read |= {key for key, (seam, _) in config.chosen.keys.items() if seam in seams}
+    read |= {key for key, (seam, _) in config.chosen.keys.items() if seam in seams} - {"uplink.limit"}
     return [key for key in given if key not in read]
 
 
