@@ -126,7 +126,7 @@ def test_all_mistakes_are_told_at_once_with_the_file(tmp_path):
         ({"devices.training": "adam"}, "devices.training = 'adam': must be one of 'sgd', or package.module:"),
         (
             {"uplink.policy": "mean"},
-            "must be one of 'equal', 'long_term', 'selection', 'mse', or package.mod",
+            "must be one of 'equal', 'long_term', 'selection', 'mse', 'fixed', or package.mod",
         ),
         ({"channel.threshold": 0.2}, "channel.threshold = 0.2: is only read with channel.kind = 'fading'"),
         ({"devices.samples": [5, 6]}, "devices.samples = [5, 6]: must have one entry for each of the 25"),
