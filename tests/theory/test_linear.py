@@ -19,7 +19,7 @@ from airfeel.radio.response import Response
 from airfeel.registry import POLICIES, SCHEMES
 from airfeel.streams import stream
 from airfeel.theory.linear import LinearPlan, noise_energy
-from airfeel.theory.planner import LinkBudget
+from airfeel.theory.planner import METHODS, LinkBudget
 from airfeel.uplink.arrive import Radio
 from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Setting
@@ -63,6 +63,16 @@ def rounds(name, channel, policy, updates, weights, seed, taking_part=EVERYBODY)
 def test_these_are_the_linear_schemes():
     assert {"scheduled", "common_k", "low_rank"} <= set(LINEAR)
     assert not {"tsa_ga", "a_dsgd", "sign_vote", "d_dsgd", "error_free"} & set(LINEAR)
+
+
+def test_the_table_of_what_theory_knows_has_every_scheme_in_its_row():
+    page = Path(__file__).parents[2] / "docs" / "theory.md"
+    rows = [line for line in page.read_text().splitlines() if line.startswith("| `")]
+    known = {"in closed form": LINEAR, "state evolution": METHODS}
+    for name in SCHEMES.names():
+        (row,) = [line for line in rows if f"`{name}`" in line.split("|")[1]]
+        assert [name in of for of in known.values()] == [word in row.split("|")[2] for word in known]
+        assert ("no radio" in row) == (not SCHEMES.get(name).kind.uses_radio)
 
 
 @pytest.mark.parametrize("taking_part", [EVERYBODY, Participation(0.7, 0.2)], ids=["all", "some"])
