@@ -19,12 +19,12 @@ def test_the_demo_runs_and_says_what_to_look_at(tmp_path):
     out = tmp_path / "demo"
     ended = small.call(["airfeel", "demo", "--rounds", "2", "--seeds", "1", "--out", str(out)])
     assert ended.returncode == 0, ended.stderr
-    lines = ended.stdout.strip().splitlines()
-    assert lines[0].startswith("25 devices together learned handwritten digits (mnist) over one noisy")
-    assert "sending 25 times fewer symbols than the model has weights" in lines[0]
+    said = [part.replace("\n", " ") for part in ended.stdout.strip().split("\n\n")]  # lines are broken
+    assert said[0].startswith("25 devices together learned handwritten digits (mnist) over one noisy")
+    assert "sending 25 times fewer symbols than the model has weights" in said[0]
     for name in _DEMO:
-        (headline,) = (line for line in lines if line.startswith(f"{shipped(name).title}: "))
-        assert "points of accuracy lost with scheduled (our own)" in headline
+        (told,) = (part for part in said if part.startswith(f"{shipped(name).title}: "))
+        assert "points of accuracy lost with scheduled (our own)" in told
     assert all(ended.stdout.count(f"\n{curve}  ") == 2 for curve in CURVES)
     assert f"Page with figures: {out / 'report.html'}" in ended.stdout
     assert (out / "report.html").stat().st_size > 1e5

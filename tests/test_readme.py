@@ -5,30 +5,59 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import small
+from airfeel.commands.runs import _DEMO
+from airfeel.lab.plan import shipped
+from documents import blocks
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
 
 
-def block(mark, language):
-    return re.search(rf"<!-- {mark} -->\n```{language}\n(.*?)```", README, flags=re.S).group(1)
+def demo():
+    return re.search(r"<!-- demo -->\n```text\n(.*?)```", README, flags=re.S).group(1)
 
 
-def test_the_example_runs_and_does_what_the_text_says(tmp_path):
-    code = block("example", "python")
-    assert len([line for line in code.splitlines() if line and not line.startswith("import")]) <= 12
+def test_it_is_short():
+    assert len(README) < 6000
+    shown = [text for _, language, text in blocks(ROOT / "README.md") if language == "python"]
+    assert len(shown) == 3
+    assert max(len([line for line in text.splitlines() if line]) for text in shown) < 10
+
+
+def test_the_demo_it_shows_is_the_one_there_is():
+    said = demo().replace("\n", " ")
+    for name in _DEMO:
+        experiment = shipped(name)
+        assert f"{experiment.title}: " in said
+        assert all(demo().count(f"\n{curve['label']}  ") == len(_DEMO) for curve in experiment.curves)
+
+
+@pytest.mark.slow
+def test_the_demo_prints_what_it_shows(tmp_path):
+    """Word for word, and with the same numbers but for what another processor does to the last of them."""
+    done = small.run([sys.executable, "-m", "airfeel", "--quiet", "demo", "--out", str(tmp_path)])
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.partition("\nTo try next")[0].replace(str(tmp_path), "results/demo")
+    number = r"-?\d+\.\d+"
+    shown, found = (re.sub(r"\s+", " ", text).strip() for text in (demo(), said))
+    assert re.sub(number, "x", found) == re.sub(number, "x", shown)
+    numbers = [[float(one) for one in re.findall(number, text)] for text in (shown, found)]
+    np.testing.assert_allclose(*numbers, atol=0.5)
+
+
+def test_the_example_of_a_receiver_does_what_its_text_says(tmp_path):
+    path = ROOT / "examples" / "receive.py"
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=True
+        [sys.executable, path], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=True
     )
     errors = [float(line.split()[1]) for line in done.stdout.splitlines()]
     assert len(errors) == 20
     assert errors[0] > -4
     assert max(errors[9:]) < -20
-
-
-def test_the_example_is_the_file_in_examples():
-    assert block("example", "python") in (ROOT / "examples" / "receive.py").read_text()
 
 
 @pytest.mark.parametrize("page", sorted(path.name for path in ROOT.glob("*.md")))

@@ -3,6 +3,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from airfeel.learning.models.softmax import SoftmaxRegression  # noqa: E402
 from airfeel.learning.modules import small_cnn  # noqa: E402
@@ -222,3 +223,30 @@ def test_frozen_parameters_are_neither_trained_nor_sent():
         last.gradient(theta, last.prepare(hidden, samples.labels.numpy())),
         atol=1e-6,
     )
+
+
+class Copies(TorchDispatchMode):
+    """Counts what PyTorch copies or moves."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function.name()
+        if any(word in name for word in ("_to_copy", "copy_", "clone")):
+            self.found.append((name, args[0].numel()))
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("what", ["gradient", "evaluate"])
+def test_nothing_moves_but_the_parameters(what):
+    """Samples stay where ``prepare`` put them; a gradient copies N parameters in, and reads N numbers."""
+    task = TorchTask(lambda: nn.Sequential(nn.Flatten(), nn.Linear(12, 3)), chunk=20)
+    rng = np.random.default_rng(0)
+    samples = task.prepare(rng.random((50, 12), np.float32), rng.integers(0, 3, 50))
+    theta = task.init(0).astype(np.float32)
+    getattr(task, what)(theta, samples)  # this thread's module is made once
+    with Copies() as copies:
+        getattr(task, what)(theta, samples)
+    assert copies.found == [("aten::copy_", task.size)]

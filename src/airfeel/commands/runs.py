@@ -5,6 +5,7 @@ import os
 import shlex
 import shutil
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -164,8 +165,13 @@ def demo(
     read = Results(results)
     found = [read.of(one) for one in begun]
     written = write_report(out, told=_log.info)
-    show(f"\n{opening(found[0])}")
-    show(*(f"\n{headline(one)}\n\n{text_table(short_table(one))}" for one in found))
+    show(f"\n{textwrap.fill(opening(found[0]), 100, break_on_hyphens=False)}")
+    show(
+        *(
+            f"\n{textwrap.fill(headline(one), 100, break_on_hyphens=False)}\n\n{text_table(short_table(one))}"
+            for one in found
+        )
+    )
     show(f"\nPage with figures: {written.page}\n\nTo try next:")
     width = max(map(len, _NEXT))
     # By its path where no shell would find it, as after make demo.
