@@ -10,7 +10,7 @@ from airfeel.lab.figures import BEYOND, PAPER, RIVALS, SHIPPED
 from airfeel.lab.plan import Experiment, read_experiment, select, shipped
 from airfeel.registry import MODELS
 
-OF_THEIR_OWN_SIZE = ("rates", "cell", "models", "cifar", *RIVALS, "rivals-cifar")
+OF_THEIR_OWN_SIZE = ("demo", "demo-half", "rates", "cell", "models", "cifar", *RIVALS, "rivals-cifar")
 TRAINING = [name for name in SHIPPED if shipped(name).kind == "training" and name not in OF_THEIR_OWN_SIZE]
 
 
@@ -32,7 +32,7 @@ def test_every_shipped_file_is_read_and_written(name):
 def test_shipped_experiments_state_their_scheme_and_rates(name):
     """Or their model's preset does: so defaults can change, and the server's rate follows the devices'."""
     for run in shipped(name).shortened(seeds=1).runs():
-        config = getattr(run.config, "config", run.config)
+        config = run.config
         given = mistakes.flatten(config.model_dump(exclude_unset=True))
         tuned = MODELS.get(config.model.kind).tuned if config.model.preset else {}
         assert "scheme" in given and "devices.learning_rate" in given.keys() | tuned.keys()

@@ -21,7 +21,7 @@ from airfeel.config import Config
 from airfeel.lab import store
 from airfeel.lab.engines import Engine, open_engine
 from airfeel.lab.progress import Overview
-from airfeel.lab.runner import Work, held_back, stop_asked
+from airfeel.lab.runner import Work, held_back, stop_asked, training_effort
 from airfeel.lab.store import Damage, FinishedRun, examine, finished
 from airfeel.learning.datasets import is_here
 from airfeel.simulation.assembly import assemble
@@ -176,12 +176,12 @@ def forecast(runs: Sequence[Work], out: Path, workers: int | None = None) -> str
         return words[0]
     if not all(is_here(dataset) or ":" in dataset for dataset in {config.dataset for _, config in training}):
         return f"{words[0]}; time and memory are known once the data are here (airfeel data)"
-    kinds = {_kind(config): (run, config) for run, config in reversed(training)}
+    kinds = {_kind(config): config for _, config in reversed(training)}
     _log.info(f"trying out {_TRIAL_ROUNDS} rounds of {len(kinds)} kinds of runs")
     trials: dict[Hashable, tuple[float, float]] = {}
     timer = Timer(len(kinds))
-    for kind, (run, config) in kinds.items():
-        trials[kind] = _trial(run, config)
+    for kind, config in kinds.items():
+        trials[kind] = _trial(config)
         timer.tell(len(trials), _log.info, f"{len(trials)} of {len(kinds)} kinds tried out")
     seconds = sum(run.effort * trials[_kind(config)][0] + _STARTING for run, config in training)
     memory = _PROCESS + max((bytes_ for _, bytes_ in trials.values()), default=0.0)
@@ -200,7 +200,7 @@ def _kind(config: Config) -> Hashable:
     return config.scheme, config.dataset, config.model.kind, config.run.evaluate_every, *sizes
 
 
-def _trial(run: Work, config: Config) -> tuple[float, float]:
+def _trial(config: Config) -> tuple[float, float]:
     """Return the processor seconds of a unit of effort, and the bytes of the run beside its process."""
     needs = assemble(config).needs
     rounds = iter(train(config.model_copy(update={"rounds": max(config.rounds, _TRIAL_ROUNDS)})))
@@ -210,4 +210,4 @@ def _trial(run: Work, config: Config) -> tuple[float, float]:
         for _ in range(_TRIAL_ROUNDS - 1):
             next(rounds)
     seconds = (time.process_time() - began) / (_TRIAL_ROUNDS - 1)
-    return seconds * run.config.rounds / run.effort, 0.0 if needs is None else needs.memory
+    return seconds * config.rounds / training_effort(config), 0.0 if needs is None else needs.memory

@@ -28,21 +28,15 @@ from airfeel.config.sections import Section
 from airfeel.lab import store, studies
 from airfeel.lab.exhibits import figure_kinds
 from airfeel.lab.figures import GROUPS, SHIPPED, shipped_file
-from airfeel.lab.runner import Work, execute
+from airfeel.lab.runner import Work, execute, training_effort
 from airfeel.lab.store import OTHERS, SUMMARY, Damage, FinishedRun, examine
 from airfeel.ranges import Count
-from airfeel.theory.planner import is_dense
-
-_MATRIX_EFFORT = 50  # of a dense matrix with s = N, drawn and multiplied by in a round, over a gradient's
 
 
 def training(tree: Mapping[str, Any], source: str) -> Work:
     """Return a training run that computes in one thread: many runs keep all cores busy."""
     config = build_config(mistakes.merge({"run": {"threads": 1}}, tree), source=source)
-    matrix = _MATRIX_EFFORT * config.uplink.ratio if is_dense(config.scheme) else 0.0
-    options = config.options("training")
-    steps = options.get("local_epochs") or options.get("local_steps", 1)
-    return Work(config, _train, config.rounds * (steps + matrix))
+    return Work(config, _train, training_effort(config))
 
 
 def _train(config: Config, out: Path, force: bool, stop: Callable[[], bool]) -> bool:

@@ -25,7 +25,10 @@ from airfeel.lab.store import (
 from airfeel.simulation.assembly import Own, Parts, assemble
 from airfeel.simulation.loop import RunState, start, steps
 from airfeel.simulation.records import Progress, Record
+from airfeel.theory.planner import is_dense
 from airfeel.units import decibel, from_decibel
+
+_MATRIX_EFFORT = 50  # of a dense matrix with s = N, drawn and multiplied by in a round, over a gradient's
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +199,14 @@ class Work:
     def do(self, out: Path, force: bool = False, stop: Callable[[], bool] = lambda: False) -> bool:
         """Compute it in ``out/runs`` unless it is finished; return whether it is complete."""
         return self.compute(self.config, out, force, stop)
+
+
+def training_effort(config: Config) -> float:
+    """Return roughly how long a training takes, in rounds with one local step."""
+    matrix = _MATRIX_EFFORT * config.uplink.ratio if is_dense(config.scheme) else 0.0
+    options = config.options("training")
+    steps = options.get("local_epochs") or options.get("local_steps", 1)
+    return float(config.rounds * (steps + matrix))
 
 
 _AGAIN = "interrupted; the same command goes on from what is saved"

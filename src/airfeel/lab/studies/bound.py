@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from airfeel import _checks
 from airfeel.config import Config, build_config
 from airfeel.config.mistakes import merge
-from airfeel.lab.runner import Work
+from airfeel.lab.runner import Work, training_effort
 from airfeel.lab.studies import Row, Stopped, execute
 from airfeel.learning.models.softmax import SoftmaxRegression
 from airfeel.learning.tasks import Samples
@@ -33,31 +33,9 @@ CURVATURE = 0.5  # the largest eigenvalue of diag(p) - p p^T over all class prob
 _PREPARATION = 100  # rounds' worth of time to find the smallest loss
 
 
-@dataclass(frozen=True, slots=True)
-class BoundStudy:
-    """A training run with L2 regularisation, as a unit of work; its rates become 1/L."""
-
-    config: Config
-    rounds: int
-    scheme: str
-    seed: int
-
-    def digest(self) -> str:
-        """Return the hash of the configuration."""
-        return self.config.digest()
-
-    def label(self) -> str:
-        """Return ``bound-<hash>``, the name of the study's folder."""
-        return f"bound-{self.digest()}"
-
-    def to_toml(self) -> str:
-        """Return the configuration as a file."""
-        return self.config.to_toml()
-
-
 def work(tree: Mapping[str, Any], source: str) -> Work:
     """Return a study as work after checking its keys: what Theorem 3 assumes must hold."""
-    config = build_config(merge({"run": {"threads": 1}}, tree), source=source)
+    config = build_config(merge({"run": {"threads": 1}}, tree), {"name": "bound"}, source)
     _l2(config, f"{source}: ")
     training = config.options("training")
     if training.get("local_steps") != 1:
@@ -66,11 +44,10 @@ def work(tree: Mapping[str, Any], source: str) -> Work:
     for key in ("local_epochs", "weight_decay"):
         if value := training.get(key):
             raise ValueError(f"{source}: devices.{key} = {value}: must not be given, as in Theorem 3")
-    bound = BoundStudy(config, config.rounds, str(config.scheme), int(config.seed))
-    return Work(bound, _execute, effort=2.0 * config.rounds + _PREPARATION)  # gradients are computed twice
+    return Work(config, _execute, 2 * training_effort(config) + _PREPARATION)  # gradients are computed twice
 
 
-def _execute(bound: BoundStudy, out: Path, force: bool, stop: Callable[[], bool]) -> bool:
+def _execute(config: Config, out: Path, force: bool, stop: Callable[[], bool]) -> bool:
     """Do a study in its folder below ``out/runs``."""
     facts: dict[str, Any] = {}
 
@@ -82,11 +59,11 @@ def _execute(bound: BoundStudy, out: Path, force: bool, stop: Callable[[], bool]
             if stop():
                 raise Stopped
 
-        course = measure(bound.config, told=told)
-        facts.update(seed=bound.seed, **course.facts())
+        course = measure(config, told=told)
+        facts.update(seed=config.seed, **course.facts())
         yield from zip(course.rows(), map(float, np.diff(ends)), strict=True)
 
-    return execute("bound", bound, out, force, rows(), lambda _: facts)
+    return execute("bound", config, out, force, rows(), lambda _: facts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
