@@ -92,7 +92,7 @@ class GnuRadioAir(Waveform):
         starts = first + turns.shape[2] * np.arange(devices)
         return np.array([frame.response(heard[start:]) for start in starts]) / level
 
-    def propagate(self, sent, devices, seed, round):
+    def propagate(self, frame, sent, devices, seed, round):
         everybody = np.zeros((len(self.graph.sources), sent.shape[1]), complex)
         everybody[devices] = sent
         return self.graph.carry(everybody)

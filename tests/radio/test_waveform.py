@@ -240,8 +240,8 @@ def test_devices_send_the_same_whoever_else_does():
     every = channel.samples(frame, updates, np.arange(6), 1, 2)
     np.testing.assert_array_equal(channel.samples(frame, updates[some], chosen, 1, 2), every[some])
     quiet = replace(channel, noise_var=0.0, bits=0)
-    whole = quiet.propagate(every, np.arange(6), 1, 2)
-    parts = [quiet.propagate(every[who], np.flatnonzero(who), 1, 2) for who in (some, ~some)]
+    whole = quiet.propagate(frame, every, np.arange(6), 1, 2)
+    parts = [quiet.propagate(frame, every[who], np.flatnonzero(who), 1, 2) for who in (some, ~some)]
     np.testing.assert_allclose(sum(parts), whole, atol=1e-12)
     result, _ = aggregate(channel, updates, computing=some, round=2)
     np.testing.assert_array_equal(result.active, some)

@@ -60,7 +60,7 @@ class Frame(Checked):
 
     >>> frame = Frame(symbols=785)
     >>> frame.rows, frame.length, round(frame.overhead, 2)
-    (5, 1600, 3.07)
+    (5, 1600, 3.08)
     """
 
     symbols: Annotated[int, Field(ge=0, le=MOST)]

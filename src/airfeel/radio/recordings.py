@@ -40,14 +40,14 @@ class Recording:
 
 def write_round(
     folder: Path,
-    sent: Complex,
-    received: Complex,
-    devices: NDArray[np.intp],
     frame: Frame,
+    sent: Complex,
+    devices: NDArray[np.intp],
     seed: int,
     round: int,
-) -> None:
-    """Write what each of these devices sent in a round, and what the server heard.
+    received: Complex | None = None,
+) -> Path:
+    """Write what each of these devices sends in a round, and what the server heard; return their folder.
 
     ``airfeel:peak`` is the largest amplitude of all: dividing by it keeps every device inside a converter's
     range, and their levels in proportion.
@@ -58,7 +58,9 @@ def write_round(
     about["peak"] = float(np.abs(sent).max(initial=0.0))
     for device, samples in zip(devices, sent, strict=True):
         _write(place / f"device-{device:03d}", samples, frame, {**about, "device": int(device)})
-    _write(place / "received", received, frame, about)
+    if received is not None:
+        _write(place / "received", received, frame, about)
+    return place
 
 
 def _write(path: Path, samples: Complex, frame: Frame, about: Mapping[str, Any]) -> None:

@@ -127,9 +127,9 @@ class Waveform(Offsets):
         """Return what the server makes of the samples of these devices; None where it finds no frame."""
         frame = self.frame(signals.shape[1])
         sent = self.samples(frame, signals, devices, seed, round)
-        received = self.propagate(sent, devices, seed, round)
+        received = self.propagate(frame, sent, devices, seed, round)
         if self.record:
-            recordings.write_round(Path(self.record), sent, received, devices, frame, seed, round)
+            recordings.write_round(Path(self.record), frame, sent, devices, seed, round, received)
         try:
             reading = frame.demodulate(received)
         except FrameMissing:
@@ -144,8 +144,11 @@ class Waveform(Offsets):
         sent = impairments.quantised(frame.modulate(signals, inverse=inverse), self.bits)
         return impairments.clipped(sent, self.clipping_db)
 
-    def propagate(self, sent: Complex, devices: Devices, seed: int, round: int) -> Complex:
-        """Return the samples that the server hears: a frame that begins when it does not know, and noise."""
+    def propagate(self, frame: Frame, sent: Complex, devices: Devices, seed: int, round: int) -> Complex:
+        """Return the samples that the server hears: a frame that begins when it does not know, and noise.
+
+        Radios of one's own take the place of this method, and of :meth:`gains`.
+        """
         paths = self.paths(_all(devices), seed, round)[devices]
         phase, delay, offset = (part[devices] for part in self.offsets(_all(devices), seed, round))
         drift = None
