@@ -18,7 +18,7 @@ from airfeel.registry import DATASETS, REQUIRED, SCHEMES, SEAMS
 # What cannot change a result does not belong to a run's identity; the values of a preset do.
 _INCIDENTAL = ("name", "run.checkpoint_every", "run.threads", "run.memory_map_above", "model.preset")
 # What a scheme that sends nothing through the air does not read, beside the options of channel and policy.
-_RADIO = ("uplink.ratio", "uplink.power", "uplink.policy", "channel", "radio")
+_RADIO = ("uplink.power", "uplink.policy", "channel", "radio")
 
 
 class Config(Keys):
@@ -155,10 +155,12 @@ class Config(Keys):
     def _unread(self) -> tuple[str, ...]:
         """Return the keys, or whole sections, that cannot change the result."""
         others = tuple(self.chosen.others)
-        if getattr(self.chosen["scheme"].kind, "uses_radio", True):
+        scheme = self.chosen["scheme"].kind
+        if getattr(scheme, "uses_radio", True):
             return others
         of_policy = tuple(key for key, (seam, _) in self.chosen.keys.items() if seam == "policy")
-        return _RADIO + of_policy + others
+        ratio = () if getattr(scheme, "counts_symbols", False) else ("uplink.ratio",)
+        return ratio + _RADIO + of_policy + others
 
 
 @lru_cache(maxsize=64)

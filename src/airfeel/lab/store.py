@@ -26,7 +26,7 @@ from airfeel._checks import visible
 from airfeel.config import mistakes
 from airfeel.config.identity import recorded_digest
 from airfeel.registry import SEAMS
-from airfeel.simulation.records import UNITS, Record
+from airfeel.simulation.records import IF_THERE, Record
 
 Array = NDArray[np.floating[Any]]
 Row = dict[str, Any]
@@ -340,7 +340,7 @@ def _rows(lines: Iterable[bytes]) -> Iterator[Row]:
 
 def _records(path: Path, rows: Sequence[Row]) -> list[Record]:
     known = [entry.name for entry in fields(Record)]
-    lost = [name for name in known if rows and name not in rows[0] and name not in UNITS]
+    lost = [name for name in known if rows and name not in rows[0] and name not in IF_THERE]
     if lost:
         raise RunError(f"{path / ROUNDS} has no {', '.join(lost)}: these are not the records of training")
     return [Record(**{name: row[name] for name in known if name in row}) for row in rows]

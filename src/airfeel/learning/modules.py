@@ -34,6 +34,28 @@ def small_cnn(outputs: int = 10, shape: tuple[int, int] = (28, 28), channels: in
     )
 
 
+def wide_cnn(outputs: int, shape: tuple[int, int] = (32, 32), channels: int = 3) -> Any:
+    """Return two convolutions without margins, one pooling, one hidden layer, all drawn as Glorot has it."""
+    height, width = ((side - 4) // 2 for side in shape)
+    layers = nn.Sequential(
+        nn.Conv2d(channels, 32, kernel_size=3),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, kernel_size=3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(64 * height * width, 128),
+        nn.ReLU(),
+        nn.Linear(128, outputs),
+    )
+    for name, parameter in layers.named_parameters():
+        if name.endswith("weight"):
+            nn.init.xavier_uniform_(parameter)
+        else:
+            nn.init.zeros_(parameter)
+    return layers
+
+
 def perceptron(outputs: int, features: int, hidden: Sequence[int]) -> Any:
     """Return fully connected layers with ReLU between them."""
     sizes = [features, *hidden, outputs]
@@ -56,6 +78,26 @@ def resnet(outputs: int, blocks: int, channels: int = 3, width: int = 16) -> Any
             first = stage > 0 and block == 0
             layers.append(_Residual(wide // 2 if first else wide, wide, stride=2 if first else 1))
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4 * width, outputs))
+
+
+def next_token(tokens: int, width: int, embedding: int = 16) -> Any:
+    """Return a gated recurrent network with one layer, from (n, length) to (n, tokens, length)."""
+    return _NextToken(tokens, width, embedding)
+
+
+class _NextToken(nn.Module):  # type: ignore[misc]
+    """Numbers for each token, a recurrent layer over them, and a score for every token that may follow."""
+
+    def __init__(self, tokens: int, width: int, embedding: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(tokens, embedding)
+        self.recurrent = nn.GRU(embedding, width, batch_first=True)
+        self.scores = nn.Linear(width, tokens)
+
+    def forward(self, inputs: Any) -> Any:
+        """Return the scores."""
+        found, _ = self.recurrent(self.embedding(inputs))
+        return self.scores(found).transpose(1, 2)
 
 
 class _Residual(nn.Module):  # type: ignore[misc]

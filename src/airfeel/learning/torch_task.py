@@ -7,7 +7,7 @@ workers.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from math import prod
 from typing import Any
@@ -153,11 +153,25 @@ class TorchTask:
 
     def gradient(self, theta: Array, samples: Samples) -> Array:
         """Return the gradient of the mean loss, summed over chunks in their order."""
-        mine = self._mine()
+        return self.descent(theta, [samples], 0.0)
+
+    def descent(self, theta: Array, batches: Iterable[Samples], rate: float) -> Array:
+        """Return the sum of the gradients along plain steps from theta, each at theta - rate * sum so far.
+
+        What autograd adds up is that sum: a large model is neither copied nor added up for every step.
+        """
+        mine, moves = self._mine(), False
         mine.load(theta)
-        for inputs, labels in self._chunks(samples):
-            loss = self.loss(mine.module(inputs), labels)
-            (loss * (len(labels) / len(samples))).backward()
+        for samples in batches:
+            if moves:
+                mine.move(theta, rate)
+            before = mine.taken() if moves and len(samples) > self.chunk else None
+            for inputs, labels in self._chunks(samples):
+                loss = self.loss(mine.module(inputs), labels)
+                (loss * (len(labels) / len(samples))).backward()
+            if before is not None:  # the chunks of a step are added up first
+                mine.add(before)
+            moves = True
         return mine.gradient()
 
     def evaluate(self, theta: Array, samples: Samples) -> Score:
@@ -213,6 +227,7 @@ class _FlatModule:
         sizes = [p.numel() for p in parameters]
         self._values = torch.cat([p.detach().reshape(-1) for p in parameters])
         self._gradients = torch.zeros_like(self._values)
+        self._scaled = self._gradients.cpu().numpy().copy()  # room for what a step subtracts
         parts = zip(self._values.split(sizes), self._gradients.split(sizes), parameters, strict=True)
         for values, gradients, parameter in parts:
             parameter.data = values.view(parameter.shape)
@@ -220,8 +235,26 @@ class _FlatModule:
 
     def load(self, theta: Array) -> None:
         """Set all parameters, and all gradients to zero."""
-        self._values.copy_(torch.from_numpy(np.ascontiguousarray(theta)).to(self._values.dtype))
+        self._values.copy_(torch.from_numpy(np.ascontiguousarray(theta)))
         self._gradients.zero_()
+
+    def move(self, theta: Array, rate: float) -> None:
+        """Set all parameters to theta minus so much of the gradients, which stay."""
+        values = self._values.cpu()  # itself where it is there
+        np.multiply(self._gradients.cpu().numpy(), rate, out=self._scaled)
+        np.subtract(theta, self._scaled, out=values.numpy(), casting="same_kind")
+        if values is not self._values:
+            self._values.copy_(values)
+
+    def taken(self) -> Array:
+        """Return the gradients, and begin anew."""
+        found = self.gradient()
+        self._gradients.zero_()
+        return found
+
+    def add(self, gradients: Array) -> None:
+        """Add gradients that were taken."""
+        self._gradients.add_(torch.from_numpy(gradients).to(self._gradients.device))
 
     def gradient(self) -> Array:
         """Return the sum of all gradients since :meth:`load`."""

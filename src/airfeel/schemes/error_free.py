@@ -2,12 +2,25 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from airfeel.ranges import Fraction
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, fixed, option
 from airfeel.schemes.sparsification import top_k
 from airfeel.units import count
-from airfeel.uplink.scheme import Array, ErrorFeedback, Heard, Plan, Sent, Setting, Shapes
+from airfeel.uplink.scheme import (
+    Array,
+    ErrorFeedback,
+    Heard,
+    Memory,
+    Plan,
+    Scheme,
+    Sent,
+    Setting,
+    Shapes,
+    size_of,
+)
 
 
 @SCHEMES.register("error_free", place=0)
@@ -51,3 +64,31 @@ class Dense(ErrorFree):
     sparsity: float = fixed(1.0)
 
     linear = common_support = True
+
+
+@SCHEMES.register("fedavg", place=2)
+@dataclass(frozen=True)
+class FedAvg(Scheme[int]):
+    """Whole updates without radio, and nobody carries anything: for devices too many to remember.
+
+    What did not arrive is lost, and the server takes the mean of those it heard for all; where everything
+    arrives that is ``dense``.
+    """
+
+    uses_radio, exact, linear, common_support = False, True, True, True
+
+    def init(self, shapes: Shapes, setting: Setting) -> int:
+        """Remember N."""
+        return size_of(shapes)
+
+    def plan(self, state: int, seed: int, round: int) -> Plan:
+        """Announce nothing."""
+        return {}
+
+    def encode(self, plan: Plan, memory: Memory, update: Array) -> Sent:
+        """Send updates as they are."""
+        return Sent(update)
+
+    def decode(self, state: int, plan: Plan, heard: Heard) -> tuple[Estimate, int]:
+        """Take the mean of those who were heard."""
+        return Estimate(np.zeros(state) if heard.silent else heard.observation / heard.share), state

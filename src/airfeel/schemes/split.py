@@ -41,7 +41,7 @@ class Split(Scheme[CommonKState]):
     """
 
     uses_radio = False
-    splits = True
+    counts_symbols = splits = True
 
     def init(self, shapes: Shapes, setting: Setting) -> CommonKState:
         """Remember how many coefficients there are, and how many a client sends."""

@@ -201,6 +201,7 @@ def advance(
         sums=(after.found_sum, after.true_sum),
         energy=float(carried.ledger.spent.max()),
         symbols=after.symbols,
+        state_bytes=sum(part[:1].nbytes for part in carried.memory.values()),
         units=parts.units,
         downlink_seconds=after.downlink_seconds,
     )

@@ -25,6 +25,8 @@ Array = NDArray[np.floating[Any]]
 
 UNITS = ("air_seconds", "downlink_seconds", "joules")
 """what only a run with a table [radio] writes down"""
+IF_THERE = (*UNITS, "message_bytes", "state_bytes")
+"""what is not even in the file where it does not exist"""
 _LINES = 10  # how many plain lines a short run prints
 
 
@@ -62,6 +64,10 @@ class Record:
     air_seconds, downlink_seconds, joules
         Time on air of the uplink so far, that of the way back, and what the device that spent most has sent
         with so far; only with a table [radio], and else not even in the file.
+    message_bytes
+        What the first device sent in this round, where signals are messages without radio.
+    state_bytes
+        What every device carries to the next round; nothing where it carries nothing.
     """
 
     round: int
@@ -88,10 +94,12 @@ class Record:
     air_seconds: float | None = None
     downlink_seconds: float | None = None
     joules: float | None = None
+    message_bytes: int | None = None
+    state_bytes: int | None = None
 
     def to_json(self) -> str:
         """Return one line of JSON; equal records give equal bytes."""
-        row = {key: value for key, value in asdict(self).items() if value is not None or key not in UNITS}
+        row = {key: value for key, value in asdict(self).items() if value is not None or key not in IF_THERE}
         return json.dumps(row, separators=(",", ":"), allow_nan=False)
 
 
@@ -102,6 +110,7 @@ def make_record(
     sums: tuple[Array, Array],
     energy: float,
     symbols: int,
+    state_bytes: int = 0,
     units: RadioUnits | None = None,
     downlink_seconds: float = 0.0,
 ) -> Record:
@@ -142,6 +151,8 @@ def make_record(
         air_seconds=None if units is None else units.air_seconds(symbols),
         downlink_seconds=None if units is None else downlink_seconds,
         joules=None if units is None else units.joules(energy),
+        message_bytes=aggregate.message_bytes,
+        state_bytes=state_bytes or None,
     )
 
 

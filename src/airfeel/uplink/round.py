@@ -74,6 +74,8 @@ class Aggregate:
     receivable
         Bits per channel use that the weakest device which can send could receive at its own power; None where
         no transmit power is known.
+    message_bytes
+        What the first device sent, where signals are messages without radio.
     """
 
     mean: Array
@@ -87,6 +89,7 @@ class Aggregate:
     variance: Array | None = None
     downlink: int = 0
     receivable: float | None = None
+    message_bytes: int | None = None
 
     @property
     def nmse(self) -> float | None:
@@ -124,6 +127,7 @@ class Uplink:
         self.transmission = transmission(scheme, air, self.plan, self.senders, state.ledger, seed, round)
         self.blocks = blocks(self.senders.devices, state.size)
         self._held: tuple[Devices, Array, Sent] | None = None
+        self._message_bytes: int | None = None
         self._round = round
         self._forget()
 
@@ -134,6 +138,8 @@ class Uplink:
             memory, one = take(self.state.memory, devices[leader : leader + 1]), updates[leader : leader + 1]
             self.plan = {**self.plan, **self.scheme.lead(self.plan, memory, one)}
         sent = self._encoded(devices, updates)
+        if not self.scheme.uses_radio and self._message_bytes is None:
+            self._message_bytes = sum(array.nbytes for array in self.scheme.pack(sent).values())
         self.transmission.put(self._rows(devices), sent.signal)
         delivered = self.transmission.delivered(self._rows(devices))
         if delivered is not None:
@@ -186,6 +192,7 @@ class Uplink:
             variance=estimate.variance,
             downlink=announced(self._told(who.devices[:1])),
             receivable=None if self.transmission.link is None else self.air.receives(self.transmission.link),
+            message_bytes=self._message_bytes,
         )
         return aggregate, UplinkState(self._next.value, ledger, after, self.state.size)
 

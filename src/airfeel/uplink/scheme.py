@@ -117,6 +117,8 @@ class Scheme(ABC, Generic[State]):
 
     uses_radio: ClassVar[bool] = True
     """Signals go through the air; else they reach the server without it."""
+    counts_symbols: ClassVar[bool] = False
+    """Without the air too, s says how much a device sends."""
     superposes: ClassVar[bool] = True
     """Signals add up in the air; else they arrive one by one and free of error (:meth:`spends`)."""
     exact: ClassVar[bool] = False

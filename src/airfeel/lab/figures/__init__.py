@@ -12,10 +12,10 @@ def _names(group: str) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: (not name.startswith("fig"), name)))
 
 
-PAPER, RIVALS = _names("paper"), _names("rivals")
-BEYOND = (*_names("beyond"), *RIVALS)
+PAPER, RIVALS, BENCH = _names("paper"), _names("rivals"), _names("bench")
+BEYOND = (*_names("beyond"), *RIVALS, *BENCH)
 SHIPPED = (*PAPER, *BEYOND)
-GROUPS = {"all": PAPER, "rivals": RIVALS}  # words that stand for several
+GROUPS = {"all": PAPER, "rivals": RIVALS, "bench": BENCH}  # words that stand for several
 
 
 def shipped_file(name: str) -> Path:

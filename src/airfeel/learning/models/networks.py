@@ -7,8 +7,10 @@ from math import prod
 from operator import methodcaller
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 from pydantic import Field
 
+from airfeel import _checks
 from airfeel.learning.models import LOCAL_STEPS, ImageShape
 from airfeel.learning.tasks import DataShape, Task
 from airfeel.ranges import Count, Sizes
@@ -55,6 +57,34 @@ class SmallCnn:
         return for_data(data, build, transform=image.channels_first, device=self.device)
 
 
+@MODELS.register("wide_cnn", place=25)
+@dataclass(frozen=True)
+class WideCnn:
+    """Two convolutions and a hidden layer, 1,626,442 parameters for CIFAR-10 (needs PyTorch).
+
+    It is the small network by which simulators of federated learning are compared, without its dropout.
+    """
+
+    device: Annotated[str, Field(min_length=1)] = option("cpu", "where PyTorch computes")
+
+    tuned: ClassVar[Mapping[str, Any]] = {
+        "devices.learning_rate": 0.1,
+        "devices.batch_size": 10,
+        "devices.local_epochs": 1,
+    }
+
+    def __call__(self, data: DataShape) -> Task:
+        """Return the task for grey or colour images of this shape, pixels from -2 to 2."""
+        from airfeel.learning.modules import wide_cnn
+        from airfeel.learning.torch_task import for_data
+
+        image = ImageShape.of(data.shape)
+        build = partial(wide_cnn, shape=(image.height, image.width), channels=image.channels)
+        return for_data(
+            data, build, transform=lambda images: 4 * image.channels_first(images) - 2, device=self.device
+        )
+
+
 @MODELS.register("resnet8", place=30)
 @dataclass(frozen=True)
 class ResNet8:
@@ -91,3 +121,25 @@ class ResNet20(ResNet8):
     blocks: int = fixed(3)
 
     tuned: ClassVar[Mapping[str, Any]] = {**ResNet8.tuned, "devices.learning_rate": 0.02}
+
+
+@MODELS.register("gru", place=40)
+@dataclass(frozen=True)
+class Gru:
+    """Gated recurrent network that tells the next of every token, for texts (needs PyTorch)."""
+
+    width: Count = option(64, "numbers that it carries from token to token")
+    device: Annotated[str, Field(min_length=1)] = option("cpu", "where PyTorch computes")
+
+    def __call__(self, data: DataShape) -> Task:
+        """Return the task for sequences of tokens with as many labels."""
+        if data.classes is None or len(data.shape) != 1 or data.dtype.kind not in "iu":
+            found = f"{data.dtype} of shape {data.shape}"
+            raise _checks.reject("sample", found, "must be a sequence of tokens, whole numbers")
+        if data.label_shape != data.shape or data.dtype == np.uint8:
+            rule = f"must be {data.shape}, one for each token; and tokens must be no uint8, which are pixels"
+            raise _checks.reject("shape of a label", data.label_shape, rule)
+        from airfeel.learning.modules import next_token
+        from airfeel.learning.torch_task import TorchTask
+
+        return TorchTask(partial(next_token, data.classes, width=self.width), device=self.device)

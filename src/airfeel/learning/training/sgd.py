@@ -48,6 +48,8 @@ class LocalSGD:
         cancel away. With this sign the server descends by theta - eta g; the paper prints the opposite.
         """
         batches = self.batches(samples, seed, round, device)
+        if hasattr(task, "descent") and not self.momentum and not self.weight_decay:
+            return task.descent(theta, batches, rate)  # the same bytes with fewer passes over all parameters
         total = step = self._gradient(task, theta, next(batches))
         for batch in batches:
             gradient = self._gradient(task, theta - rate * total, batch)
