@@ -6,11 +6,11 @@ import pytest
 
 import small
 from airfeel.config import mistakes
-from airfeel.lab.figures import BEYOND, PAPER, RIVALS, SHIPPED
+from airfeel.lab.figures import BENCH, BEYOND, PAPER, RIVALS, SHIPPED
 from airfeel.lab.plan import Experiment, read_experiment, select, shipped
 from airfeel.registry import MODELS
 
-OF_THEIR_OWN_SIZE = ("demo", "demo-half", "rates", "cell", "models", "cifar", *RIVALS, "rivals-cifar")
+OF_THEIR_OWN_SIZE = ("demo", "demo-half", "rates", "cell", "models", "cifar", *RIVALS, *BENCH, "rivals-cifar")
 TRAINING = [name for name in SHIPPED if shipped(name).kind == "training" and name not in OF_THEIR_OWN_SIZE]
 
 
@@ -220,7 +220,7 @@ def test_curves_win_over_variants_and_those_over_the_base(tmp_path):
         ("rounds = ", "is not valid TOML"),
         (
             "[base]\ndataset = 'mnits'",
-            "dataset = 'mnits': must be one of 'mnist', 'fashion-mnist', 'cifar-10', or",
+            "dataset = 'mnits': must be one of 'mnist', 'fashion-mnist', 'cifar-10', 'kjv', or",
         ),
         ("[base]\ndataset = 'no.npz'", "dataset = 'no.npz': No such file"),
         ("[base]\ndataset = 'no.such:load'", "dataset = 'no.such:load': cannot import 'no.such'"),

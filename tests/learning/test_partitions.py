@@ -116,3 +116,8 @@ def test_unequal_sizes_are_log_normal(seed):
 def test_impossible_wishes_are_named(draw, message):
     with pytest.raises(ValueError, match=message):
         draw()
+
+
+def test_a_stretch_is_one_piece_of_the_data():
+    for part in PARTITIONS.get("stretch").build({}).draw(LABELS, SIZES, 1, 5000):
+        np.testing.assert_array_equal(np.diff(part), 1)

@@ -5,6 +5,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
+from airfeel.learning.datasets import Dataset  # noqa: E402
+from airfeel.learning.models.networks import Gru  # noqa: E402
 from airfeel.learning.models.softmax import SoftmaxRegression  # noqa: E402
 from airfeel.learning.modules import small_cnn  # noqa: E402
 from airfeel.learning.torch_task import TorchTask, squared_error  # noqa: E402
@@ -250,3 +252,46 @@ def test_nothing_moves_but_the_parameters(what):
     with Copies() as copies:
         getattr(task, what)(theta, samples)
     assert copies.found == [("aten::copy_", task.size)]
+
+
+class StepByStep:
+    """A task that tells gradients alone, as somebody's own may."""
+
+    def __init__(self, task):
+        self.size, self.gradient = task.size, task.gradient
+
+
+@pytest.mark.parametrize("chunk", [500, 7])
+@pytest.mark.parametrize("options", [{"local_steps": 3}, {"batch_size": 16, "local_epochs": 2}])
+def test_a_descent_in_one_go_has_the_bytes_of_its_steps(options, chunk):
+    task, sgd = TorchTask(small_cnn, view=GREY, chunk=chunk), LocalSGD(**options)
+    samples, theta = task.prepare(*images()), task.init(2)
+    whole, steps = (
+        sgd.accumulated_gradient(of, theta, samples, 0.3, 1, 2, 3) for of in (task, StepByStep(task))
+    )
+    assert whole.dtype == steps.dtype
+    np.testing.assert_array_equal(whole, steps)
+
+
+def test_a_network_for_texts_tells_the_next_of_every_token():
+    tokens = np.arange(60).reshape(6, 10) % 7
+    data = Dataset.from_arrays(tokens, np.roll(tokens, -1, 1), tokens, np.roll(tokens, -1, 1))
+    task = Gru(width=8)(data)
+    assert task.size == 7 * 16 + 3 * 8 * (16 + 8 + 2) + 7 * 9
+    samples, theta = task.prepare(data.train_inputs, data.train_labels), task.init(1)
+    before = task.evaluate(theta, samples)
+    after = task.evaluate(theta - task.gradient(theta, samples), samples)
+    assert after.loss < before.loss
+    one = tokens.copy()
+    one[:, 5:] = 0  # what comes later changes nothing before it
+    module = task.build()
+    np.testing.assert_array_equal(
+        *(module(torch.tensor(each)).detach()[:, :, :5].numpy() for each in (tokens, one))
+    )
+
+
+@pytest.mark.parametrize("labels", [np.zeros(4, int), np.zeros((4, 3), int)])
+def test_a_network_for_texts_wants_a_label_for_every_token(labels):
+    tokens = np.arange(20).reshape(4, 5)
+    with pytest.raises(ValueError, match=r"shape of a label = .*one for each token"):
+        Gru()(Dataset.from_arrays(tokens, labels, tokens, labels))

@@ -1,10 +1,16 @@
 """``airfeel bench``: schemes in the settings of the leaderboard, a scheme of your own among them."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from airfeel.commands import HERE, Computing, Settings, check_counts, show
+
+if TYPE_CHECKING:
+    from airfeel.lab.plan import Experiment
+
+LETTERS = {"a": "mnist", "b": "cifar", "c": "text", "d": "paper"}
 
 
 def bench(
@@ -38,33 +44,40 @@ def bench(
         Number of seeds.
     """
     from airfeel.commands._many import carry_out_all
-    from airfeel.config import mistakes, parse_override
-    from airfeel.lab.charts import WITHOUT_RADIO
     from airfeel.lab.exhibits.leaderboard import leaderboard_rows
-    from airfeel.lab.figures import BENCH
-    from airfeel.lab.plan import ResultsFolder, shipped
+    from airfeel.lab.plan import ResultsFolder
     from airfeel.lab.table import Results
     from airfeel.lab.words import text_table
 
     check_counts(rounds=rounds, seeds=seeds, workers=computing.workers)
-    letters = {"a": "mnist", "b": "cifar", "c": "text", "d": "paper"}
-    name = f"bench-{letters.get(setting, setting)}"
+    chosen = _experiment(schemes, setting, settings).shortened(rounds, seeds)
+    carry_out_all([chosen], computing)
+    if not computing.dry_run:
+        found = Results(ResultsFolder(computing.out))
+        begun = next(one for one in found.folder.experiments()[0] if one.experiment.name == chosen.name)
+        show(text_table(leaderboard_rows(found.of(begun))))
+
+
+def _experiment(schemes: Sequence[str], setting: str, settings: Sequence[str] | None = None) -> "Experiment":
+    """Return the setting's experiment with training without radio and these schemes alone."""
+    from airfeel.config import mistakes, parse_override
+    from airfeel.lab.charts import WITHOUT_RADIO
+    from airfeel.lab.figures import BENCH
+    from airfeel.lab.plan import shipped
+
+    name = f"bench-{LETTERS.get(setting, setting)}"
     if name not in BENCH:
         known = ", ".join(one.removeprefix("bench-") for one in BENCH)
         raise ValueError(f"--setting {setting}: must be one of {known}")
     own = mistakes.nest(dict(parse_override(one) for one in settings or []))
     whole = shipped(name)
     ideal = [curve for curve in whole.curves if curve["label"] in WITHOUT_RADIO]
-    chosen = whole.model_copy(
+    own_curves = [{"label": scheme, **own, "scheme": scheme} for scheme in schemes]
+    return whole.model_copy(
         update={
             "name": f"{name}-own",
-            "curves": (*ideal, *({"label": scheme, **own, "scheme": scheme} for scheme in schemes)),
+            "curves": (*ideal, *own_curves),
             "subjects": tuple(schemes),
             "left_out": (),
         }
-    ).shortened(rounds, seeds)
-    carry_out_all([chosen], computing)
-    if not computing.dry_run:
-        found = Results(ResultsFolder(computing.out))
-        begun = next(one for one in found.folder.experiments()[0] if one.experiment.name == chosen.name)
-        show(text_table(leaderboard_rows(found.of(begun))))
+    )

@@ -63,7 +63,7 @@ def data(name: str = "", /) -> None:
     Parameters
     ----------
     name
-        mnist, fashion-mnist, cifar-10, or data of your own.
+        mnist, fashion-mnist, cifar-10, kjv, or data of your own.
     """
     from airfeel.learning.datasets import fetchable, load_dataset
     from airfeel.registry import DATASETS

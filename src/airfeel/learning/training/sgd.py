@@ -49,7 +49,8 @@ class LocalSGD:
         """
         batches = self.batches(samples, seed, round, device)
         if hasattr(task, "descent") and not self.momentum and not self.weight_decay:
-            return task.descent(theta, batches, rate)  # the same bytes with fewer passes over all parameters
+            # The same bytes with fewer passes over all parameters.
+            return np.asarray(task.descent(theta, batches, rate))
         total = step = self._gradient(task, theta, next(batches))
         for batch in batches:
             gradient = self._gradient(task, theta - rate * total, batch)
