@@ -6,7 +6,6 @@ from airfeel.lab.charts import WITHOUT_RADIO
 from airfeel.lab.exhibits import EXHIBITS, TextTable
 from airfeel.lab.exhibits.finals import NONE, cell
 from airfeel.lab.plan import FigureSpec
-from airfeel.lab.results import column
 from airfeel.lab.store import FinishedRun
 from airfeel.lab.table import Line, RunSelection
 from airfeel.registry import SCHEMES
@@ -48,7 +47,7 @@ def leaderboard_rows(shown: RunSelection) -> list[list[str]]:
 def _costs(run: FinishedRun) -> list[str]:
     """Return the means over rounds of symbols, bits and numbers told, and what a device carries."""
     symbols, message, carried, told = (
-        [value or 0 for value in column(run, key)]
+        [value or 0 for value in run.rows.values(key)]
         for key in ("symbols", "message_bytes", "state_bytes", "downlink")
     )
     each, rounds = symbols[-1] / len(symbols), len(message)
