@@ -33,7 +33,7 @@ from airfeel.simulation.memory import estimate
 SCHEMES = ("dense", "common_k", "tsa_ga")
 SIZES, DEVICES = (10**4, 10**5, 10**6, 10**7), (10, 100, 1000)
 LARGE = ((1000, 10**5), (25, 11_000_000))
-ROUNDS = {"dense": 3, "common_k": 3, "scheduled": 4, "tsa_ga": 6}  # the receiver fills its window of five rounds
+ROUNDS = {"dense": 3, "common_k": 3, "scheduled": 4, "tsa_ga": 6}  # its window has five rounds
 LIMIT = 8e9
 
 
