@@ -111,6 +111,12 @@ def test_what_is_not_finite_is_named_by_its_device(value, monkeypatch):
         carry(CommonK(), AIRS[0], state, g, WEIGHTS, seed=0, round=1)
 
 
+def test_a_complex_model_is_refused():
+    state = begin(CommonK(), {"theta": (SIZE,)}, Setting(DEVICES, 90))
+    with pytest.raises(ValueError, match="^gradients have dtype complex128: must be real"):
+        carry(CommonK(), AIRS[0], state, updates()[0] * 1j, WEIGHTS, seed=0, round=1)
+
+
 def test_huge_updates_pass_until_they_are_too_large_together():
     g = np.zeros((DEVICES, SIZE), np.float32)
     g[3] = 3e38

@@ -42,7 +42,10 @@ def take(memory: Memory, devices: Devices) -> Memory:
 
 
 def require_finite(devices: Devices, rows: Array) -> None:
-    """Refuse rows that are not finite, and name the device."""
+    """Refuse rows that are not real and finite, and name the device."""
+    if np.iscomplexobj(rows):
+        rule = "must be real: of a complex model, send the real and the imaginary parts side by side"
+        raise ValueError(f"gradients have dtype {rows.dtype}: {rule}")
     finite = np.isfinite(rows)
     if not finite.all():
         device = int(devices[np.flatnonzero(~finite.all(axis=1))[0]])
