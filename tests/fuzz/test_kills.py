@@ -134,6 +134,24 @@ def test_kills_of_a_run_leave_no_trace(data, tmp_path, record_property, scheme, 
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(40, marks=pytest.mark.slow)])
+def test_a_plan_that_was_killed_gives_the_same_answer(data, tmp_path, record_property, kills):
+    keys = {**small.SETTINGS, "dataset": data, "scheme": "common_k", "rounds": 8, "run.checkpoint_every": 3}
+    keys.pop("uplink.ratio")
+    asked = ["--vary", "uplink.ratio=0.05:0.8", "--target-accuracy", 0.6, "--seeds", 2, "--workers", 2]
+    asked += [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
+
+    def words(out):
+        return airfeel("plan", *asked, "--out", tmp_path / out)
+
+    first = small.call(words("whole"))
+    assert first.returncode == 0, first.stderr
+    whole, total = kept(tmp_path / "whole"), lines(tmp_path / "whole")
+    done = survive(words("killed"), tmp_path / "killed", whole, total, kills, "plan")
+    assert small.call(words("killed")).stdout == first.stdout
+    count_cases(record_property, done, "kills of a plan")
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(40, marks=pytest.mark.slow)])
 def test_kills_of_a_campaign_or_its_workers_leave_no_trace(tmp_path, record_property, kills):
     path = write_sweep(tmp_path, rounds=20)
 

@@ -171,6 +171,10 @@ def test_values_between_are_whole_or_by_ratios_where_that_is_fit():
         ({"target_accuracy": 0.5, "vary": "seed=1:2"}, "must not be seed"),
         ({"target_accuracy": 0.5, "vary": "uplink.ration=0.1:0.2"}, "unknown key.*uplink.ratio"),
         (
+            {"target_accuracy": 0.5, "vary": "uplink.clip=1:9", "scheme": "common_k"},
+            "must be a key that changes results, and scheme = 'common_k' does not read it",
+        ),
+        (
             {"target_accuracy": 0.5, "vary": "uplink.ratio=0.1:0.2", "uplink.ratio": 0.3},
             "must not be set too, and uplink.ratio = 0.3 is",
         ),

@@ -95,7 +95,11 @@ class Inquiry:
         keys = {**self.keys, **({"scheme": self.schemes[0]} if self.schemes else {})}
         if self.vary:
             keys[self.search.key] = self.search.low
-        return build_config(keys, source="plan")
+        config = build_config(keys, source="plan")
+        if self.vary and self.search.key not in config.identity():
+            rule = f"must be a key that changes results, and scheme = {config.scheme!r} does not read it"
+            raise ValueError(f"--vary {self.vary}: {rule}")
+        return config
 
     @property
     def search(self) -> "Search":
