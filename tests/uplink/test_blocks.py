@@ -113,7 +113,7 @@ def test_what_is_not_finite_is_named_by_its_device(value, monkeypatch):
 
 def test_a_complex_model_is_refused():
     state = begin(CommonK(), {"theta": (SIZE,)}, Setting(DEVICES, 90))
-    with pytest.raises(ValueError, match="^gradients have dtype complex128: must be real"):
+    with pytest.raises(ValueError, match="^gradients have dtype complex64: must be real"):
         carry(CommonK(), AIRS[0], state, updates()[0] * 1j, WEIGHTS, seed=0, round=1)
 
 
