@@ -6,6 +6,7 @@
 
     python benchmarks/study_field.py holds holds-table --seeds 600 601 --out THIRD   # one factor at a time
     python benchmarks/study_field.py holds-figure --seeds 600 601    # of the numbers kept in docs/results
+    python benchmarks/study_field.py tried --seeds 10 11 12 --cells MLP --out FOURTH    # for docs/notes.md
 
 Seeds 700 to 704 are for reporting, once (500 to 504 and 600 to 604 were seen before); ``--seeds`` names
 others: 10 to 14 for choosing, 600 and 601 for one factor at a time. M = 10 devices with 300 samples each,
@@ -17,6 +18,7 @@ import argparse
 import csv
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,7 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from airfeel.config import load_config
+from airfeel.schemes.scheduled import Scheduled
 from airfeel.simulation.loop import train
 
 SEEDS = (700, 701, 702, 703, 704)
@@ -131,6 +134,8 @@ SCHEMES = {
     "scheduled": {"scheme": "scheduled"},
     "0.2's form": {"scheme": "scheduled", "uplink.memory": "error"},
     **TUNED,
+    "tighter clip": {"scheme": "scheduled", "uplink.clip": 1.5},
+    "no further": {"scheme": "study_field:NoFurther"},
 }
 ONLY_CNN = tuple(TUNED)
 STUDIES = {  # schemes and compressions, in the order in which they matter
@@ -141,7 +146,20 @@ STUDIES = {  # schemes and compressions, in the order in which they matter
     "error-100": (["0.2's form"], [100]),
     "rivals": (list(TUNED), [25]),
     "rivals-100": (list(TUNED), [100]),
+    "tried": (["scheduled", "tighter clip", "no further"], [100]),
 }
+
+
+class NoFurther(Scheduled):
+    """No round moves the model further than was expected of it, sqrt(sum of V_n over S)."""
+
+    def decode(self, state, plan, heard):
+        estimate, after = super().decode(state, plan, heard)
+        length = np.linalg.norm(estimate.mean)
+        most = np.linalg.norm(plan["ages"] * np.sqrt(state.expected[plan["chosen"]]))
+        if length > most and (state.energy > 0).any():
+            estimate = replace(estimate, mean=estimate.mean * (most / length))
+        return estimate, after
 
 
 def jobs(names, seeds, cells=("",), schemes=("",)):
