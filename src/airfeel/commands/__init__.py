@@ -5,6 +5,9 @@ the logger ``airfeel`` (whose level INFO is off under ``--quiet``), a user's mis
 it computes with is imported when it is called: help, list and completion do not wait for the laboratory.
 """
 
+import logging
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +18,9 @@ from airfeel._checks import visible
 
 if TYPE_CHECKING:
     from airfeel.config import Config
+    from airfeel.lab.plan import Begun, Experiment, ResultsFolder
+
+_log = logging.getLogger("airfeel")
 
 Flag = Annotated[bool, Parameter(negative=())]
 Settings = Annotated[list[str] | None, Parameter(name="--set", negative=())]
@@ -61,6 +67,38 @@ class Computing:
 
 
 HERE = Computing()
+
+
+def carry_out_all(experiments: "Sequence[Experiment]", how: Computing) -> None:
+    """Carry out the experiments and say what came of them; or only what they would take."""
+    from airfeel.lab.api import compute, planned
+    from airfeel.lab.campaign import forecast
+    from airfeel.lab.engines import check_engine
+
+    if how.dry_run:
+        check_engine(how.engine)
+        show(forecast(planned(experiments, how.out)[1], how.out, how.workers))
+        return
+    compute(experiments, how.out, how.engine, how.workers, how.force, told=_tell)
+    _log.info(f"as a page: {shlex.join(['airfeel', 'report', str(how.out)])}")
+    show(how.out / "results.csv")
+
+
+def _tell(results: "ResultsFolder", begun: "Sequence[Begun]") -> None:
+    """Say what came out, one line per curve and variant."""
+    from airfeel.lab.exhibits.finals import reception_table
+    from airfeel.lab.table import Results
+    from airfeel.lab.words import text_table
+
+    if not _log.isEnabledFor(logging.INFO):  # nobody listens, and all runs would be read for it
+        return
+    table = Results(results)
+    try:
+        for one in begun:
+            if rows := reception_table(table.of(one), accuracy=True):
+                _log.info(f"\n{visible(one.experiment.title)}\n{text_table(rows)}\n")
+    except ImportError as error:
+        _log.info(f"what came out is in results.csv; {error}")
 
 
 def check_counts(**counts: int | None) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from airfeel.commands import HERE, Computing, Settings, check_counts, show
+from airfeel.commands import HERE, Computing, Settings, carry_out_all, check_counts, show
 
 if TYPE_CHECKING:
     from airfeel.lab.plan import Experiment
@@ -43,7 +43,6 @@ def bench(
     seeds
         Number of seeds.
     """
-    from airfeel.commands._many import carry_out_all
     from airfeel.lab.exhibits.leaderboard import leaderboard_rows
     from airfeel.lab.plan import ResultsFolder
     from airfeel.lab.table import Results

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from airfeel.commands import HERE, Computing, Flag, Settings, check_counts, load, show
+from airfeel.commands import HERE, Computing, Flag, Settings, carry_out_all, check_counts, load, show
 
 if TYPE_CHECKING:
     from airfeel.config import Config
@@ -208,7 +208,6 @@ def reproduce(
     seeds
         Number of seeds.
     """
-    from airfeel.commands._many import carry_out_all
     from airfeel.lab.plan import QUICK_ROUNDS, QUICK_SEEDS, select
 
     check_counts(rounds=rounds, seeds=seeds, workers=computing.workers)
@@ -230,7 +229,6 @@ def sweep(file: Path, /, *, computing: Computing = HERE) -> None:
     file
         A TOML file with base, grid and seeds; the guide explains it.
     """
-    from airfeel.commands._many import carry_out_all
     from airfeel.lab.plan import read_experiment
 
     check_counts(workers=computing.workers)
