@@ -78,7 +78,7 @@ def test_every_command_has_help_with_an_example(name, capsys):
         (["predict", "--power", "1", "--snr-db", "3"], ["--power", "--snr-db"]),
         (["predict", "--target-nmse", "4"], ["target_nmse = 4"]),
         (["predict", "--samples", "4000", "--target-nmse", "-90"], ["target_nmse = -90", "out of reach"]),
-        (["predict", "--set", "scheme=common_k"], ["scheme = 'common_k'"]),
+        (["predict", "--set", "scheme=d_dsgd"], ["scheme = 'd_dsgd': theory knows no error of it"]),
         (["predict", "--set", "scheme=tsaga"], ["scheme", "tsa_ga"]),
         (["predict", *RADIO, "--power", "5"], ["--power: must not be given with a bandwidth"]),
         (["predict", "--bandwidth-hz", "1e6"], ["radio.tx_power_dbm is missing"]),
@@ -119,7 +119,7 @@ def test_data_shows_what_is_present_and_where(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("AIRFEEL_DATA", str(tmp_path))
     assert main(["data"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert rows == [[name, "absent", str(tmp_path / name)] for name in ("mnist", "fashion-mnist", "cifar-10")]
+    assert rows == [[name, "absent", str(tmp_path / name)] for name in DATASETS.names()]
 
 
 @pytest.mark.parametrize("quiet", [[], ["--quiet"]])
