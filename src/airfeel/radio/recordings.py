@@ -97,7 +97,8 @@ def read_recording(path: Path) -> Recording:
         )
     opened = sigmf.SigMFFile(metadata={"global": fields, "captures": [], "annotations": []})
     opened.set_data_file(data_buffer=io.BytesIO(data), skip_checksum=True)
-    samples = opened.read_samples().astype(np.complex128)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused below
+        samples = opened.read_samples().astype(np.complex128)
     parts = samples.view(np.float64)
     if not np.isfinite(parts).all():
         bad = int(np.flatnonzero(~np.isfinite(parts))[0]) // 2
