@@ -12,9 +12,10 @@ from flwr.clientapp import ClientApp
 
 import flower_apps as apps
 from airfeel.flower import AirAvg, air_mod, wire
-from airfeel.flower.downlink import flat
 from airfeel.flower.local import LocalGrid
 from airfeel.flower.state import Layout
+from airfeel.learning.optimizers.descent import GradientDescent
+from airfeel.uplink import rice
 
 EXACT = ["*running_*"]
 MODEL = {
@@ -31,8 +32,9 @@ class Watched(LocalGrid):
 
     liar = None  # a node that may fail
 
-    def __init__(self, nodes, fault=lambda round, node: "", evaluation=(air_mod,)):
+    def __init__(self, nodes, fault=lambda call, node: "", evaluation=(air_mod,), forgets=False):
         self.seen, self.fault, self.strategy, self.forms = None, fault, None, []
+        self.forgets = forgets  # the server: then everybody gets the whole model in every message
         self.down = self.up = self.whole = self.compared = self.calls = 0
         super().__init__(self._app(evaluation), nodes)
 
@@ -59,6 +61,10 @@ class Watched(LocalGrid):
 
     def send_and_receive(self, messages, *, timeout=None):
         self.calls += 1
+        if self.forgets:
+            self.strategy._down._has.clear()
+            messages = list(messages)
+            self.strategy._down.address(messages, 1, self)
         return [reply for message in list(messages) for reply in self._carried(message)]
 
     def _carried(self, message):
@@ -68,8 +74,7 @@ class Watched(LocalGrid):
             self.restart(node)
         self.down += wire.payload(message.content)
         told = message.content.get(wire.BASE)
-        form = "plain" if told is None else "whole" if not told["base"] else "same"
-        form = "difference" if "difference" in message.content.get(wire.MODEL, {}) else form
+        form = "plain" if told is None else told["form"] or ("same" if told["base"] else "whole")
         self.forms.append((kind, node, form))
         self.seen = None
         reply = self.answer(message)
@@ -77,18 +82,23 @@ class Watched(LocalGrid):
         if what != "lost" and reply.has_content():  # or the server never sees it
             self.up += wire.payload(reply.content)
         if self.seen is not None and told is not None:
-            layout = Layout.of(self.seen, EXACT)
-            expected = self.strategy._down.models[told["gives"]]
-            assert np.array_equal(flat(layout, self.seen), expected)
-            whole = apps.arrays(self.strategy._down._asked[node]["arrays"])
-            for name in ("running_mean", "steps"):
-                assert name not in whole or np.array_equal(self.seen[name], whole[name])
-            assert {k: (a.shape, a.dtype) for k, a in self.seen.items()} == {
-                k: (a.shape, a.dtype) for k, a in whole.items()
-            }
-            assert form != "whole" or all(np.array_equal(self.seen[k], whole[k]) for k in whole)
+            down = self.strategy._down
+            now = down._now
+            assert now.where.layout == Layout.of(self.seen, EXACT)
+            vector = down.models[told["gives"]] if told["gives"] else now.vector
+            same(self.seen, now.where.arrays(vector, now.exact))
+            if form in ("whole", "changed"):
+                same(self.seen, apps.arrays(now.record))
             self.compared += 1
         return [] if what == "lost" else [reply]
+
+
+def same(first, second):
+    """The same arrays, to the last bit."""
+    assert list(first) == list(second)
+    for name, array in first.items():
+        assert (array.shape, array.dtype) == (second[name].shape, second[name].dtype)
+        assert array.tobytes() == second[name].tobytes(), name
 
 
 def train(grid, rounds=6, model=PLAIN, **given):
@@ -113,8 +123,11 @@ def test_clients_have_what_the_server_says_bit_for_bit(bits):
     grid = Watched(8, fault)
     given = {"fraction_train": 0.5, "fraction_evaluate": 0.5}
     strategy, found, _ = train(grid, 30, MODEL, downlink=bits, **given)
-    assert grid.compared > 150 and {"whole", "difference", "same"} <= set(forms(grid))
-    assert "difference" in forms(grid, "evaluate")
+    less = (
+        "rounded" if bits < 16 else "changed"
+    )  # three tenths of the parameters, in 32 bits and their places
+    assert grid.compared > 150 and {"whole", less, "same"} <= set(forms(grid))
+    assert less in forms(grid, "evaluate")
     assert all(np.isfinite(array).all() for array in found.values())
     assert len(strategy._down.models) <= 2 * 8 + 1
     assert sum(r.traffic.down + r.evaluation.down for r in strategy.rounds) == grid.down
@@ -127,7 +140,7 @@ def test_messages_are_smaller_and_the_model_is_near_that_of_whole_ones(bits, few
     strategy, found, result = train(grid, downlink=bits)
     _, expected, _ = train(Watched(5), downlink=32)
     first, *later = [report.traffic.down for report in strategy.rounds]
-    assert forms(grid) == ["whole"] * 5 + ["difference"] * 25
+    assert forms(grid) == ["whole"] * 5 + ["rounded"] * 25
     assert all(first / down == pytest.approx(fewer, rel=0.05) for down in later)
     moved = np.sum((expected["w"] - PLAIN["w"]) ** 2)
     assert np.sum((found["w"] - expected["w"]) ** 2) < near * moved
@@ -135,11 +148,84 @@ def test_messages_are_smaller_and_the_model_is_near_that_of_whole_ones(bits, few
     assert len(strategy._down.models) == 1
 
 
+SPARSE = {"scheme": "scheduled", "ratio": 0.05, "downlink": "changed"}
+DOUBLE = {name: array.astype(np.float64) if array.ndim == 2 else array for name, array in MODEL.items()}
+
+
+def unlucky(round, node):
+    return np.random.default_rng([round, node]).choice(["", "lost", "restart"], p=[0.75, 0.15, 0.1])
+
+
+class ByRound(Watched):
+    """Who is there, whose replies are lost and who restarts: by the number of the round alone."""
+
+    def get_node_ids(self):
+        round = self.strategy._done + len(self.strategy.rounds)
+        return sorted(np.random.default_rng(round).permutation(list(self.contexts))[:4].tolist())
+
+    def _carried(self, message):
+        config = message.content["config"]
+        self.fault = lambda call, node: unlucky(config["server-round"], node)
+        return super()._carried(message)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("model", [MODEL, DOUBLE], ids=["half and single", "half and double"])
+def test_what_changed_equals_the_whole_model_bit_for_bit(tmp_path, model):
+    """Thirty rounds: half of the clients, losses, restarts, and a server that goes on from its checkpoint."""
+    found = []
+    for forgets, stops in ((True, (30,)), (False, (30,)), (False, (7, 19, 30))):
+        grid = ByRound(8, forgets=forgets)
+        where = tmp_path / f"{forgets}{len(stops)}.npz"
+        given = {"fraction_evaluate": 1.0, "checkpoint": where}
+        for rounds in stops:
+            _, arrays, _ = train(grid, rounds, model, **SPARSE, **given)
+        assert set(forms(grid)) <= ({"whole"} if forgets else {"whole", "changed", "same"})
+        assert grid.compared > 150
+        found.append(arrays)
+    assert forms(grid).count("changed") > 30 and "changed" in forms(grid, "evaluate")
+    same(found[0], found[1])
+    same(found[0], found[2])
+
+
+def test_what_changed_is_much_smaller_than_the_model_with_everybody_there():
+    grid = Watched(5)
+    strategy, found, _ = train(grid, 6, **{**SPARSE, "ratio": 0.04})
+    first, *later = [report.traffic.down for report in strategy.rounds]
+    assert forms(grid) == ["whole"] * 5 + ["changed"] * 25
+    assert all(first / down > 14 for down in later)  # in them the plans, too
+    _, whole, _ = train(Watched(5), 6, **{**SPARSE, "ratio": 0.04, "downlink": 32})
+    assert np.abs(found["w"] - whole["w"]).max() < 1e-6 * np.abs(whole["w"]).max()  # in another basis
+
+
+def test_the_smaller_form_is_taken_for_each_client():
+    """Who was away for long gets eight bits of everything, who was there what changed, at any model."""
+    grid = Watched(6, lambda call, node: "lost" if node == 1006 and 3 <= call <= 20 else "")
+    train(grid, 14, **{**SPARSE, "downlink": 4})
+    kinds = {form for _, node, form in grid.forms if node == 1001}
+    assert kinds == {"whole", "changed"}
+    assert "rounded" in {form for _, node, form in grid.forms if node == 1006}
+
+
+@pytest.mark.parametrize(
+    ("given", "rule"),
+    [
+        ({"scheme": "tsa_ga"}, "needs a scheme in which all clients send the same coefficients"),
+        ({"compression": 100}, "needs a scheme in which all clients send the same coefficients"),
+        ({"scheme": "scheduled", "optimizer": GradientDescent(momentum=0.9)}, "plain gradient descent"),
+        ({"scheme": "scheduled", "downlink": "changes"}, "must be 'changed', or 1, 2, 4, 8, 16 or 32 bits"),
+    ],
+)
+def test_what_changed_is_refused_where_all_changes(given, rule):
+    with pytest.raises(ValueError, match=rule):
+        AirAvg(**{"downlink": "changed", **given})
+
+
 def test_what_an_evaluation_brought_is_not_sent_again():
     grid = Watched(4)
     strategy, _, result = train(grid, 4, fraction_evaluate=1.0)
     assert forms(grid) == ["whole"] * 4 + ["same"] * 12
-    assert forms(grid, "evaluate") == ["whole"] * 4 + ["difference"] * 12
+    assert forms(grid, "evaluate") == ["whole"] * 4 + ["rounded"] * 12
     assert result.evaluate_metrics_clientapp[2]["loss"] == 0.5
     assert result.evaluate_metrics_clientapp[2]["air-bytes-down"] == strategy.rounds[1].evaluation.down > 0
 
@@ -148,7 +234,7 @@ def test_an_evaluation_without_the_mod_gets_whole_models():
     grid = Watched(4, evaluation=())
     _, _, result = train(grid, 3, fraction_evaluate=1.0)
     assert forms(grid, "evaluate") == ["whole"] * 12
-    assert forms(grid) == ["whole"] * 4 + ["difference"] * 8
+    assert forms(grid) == ["whole"] * 4 + ["rounded"] * 8
     assert result.evaluate_metrics_clientapp[3]["loss"] == 0.5
 
 
@@ -182,14 +268,14 @@ def test_a_server_that_goes_on_gives_the_whole_model_first(tmp_path):
     grid = Watched(4)
     for rounds in (3, 6):
         train(grid, rounds, checkpoint=tmp_path / "training.npz")
-    assert forms(grid) == (["whole"] * 4 + ["difference"] * 8) * 2
-    with pytest.raises(ValueError, match="8 bits down.* name another file"):
+    assert forms(grid) == (["whole"] * 4 + ["rounded"] * 8) * 2
+    with pytest.raises(ValueError, match="downlink 8.* name another file"):
         train(grid, 8, checkpoint=tmp_path / "training.npz", downlink=4)
 
 
 def test_small_models_travel_whole():
     grid = Watched(3)
-    train(grid, 3, {"w": np.arange(20, dtype=np.float32)}, downlink=8)
+    train(grid, 3, {"w": np.arange(20, dtype=np.float32)}, downlink=8, scheme="tsa_ga")
     assert set(forms(grid)) == {"whole"}
 
 
@@ -201,9 +287,10 @@ def test_too_many_models_are_forgotten(monkeypatch):
     assert "whole" in forms(grid)[20:]
 
 
-def spoiled(change):
+def spoiled(change, **given):
     """Return the reply of a client that holds a model to a difference that was changed."""
-    strategy = AirAvg("common_k", 0.3, downlink=8, fraction_evaluate=0.0, min_train_nodes=1)
+    given = {"scheme": "common_k", "ratio": 0.3, "downlink": 8, **given}
+    strategy = AirAvg(**given, fraction_evaluate=0.0, min_train_nodes=1)
     strategy.min_available_nodes = 1
     found = []
 
@@ -252,6 +339,27 @@ def test_a_spoiled_difference_is_refused(change, reason):
     assert re.search(reason, reply.error.reason)
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (with_arrays(places=np.zeros(3, np.uint8)), "coded numbers are uint8"),
+        (with_arrays(places=rice.write(np.full(5, 29999))), "the model has 30000 numbers"),
+        (with_arrays(places=rice.write(np.zeros(30001, int))), "30001 coded numbers: must be at most 30000"),
+        (with_arrays(values=np.zeros(3, np.float32)), "its signal is float32"),
+        (with_arrays(values=np.zeros(1500)), "its signal is float64"),
+        (with_words(basis="100cx299c"), "is not one of this model"),
+        (with_words(basis="9" * 5000), ""),
+        (with_words(types="int64"), "no types of this model"),
+        (with_words(types="float32\nfloat32"), "no types of this model"),
+        (with_words(form="other"), "other"),
+    ],
+)
+def test_a_spoiled_change_is_refused(change, reason):
+    reply = spoiled(change, **SPARSE)
+    assert reply.has_error()
+    assert re.search(reason, reply.error.reason)
+
+
 @pytest.mark.parametrize("change", [with_words(gives=5), with_words(base=5), with_words(seed=9)])
 def test_another_model_than_the_server_says_is_not_used(change):
     assert wire.BASE in spoiled(change).content
@@ -281,7 +389,7 @@ def test_clients_that_say_what_is_not_so_harm_nobody_else(holds, lost):
     grid = Lying(4)
     strategy, _, _ = train(grid, 4)
     assert all({1001, 1003, 1004} <= set(report.heard) for report in strategy.rounds)
-    assert [form for _, node, form in grid.forms if node != 1002] == ["whole"] * 3 + ["difference"] * 9
+    assert [form for _, node, form in grid.forms if node != 1002] == ["whole"] * 3 + ["rounded"] * 9
     assert {form for _, node, form in grid.forms if node == 1002} == {"whole"}
 
 

@@ -1,30 +1,41 @@
-"""The model on its way to the clients: whole, or what it differs in, in few bits, from one that a client has.
+"""The model on its way to the clients: whole, or what is to change in the one that a client has.
 
-Each client is brought nearer to the model from what it has: w += Q(theta - w). What a message leaves over is
-in the next difference, so nothing is lost for good. Both sides compute w alike and compare its number.
+Two forms, of which each client gets the smaller one: the difference in few bits, w += Q(theta - w), where
+what a message leaves over is in the next one; and the numbers that changed, where a scheme changes few. Both
+sides compute w alike and compare its number. Who has no model any more gets it whole in the same round.
 """
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from airfeel.flower import wire
+from airfeel.flower.forms import Changed, Coordinates, Form, Rounded, Vector, flat
 from airfeel.flower.report import Traffic
-from airfeel.flower.state import Arrays, Layout
+from airfeel.flower.state import Array, Arrays, Layout
 from airfeel.streams import bits
 from airfeel.uplink.packing import Rounding, value_bits
 
-Vector = NDArray[np.float32]
-
-DIFFERENCE = "difference"  # array of the rounded difference
-EXACT = "exact."  # begins the names of arrays that travel whole beside it
+EXACT = "exact."  # begins the names of arrays that travel whole beside a form
 NUMBERS = 2**26  # in all models of clients that a server keeps, a quarter of a gigabyte
+
+Record = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Current:
+    """The global model: its record, as apps without the mod get it, and as clients are told it."""
+
+    record: ArrayRecord
+    told: ArrayRecord
+    where: Coordinates
+    vector: Vector
+    exact: Arrays
+    number: int
 
 
 @dataclass(slots=True, eq=False)
@@ -36,6 +47,7 @@ class Downlink:
     """
 
     bits: int
+    changed: bool
     seed: int
     arrays: str
     exact: Sequence[str]
@@ -47,26 +59,40 @@ class Downlink:
     _asked: dict[int, RecordDict] = field(default_factory=dict)
     _kind: str = ""
     _grid: Any = None
-    _current: tuple[ArrayRecord, Layout, Arrays, int] | None = None
+    _now: Current | None = None
     _version: int = 0
 
-    def address(self, messages: Sequence[Message], arrays: ArrayRecord, round: int, grid: Grid) -> None:
-        """Put into each message the smaller one: the whole model, or a difference to what its node has."""
-        layout, model, whole = self._open(arrays)
+    def model(self, layout: Layout, basis: str, theta: Array, exact: Arrays) -> ArrayRecord:
+        """Return the record of a model, the global one from now on, as it is in everybody's coordinates.
+
+        It follows from theta alone: a server that goes on from a checkpoint has the same one.
+        """
+        where = Coordinates(layout, basis if self.changed else "")
+        vector = where.vector(theta)
+        record = wire.to_record(where.arrays(vector, exact))
+        told = wire.to_record(where.told(vector, exact)) if where.basis else record
+        self._now = Current(record, told, where, vector, exact, where.number(vector))
+        self._version += 1
+        return record
+
+    def address(self, messages: Sequence[Message], round: int, grid: Grid) -> None:
+        """Put into each message the smaller one: the whole model, or a form of what its node lacks."""
+        if self._now is None:  # nobody was asked to train so far
+            return
         self._grid, self._told, self._asked, made = grid, {}, {}, dict[int, RecordDict]()
+        self._keep(self._now.number, self._now.vector)
         for message in messages:
             node, self._kind = int(message.metadata.dst_node_id), message.metadata.message_type
-            told = {"base": 0, "gives": whole, "bits": self.bits, "seed": 0, "arrays": self.arrays}
-            told["exact"] = "\n".join(self.exact)
-            content = RecordDict({**message.content, wire.BASE: ConfigRecord(told)})
-            self._asked[node], self._told[node] = content, whole
+            reads = self._kind == MessageType.TRAIN or node in self._mods
+            content = RecordDict({**message.content, **self._whole(reads)})
+            self._asked[node] = content
             base = self._has.get(node, 0)
-            if base in self.models and (self._kind == MessageType.TRAIN or node in self._mods):
+            if base in self.models and reads:
                 if base not in made:
-                    made[base] = self._difference(base, layout, model, told, round)
+                    made[base] = self._less(base, round)
                 if made[base]:
                     content = RecordDict({k: r for k, r in content.items() if k != self.arrays} | made[base])
-                    self._told[node] = int(content[wire.BASE]["gives"])
+            self._told[node] = int(content[wire.BASE]["gives"])
             message.content = content
 
     def complete(
@@ -88,33 +114,46 @@ class Downlink:
         self._forget()
         return found, traffic
 
-    def _open(self, arrays: ArrayRecord) -> tuple[Layout, Arrays, int]:
-        """Return layout, arrays and number of the global model, which is known from now on."""
-        if self._current is None or self._current[0] is not arrays:
-            given = wire.from_record(arrays)
-            layout = Layout.of(given, self.exact)
-            self._version += 1
-            self._current = arrays, layout, given, number(layout, flat(layout, given))
-        _, layout, model, whole = self._current
-        self._keep(whole, flat(layout, model))
-        return layout, model, whole
+    def _whole(self, reads: bool) -> dict[str, Any]:
+        """Return the whole model as who has the mod ``reads`` it; who may have none gets what all apps read.
 
-    def _difference(self, base: int, layout: Layout, model: Arrays, told: dict[str, Any], round: int) -> Any:
+        In a basis that is no model to build on: 0 stands for its number.
+        """
+        now = self._now
+        assert now is not None
+        if reads or not now.where.basis:
+            return {self.arrays: now.told, wire.BASE: self._words(now, gives=now.number)}
+        return {self.arrays: now.record, wire.BASE: self._words(now, gives=0)}
+
+    def _less(self, base: int, round: int) -> dict[str, Any]:
         """Return the records that make the model out of a base; none where the whole model is smaller."""
-        exact = {EXACT + name: array for name, array in layout.exact(model).items()}
-        told = {**told, "base": base, "gives": base}
+        now, had = self._now, self.models[base]
+        assert now is not None
+        exact = {EXACT + name: array for name, array in now.exact.items()}
+        sent, words = exact, self._words(now, base=base, gives=base)
         if self._made[base] != self._version:
             seed = int(bits(self.seed, "model", round).random_raw() >> 1)
-            rounding, had = Rounding(self.bits, seed, 0), self.models[base]
-            message = rounding.write(flat(layout, model) - had)
-            if message.nbytes >= layout.nbytes:
+            options = {name: forms(self.bits, seed)[name] for name in self._forms}
+            found = {name: form.write(had, now.vector) for name, form in options.items()}
+            name = min(found, key=lambda name: _bytes(found[name]))
+            if _bytes(found[name]) >= now.where.single.nbytes:
                 return {}
-            made = flat(layout, layout.arrays(had + rounding.read(message, layout.size), layout.exact(model)))
-            told |= {"gives": number(layout, made), "seed": seed}
-            self._keep(told["gives"], made)
-            exact = {DIFFERENCE: message, **exact}
-        found: dict[str, Any] = {wire.BASE: ConfigRecord(told)}
-        return found | ({wire.MODEL: wire.to_record(exact)} if exact else {})
+            made = now.where.settled(options[name].read(found[name], had))
+            words = self._words(now, base=base, gives=now.where.number(made), form=name, seed=seed)
+            self._keep(words["gives"], made)
+            sent = {**found[name], **exact}
+        return {wire.BASE: words} | ({wire.MODEL: wire.to_record(sent)} if sent else {})
+
+    @property
+    def _forms(self) -> list[str]:
+        return ["rounded"] * (self.bits < 32) + ["changed"] * self.changed
+
+    def _words(self, now: Current, **given: Any) -> ConfigRecord:
+        """Return what a client is told of the model beside its arrays."""
+        same = {"base": 0, "form": "", "bits": self.bits, "seed": 0, "arrays": self.arrays}
+        types = [t.dtype for t in now.where.layout.tensors if not t.exact] if now.where.basis else []
+        same |= {"exact": "\n".join(self.exact), "basis": now.where.basis, "types": "\n".join(types)}
+        return ConfigRecord(same | given)
 
     def _keep(self, name: int, vector: Vector) -> None:
         self.models[name], self._made[name] = vector, self._version
@@ -125,7 +164,8 @@ class Downlink:
             return
         node, facts = _node(message), message.content.metric_records.get(wire.ROUND, {})
         if node in self._told and facts.get("holds") == self._told[node]:
-            self._has[node] = self._told[node]
+            if self._told[node]:
+                self._has[node] = self._told[node]
             if self._kind == MessageType.EVALUATE:
                 self._mods.add(node)
         if self._kind == MessageType.EVALUATE:
@@ -141,51 +181,51 @@ class Downlink:
         self._made = {name: self._made[name] for name in kept}
 
 
-def receive(message: Message, context: Context) -> tuple[RecordDict, int] | None:
-    """Return a request with the whole model in it, and its number; None if the model it builds on is gone.
+def receive(message: Message, context: Context) -> tuple[RecordDict, ArrayRecord | None, int] | None:
+    """Return a request with the whole model in it, what to keep of that, and its number.
 
-    The other side may send anything: a difference is read as one of the model that is here, or refused.
+    None if the model it builds on is gone. The other side may send anything: it is read as a form of the
+    model that is here, or refused.
     """
     content = message.content
-    told: Any = content[wire.BASE]
-    patterns = str(told["exact"]).split("\n")
-    if not told["base"]:
-        whole = wire.from_record(content[told["arrays"]])
-        layout = Layout.of(whole, patterns)
-        return content, number(layout, flat(layout, whole))
-    if wire.MODEL not in context.state:
+    words: Any = content[wire.BASE]
+    if not words["gives"]:
+        return content, None, 0
+    held = context.state.get(wire.MODEL) if words["base"] else content[words["arrays"]]
+    if held is None:
         return None
-    had = wire.from_record(context.state[wire.MODEL])
-    layout = Layout.of(had, patterns)
-    vector = flat(layout, had)
-    if number(layout, vector) != told["base"]:
+    had = wire.from_record(held)
+    single = Layout.of(had, str(words["exact"]).split("\n"))
+    where = Coordinates(single.typed(str(words["types"])), str(words["basis"]))
+    vector, exact = flat(single, had), single.exact(had)
+    if words["base"]:
+        if where.number(vector) != words["base"]:
+            return None
+        sent = wire.from_record(content[wire.MODEL]) if wire.MODEL in content else {}
+        form = forms(words["bits"], words["seed"])[words["form"]] if words["form"] else None
+        told = {name: sent.pop(name) for name in form.names} if form is not None else {}
+        exact = {name.removeprefix(EXACT): array for name, array in sent.items()}
+        if exact.keys() != single.exact(had).keys():
+            raise ValueError(f"beside the difference are the arrays {sorted(exact)}: must be the exact ones")
+        vector = vector if form is None else where.settled(form.read(told, vector))
+        held = wire.to_record(where.told(vector, exact))
+        single.require(wire.from_record(held))
+    if (found := where.number(vector)) != words["gives"]:
         return None
-    sent = wire.from_record(content[wire.MODEL]) if wire.MODEL in content else {}
-    if DIFFERENCE in sent:
-        rounding = Rounding(value_bits("bits", told["bits"]), told["seed"], 0)
-        vector = vector + rounding.read(sent.pop(DIFFERENCE), layout.size)
-    exact = {name.removeprefix(EXACT): array for name, array in sent.items()}
-    if exact.keys() != layout.exact(had).keys():
-        raise ValueError(f"beside the difference are the arrays {sorted(exact)}: must be the exact ones")
-    arrays = layout.arrays(vector, exact)
-    layout.require(arrays)
-    if (found := number(layout, flat(layout, arrays))) != told["gives"]:
-        return None
-    records = {told["arrays"]: wire.to_record(arrays), **content}
-    return RecordDict(records), found
+    whole = wire.to_record(where.arrays(vector, exact)) if where.basis else held
+    return RecordDict({**content, words["arrays"]: whole}), held, found
 
 
-def flat(layout: Layout, arrays: Arrays) -> Vector:
-    """Return the arrays that are not exact as one vector in single precision."""
-    parts = (arrays[t.name].reshape(-1).astype(np.float32) for t in layout.tensors if not t.exact)
-    return np.concatenate([np.zeros(0, np.float32), *parts])
+def forms(wide: Any, seed: Any) -> dict[str, Form]:
+    """Return the forms by name: what both sides make of the words of a message."""
+    found: dict[str, Form] = {"changed": Changed()}
+    if (wide := value_bits("bits", wide)) < 32:
+        found["rounded"] = Rounded(Rounding(wide, seed, 0))
+    return found
 
 
-def number(layout: Layout, vector: Vector) -> int:
-    """Return a number of 56 bits for a model, never 0: another model has another one."""
-    found = hashlib.blake2b(repr(layout.tensors).encode(), digest_size=7)
-    found.update(vector.astype("<f4", copy=False).data)
-    return int.from_bytes(found.digest(), "big") or 1
+def _bytes(arrays: Record) -> int:
+    return sum(array.nbytes for array in arrays.values())
 
 
 def _node(message: Message) -> int:

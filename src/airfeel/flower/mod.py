@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from airfeel import storage
 from airfeel.flower import downlink, trust, wire
 from airfeel.flower.state import Layout
+from airfeel.radio.link import energy_of
 from airfeel.registry import SCHEMES
 from airfeel.uplink.packing import Rounding, pack, unpack
 from airfeel.uplink.scheme import Memory, Plan, Scheme, Sent, everywhere
@@ -59,10 +60,9 @@ class AirMod:
         found = downlink.receive(message, context)
         if found is None:
             return Message(RecordDict({wire.BASE: MetricRecord({"here": 0})}), reply_to=message)
-        message.content, number = found
-        model = message.content[str(message.content[wire.BASE]["arrays"])]
+        message.content, model, number = found
         reply = self._answer(message, context, call_next, {"holds": number})
-        if not reply.has_error():
+        if model is not None and not reply.has_error():
             context.state[wire.MODEL] = model
         return reply
 
@@ -84,7 +84,7 @@ class AirMod:
         model = wire.from_record(content[announced.arrays])
         layout = Layout.of(model, announced.exact.split("\n"))
         scheme = wire.find(announced.scheme, announced.options, self._schemes)
-        plan = wire.read_plan(content)
+        plan = wire.read_plan(content, trust.numbers(layout))
         trust.require_plan(plan, layout)
         fresh = scheme.memory(layout.shapes)
         known = None if scheme.stateless else recall(context, announced, fresh)
@@ -111,7 +111,7 @@ class AirMod:
         facts = {
             "round": announced.round,
             "digest": wire.digest(announced, layout, plan),
-            "energy": float(np.sum(signal.astype(np.float64) ** 2)),
+            "energy": float(energy_of(signal[None], np.ones(1))[0]),  # as the air has it
             "device": device,
             "client": client,
             "fresh": int(known is None and not scheme.stateless),

@@ -12,6 +12,7 @@ from airfeel.uplink.arrive import Radio
 from airfeel.uplink.packing import value_bits
 from airfeel.uplink.scheme import Scheme
 
+CHANGED = "changed"  # in place of the bits of a downlink
 CLIENTS_COME_AND_GO = {"scheduled": {"memory": "none"}}  # options of schemes that are others here
 
 
@@ -43,6 +44,20 @@ def bits_of(bits: int | None, scheme: Scheme[Any], air: Radio | None) -> int:
         name = type(scheme).__name__
         raise _checks.reject("bits", bits, f"is not for {name}, which writes its messages in bits by itself")
     return found
+
+
+def downlink_of(downlink: int | str, few: bool) -> int | str:
+    """Return the bits of a parameter on the way down, or the word for what changed, if that is ``few``."""
+    if not isinstance(downlink, str):
+        return value_bits("downlink", downlink)
+    if downlink != CHANGED:
+        raise _checks.reject("downlink", downlink, f"must be {CHANGED!r}, or 1, 2, 4, 8, 16 or 32 bits")
+    if not few:
+        rule = (
+            "needs a scheme in which all clients send the same coefficients, such as 'scheduled', and plain"
+        )
+        raise _checks.reject("downlink", downlink, f"{rule} gradient descent at the server: else all changes")
+    return downlink
 
 
 def radio(channel: str | Channel | None, power: float | PowerPolicy) -> Radio | None:

@@ -67,6 +67,16 @@ class Layout:
         """The bytes of the flat vector in the types of the model."""
         return sum(prod(t.shape) * np.dtype(t.dtype).itemsize for t in self.tensors if not t.exact)
 
+    def typed(self, types: str) -> "Layout":
+        """Return the layout with other types of the arrays that are not exact, one per line; "" for these."""
+        if not types:
+            return self
+        left = types.split("\n")
+        tensors = tuple(t if t.exact else replace(t, dtype=left.pop(0)) for t in self.tensors)
+        if left or any(np.dtype(t.dtype).kind != "f" for t in tensors if not t.exact):
+            raise ValueError(f"{types[:40]!r} are no types of this model")
+        return Layout(tensors)
+
     def require(self, arrays: Arrays) -> None:
         """Refuse arrays that are not those of the model, by name or by shape."""
         known = [tensor.name for tensor in self.tensors]

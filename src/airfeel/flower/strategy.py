@@ -30,7 +30,6 @@ from airfeel.radio.power import PowerPolicy
 from airfeel.schemes.split import symbols_within
 from airfeel.streams import bits as random_bits
 from airfeel.units import count
-from airfeel.uplink.packing import value_bits
 from airfeel.uplink.scheme import Scheme, everywhere, placed, width
 
 Evaluate = Callable[[int, ArrayRecord], Any]
@@ -119,7 +118,7 @@ class Air(Strategy):  # type: ignore[misc]
         *,
         compression: float | None = None,
         bits: int | None = None,
-        downlink: int = 32,
+        downlink: int | str = 32,
         options: Mapping[str, Any] | None = None,
         power: float | PowerPolicy = 500.0,
         exchange: str = "one",
@@ -154,7 +153,9 @@ class Air(Strategy):  # type: ignore[misc]
             clip=None if clip is None else _checks.real("clip", clip, at_least=1),
         )
         self.bits = checked.bits_of(bits, found, air)
-        self.downlink = value_bits("downlink", downlink)
+        plain = self.server.optimizer == GradientDescent() and wrapped.kind != "rule"
+        self._changes_few = found.common_support and plain
+        self.downlink = checked.downlink_of(downlink, self._changes_few)
         self.exchange = _checks.choice("exchange", exchange, ("one", "two"))
         if exchange == "two" and not self.server.superposes:
             rule = "is for a channel on which the signals of the scheme add up"
@@ -213,8 +214,10 @@ class Air(Strategy):  # type: ignore[misc]
         self._horizon, self._timeout = num_rounds, timeout
         self._state, self._open, self._done, self.rounds = None, None, 0, []  # another start begins anew
         self._session, self._clipped = uuid.uuid4().hex, set()
-        if self.downlink < 32:  # nothing is known of clients that another start has met
-            self._down = Downlink(self.downlink, self.server.seed, self.arrayrecord_key, self.exact)
+        if self.downlink != 32:  # nothing is known of clients that another start has met
+            wide = 32 if self.downlink == checked.CHANGED else int(self.downlink)
+            given = wide, self._changes_few, self.server.seed, self.arrayrecord_key, self.exact
+            self._down = Downlink(*given)
         if self.checkpoint is not None and os.path.exists(self.checkpoint):
             initial_arrays = self._resume(self.checkpoint)
         done, left = self._done, max(0, num_rounds - self._done)
@@ -222,8 +225,8 @@ class Air(Strategy):  # type: ignore[misc]
         def evaluate(server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
             return None if evaluate_fn is None else evaluate_fn(server_round + done, arrays)
 
-        given = grid, initial_arrays, left, timeout, train_config, evaluate_config
-        result = super().start(*given, None if evaluate_fn is None else evaluate)
+        told = grid, initial_arrays, left, timeout, train_config, evaluate_config
+        result = super().start(*told, None if evaluate_fn is None else evaluate)
         if not len(result.arrays):
             result.arrays = initial_arrays
         for name in RESULTS:
@@ -254,7 +257,7 @@ class Air(Strategy):  # type: ignore[misc]
             own = wire.node_record(scheme, asked, int(message.metadata.dst_node_id), state.nodes)
             message.content = RecordDict({**message.content, **common, **own})
         if self._down is not None:
-            self._down.address(messages, arrays, round, grid)
+            self._down.address(messages, round, grid)
         fresh = everywhere(scheme.memory(state.layout.shapes), 1)
         symbols = width(scheme, placed(scheme, plan, [0], len(asked)), fresh, state.layout.size)
         digest = wire.digest(announced, state.layout, plan)
@@ -276,7 +279,7 @@ class Air(Strategy):  # type: ignore[misc]
         state, report = self.server.conclude(current, self._state, found)
         moved = bool(report.heard) or state.theta is not self._state.theta
         if moved:
-            self._arrays = wire.to_record(state.layout.arrays(state.theta, state.exact))
+            self._arrays = self._model(state)
         self._state, self._open = state, None
         if self.checkpoint is not None:
             state.save(self.checkpoint)
@@ -297,7 +300,7 @@ class Air(Strategy):  # type: ignore[misc]
         round = server_round + self._done
         messages = list(self.strategy.configure_evaluate(round, arrays, config, grid))
         if self._down is not None:
-            self._down.address(messages, arrays, round, grid)
+            self._down.address(messages, round, grid)
         self._evaluation = Traffic().sent(messages)
         return messages
 
@@ -325,14 +328,14 @@ class Air(Strategy):  # type: ignore[misc]
         update = f"{server.optimizer}, rate {server.rate:g}, exact {list(self.exact)}"
         length = f"ratio {self.ratio:g}" if self.compression is None else f"compression {self.compression:g}"
         length += f", {self.bits} bits" if self.bits < 32 else ""
-        length += f", {self.downlink} bits down" if self.downlink < 32 else ""
+        length += f", downlink {self.downlink}" if self.downlink != 32 else ""
         return f"{name} {options}, {length}, {radio}, {update}, seed {server.seed}{server.wrapped.identity}"
 
     def _resume(self, path: str | os.PathLike[str]) -> ArrayRecord:
         """Return the model of the checkpoint, and go on after its round."""
         state = State.load(path, self._identity, trusted=[type(self.server.scheme).__module__])
         self._state, self._done = state, state.round
-        self._arrays = wire.to_record(state.layout.arrays(state.theta, state.exact))
+        self._arrays = self._model(state)
         LOG.info("airfeel: going on after round %d from %s", state.round, os.fspath(path))
         return self._arrays
 
@@ -356,7 +359,16 @@ class Air(Strategy):  # type: ignore[misc]
             raise ValueError("initial_arrays: must have the names, shapes and types of the model so far")
         state = replace(self._state, theta=layout.flat(model), exact=layout.exact(model))
         self._state, self._arrays = state, arrays
+        if self._down is not None:
+            self._model(state)
         return state
+
+    def _model(self, state: State) -> ArrayRecord:
+        """Return the model that is given out: with a downlink, as clients make it of what they are told."""
+        if self._down is None:
+            return wire.to_record(state.layout.arrays(state.theta, state.exact))
+        basis = self.server.scheme.basis_of(state.scheme)
+        return self._down.model(state.layout, basis, state.theta, state.exact)
 
     def _announce(self, messages: list[Message], grid: Grid) -> list[Message]:
         """Ask for energies first; return the messages that tell alpha to those who can send."""

@@ -106,11 +106,16 @@ def averaged_metrics(
         return MetricRecord()
 
 
+def numbers(layout: Layout) -> int:
+    """Return how many numbers an array of a plan may have for a model."""
+    return PLAN * (layout.size + 256)
+
+
 def require_plan(plan: Plan, layout: Layout) -> None:
     """Refuse a plan that is too large for the model or not finite, before anything is allocated for it."""
     for name, value in plan.items():
         if isinstance(value, np.ndarray):
-            if value.dtype.kind not in "biuf" or value.size > PLAN * (layout.size + 256):
+            if value.dtype.kind not in "biuf" or value.size > numbers(layout):
                 held = f"{value.size} entries of {value.dtype}"
                 raise ValueError(f"the plan has {held} in {name!r}, for a model of {layout.size} numbers")
             if not np.isfinite(value).all():

@@ -23,6 +23,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from airfeel import _checks, _files
 from airfeel.flower.state import Arrays, Layout, Nodes
 from airfeel.registry import SCHEMES, Part, has_fields
+from airfeel.uplink import rice
 from airfeel.uplink.packing import Rounding, value_bits
 from airfeel.uplink.scheme import Plan, Scheme, placed
 
@@ -30,6 +31,7 @@ ROUND = "airfeel"  # config of a request, metrics of a reply
 PLAN = "airfeel-plan"  # arrays and texts of the plan
 NODE = "airfeel-node"  # what only one node is told
 SIGNAL = "airfeel-signal"
+NUMBERS = 2**26  # in a code, where nobody says how many there may be
 HEADER = 128  # bytes of an array's description in a message
 TRUTH = "airfeel-truth"  # what a signal stands for, for an audit
 BASE = "airfeel-base"  # which model a request builds on; in a reply, that it is not there
@@ -142,18 +144,42 @@ def find(name: str, options: str, own: Sequence[type]) -> Scheme[Any]:
 
 
 def plan_records(plan: Plan) -> dict[str, ArrayRecord]:
-    """Return a plan as records: one array record, whose last array holds numbers and texts in JSON."""
+    """Return a plan as records: one array record, whose last array holds numbers and texts in JSON.
+
+    Whole numbers travel in a code where that is shorter: places that rise by the gaps between them.
+    """
     arrays = {name: value for name, value in plan.items() if isinstance(value, np.ndarray)}
     rest = {name: _plain(value) for name, value in plan.items() if name not in arrays}
-    words = np.frombuffer(json.dumps(rest).encode(), dtype=np.uint8)
-    return {PLAN: to_record({**{f"plan.{name}": value for name, value in arrays.items()}, "words": words})}
+    coded = {name: found for name, value in arrays.items() if (found := _coded(value)) is not None}
+    kinds = {name: (arrays[name].dtype.str, rises) for name, (rises, _) in coded.items()}
+    words = np.frombuffer(json.dumps({"plan": rest, "coded": kinds}).encode(), dtype=np.uint8)
+    sent = {**arrays, **{name: found for name, (_, found) in coded.items()}}
+    return {PLAN: to_record({**{f"plan.{name}": value for name, value in sent.items()}, "words": words})}
 
 
-def read_plan(content: RecordDict) -> dict[str, Any]:
-    """Undo :func:`plan_records`."""
+def _coded(array: NDArray[Any]) -> tuple[bool, NDArray[np.uint8]] | None:
+    """Return whether numbers are places that rise, and their code; None where it is not shorter."""
+    if array.ndim != 1 or array.dtype.kind not in "iu" or not array.size:
+        return None
+    if not 0 <= array.min() <= array.max() < 2**rice.WIDEST:
+        return None
+    steps = rice.gaps(array)
+    rises = bool((steps >= 0).all())
+    found = rice.write(steps if rises else array)
+    return (rises, found) if found.nbytes < array.nbytes else None
+
+
+def read_plan(content: RecordDict, most: int = NUMBERS) -> dict[str, Any]:
+    """Undo :func:`plan_records`; refuse a plan in which more numbers than ``most`` are coded."""
     arrays = from_record(content[PLAN])
     words = _files.parse_json(arrays.pop("words").tobytes())
-    return {**words, **{name.removeprefix("plan."): value for name, value in arrays.items()}}
+    found = {name.removeprefix("plan."): value for name, value in arrays.items()}
+    for name, (kind, rises) in words["coded"].items():
+        if np.dtype(kind).kind not in "iu":
+            raise ValueError(f"the plan has numbers of type {str(kind)[:40]!r} in a code: must be whole ones")
+        numbers = rice.read(found[name], most)
+        found[name] = (rice.places_of(numbers) if rises else numbers).astype(kind)
+    return {**words["plan"], **found}
 
 
 def node_record(

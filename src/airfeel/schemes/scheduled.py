@@ -201,6 +201,10 @@ class Scheduled(Scheme[ScheduledState]):
         )
         return Estimate(basis.backward(layout, spectrum)[0]), after
 
+    def basis_of(self, state: ScheduledState) -> str:
+        """Return the basis of the coefficients that are announced."""
+        return state.layout
+
     def _waiting(self, state: ScheduledState) -> Array:
         """Return V_n = E_n L_n^2, what will be missing when the next round is sent."""
         return np.asarray(state.expected * (state.age + 1.0) ** self.age_exponent)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.streams import bits
+from airfeel.uplink import rice
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -195,16 +196,11 @@ def pack_sparse(
 ) -> dict[str, NDArray[Any]]:
     """Return one array of bytes: a scale in single precision, the bits (count, width) of values, and places.
 
-    Places rise, and the gaps between them are in Rice's code: the low bits of every gap, then what is left of
-    each as so many zeros and a one. That is about log2(length / count) + 1.5 bits for a place.
+    Places rise, and the gaps between them are in Rice's code: about log2(length / count) + 1.5 bits for a
+    place.
     """
-    low = _low_bits(len(places), length)
-    gaps = np.diff(places, prepend=-1) - 1
-    lows = gaps[:, None] >> np.arange(low) & 1
-    ends = np.cumsum((gaps >> low) + 1)
-    high = np.zeros(int(ends[-1]), np.uint8)
-    high[ends - 1] = 1
-    coded = np.concatenate([part.astype(np.uint8).reshape(-1) for part in (values, lows, high)])
+    gaps = rice.code(rice.gaps(places), _low_bits(len(places), length))
+    coded = np.concatenate((values.astype(np.uint8).reshape(-1), gaps))
     return {"message": np.concatenate((np.array([scale], "<f4").view(np.uint8), np.packbits(coded)))}
 
 
@@ -224,12 +220,8 @@ def unpack_sparse(
     if not 0 <= scale <= 1e36:
         raise ValueError("its signal has a scale that is not between 0 and 1e36")
     coded = np.unpackbits(message[4:]).astype(np.bool_)
-    ends = np.flatnonzero(coded[fixed:])
-    if len(ends) != count or len(coded) - fixed - int(ends[-1]) > 8:
-        raise ValueError(f"its signal has {len(ends)} places: must have {count}")
-    values, lows = coded[: count * width], coded[count * width : fixed].astype(np.intp)
-    gaps = ((np.diff(ends, prepend=-1) - 1) << low) + lows.reshape(count, low) @ (1 << np.arange(low))
-    places = np.cumsum(gaps + 1) - 1
+    values, gaps = coded[: count * width], rice.decode(coded[count * width :], low, count, "its signal")
+    places = rice.places_of(gaps)
     if places[-1] >= length:
         raise ValueError(f"its signal has a value at place {places[-1]}: must be below {length}")
     return scale, values.reshape(count, width), places

@@ -178,6 +178,10 @@ class Scheme(ABC, Generic[State]):
         Called in every round: where nobody was heard, with an observation of zeros and infinite noise.
         """
 
+    def basis_of(self, state: State) -> str:
+        """Return the basis in which few numbers of a model change in a round, as a text; "" for none."""
+        return ""
+
     def spends(self, plan: Plan) -> Spending:
         """Return what a round costs where signals do not superpose."""
         raise ValueError(f"{type(self).__name__} must have spends(plan), as its signals do not superpose")
