@@ -1,10 +1,15 @@
-"""Bytes of one reply, and the cost of a round, beside FedAvg's in the same process.
+"""Bytes of one reply, and the cost of a round, beside FedAvg's.
 
 python benchmarks/bench_flower.py [--rounds 20]
+python benchmarks/bench_flower.py --large [--rounds 6]    # 5e6 parameters, every method a process of its own
 """
 
 import argparse
+import json
 import logging
+import resource
+import subprocess
+import sys
 import threading
 import time
 
@@ -40,9 +45,56 @@ app = ClientApp()
 def train(message, context):
     draw = np.random.default_rng(context.node_id)
     model = {name: array.numpy() for name, array in message.content["arrays"].items()}
-    moved = {k: Array(a + draw.standard_normal(a.shape).astype(np.float32)) for k, a in model.items()}
+    moved = {k: Array(a + draw.standard_normal(a.shape, np.float32)) for k, a in model.items()}
     content = RecordDict({"arrays": ArrayRecord(moved), "metrics": MetricRecord({"num-examples": 10})})
     return Message(content, reply_to=message)
+
+
+LARGE = {"w1": (2000, 2000), "b1": (2000,), "w2": (499, 2000)}  # 4,998,000 + 2,000
+METHODS = {
+    "FedAvg": None,
+    "compression=25": {"compression": 25},
+    "compression=100": {"compression": 100},
+    "compression=100, downlink=8": {"compression": 100, "downlink": 8},
+    "scheduled 0.1": {"scheme": "scheduled", "ratio": 0.1},
+    "scheduled 0.1, bits=8": {"scheme": "scheduled", "ratio": 0.1, "bits": 8},
+    "scheduled 0.1, downlink='changed'": {"scheme": "scheduled", "ratio": 0.1, "downlink": "changed"},
+    "common_k 0.1": {"scheme": "common_k", "ratio": 0.1},
+}
+
+
+class Clocked(LocalGrid):
+    """A grid that notes the processor's time whenever clients are asked to train."""
+
+    times = ()
+
+    def send_and_receive(self, messages, *, timeout=None):
+        messages = list(messages)
+        if messages:
+            self.times = (*self.times, time.process_time())
+        return super().send_and_receive(messages)
+
+
+def large(name, rounds):
+    """Return the processor's seconds of a round, and the most bytes of memory, of this process."""
+    given = METHODS[name]
+    strategy = FedAvg(fraction_evaluate=0.0) if given is None else AirAvg(**given, fraction_evaluate=0.0)
+    grid = Clocked(app, 3)
+    model = {k: Array(np.full(shape, 0.01, np.float32)) for k, shape in LARGE.items()}
+    strategy.start(grid, ArrayRecord(model), rounds + 1)
+    return float(np.median(np.diff(grid.times))), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def large_table(rounds):
+    print("| 5e6 parameters, 3 clients | processor seconds a round | FedAvg's | memory, MB | FedAvg's |")
+    print("|---|---|---|---|---|")
+    first = None
+    for name in METHODS:
+        command = [sys.executable, __file__, "--one", name, "--rounds", str(rounds)]
+        seconds, memory = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+        first = first or (seconds, memory)
+        times, more = seconds / first[0], memory / first[1]
+        print(f"| {name} | {seconds:.2f} | {times:.1f} | {memory / 1e6:.0f} | {more:.1f} |", flush=True)
 
 
 def reply(strategy, shapes):
@@ -96,9 +148,15 @@ def train_in_turn(grid, config):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--large", action="store_true", help="time and memory with 5e6 parameters")
+    parser.add_argument("--one", choices=METHODS, help="one method of these, as JSON")
+    given = parser.parse_args()
+    rounds = given.rounds
     torch.set_num_threads(1)
     logging.getLogger("flwr").setLevel(logging.ERROR)
+    if given.one or given.large:
+        print(json.dumps(large(given.one, rounds))) if given.one else large_table(rounds)
+        return
     print("| one reply at s/N = 0.1, float32 | FedAvg | arrays | of FedAvg's | message | of FedAvg's |")
     print("|---|---|---|---|---|---|")
     for name, shapes in SIZES.items():

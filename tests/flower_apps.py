@@ -10,10 +10,10 @@ os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from airfeel.flower import air_mod
+from airfeel.flower import air_mod, wire
 from airfeel.flower.local import LocalGrid
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "flower-mnist"
@@ -44,6 +44,18 @@ def record(arrays):
 
 def arrays(found):
     return {name: array.numpy() for name, array in found.items()}
+
+
+def signal(reply):
+    """Return the arrays of the signal in a reply."""
+    return wire.signal_arrays(reply.content[wire.ROUND])
+
+
+def with_signal(reply, **sent):
+    """Return the reply with another signal."""
+    facts = {k: value for k, value in reply.content[wire.ROUND].items() if not k.startswith(wire.SIGNAL)}
+    reply.content[wire.ROUND] = ConfigRecord({**facts, **wire.signal_words(sent)})
+    return reply
 
 
 def app(step, *, mod=air_mod, metrics=lambda device, round: {}):

@@ -35,9 +35,7 @@ def left(found):
 
 
 def signal(reply, change):
-    if wire.SIGNAL in reply.content:
-        found = {name: change(a) for name, a in apps.arrays(reply.content[wire.SIGNAL]).items()}
-        reply.content[wire.SIGNAL] = apps.record(found)
+    apps.with_signal(reply, **{name: change(a) for name, a in apps.signal(reply).items()})
 
 
 def facts(record, **values):

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs Flower (make flower)")
 
-from flwr.app import Array, ArrayRecord
+
 from flwr.serverapp.strategy import FedAvg
 
 import flower_apps as apps
@@ -51,7 +51,8 @@ def test_nothing_but_bits_and_scales_travels_and_clients_keep_nothing():
     seen = []
 
     def look(round, node, reply):
-        seen.append({k: a.numpy() for r in reply.content.array_records.values() for k, a in r.items()})
+        assert not reply.content.array_records
+        seen.append(apps.signal(reply))
         return [reply]
 
     grid, _ = train(AirAvg(compression=100, **QUIET), look)
@@ -95,11 +96,7 @@ def test_what_all_want_is_learned_with_sampled_clients_and_lost_replies():
 
 
 def replaced(reply, change):
-    content = reply.content
-    arrays = {k: change(a.numpy().copy()) for k, a in content["airfeel-signal"].items()}
-    content["airfeel-signal"] = ArrayRecord({k: Array(a) for k, a in arrays.items()})
-    reply.content = content
-    return reply
+    return apps.with_signal(reply, **{k: change(a.copy()) for k, a in apps.signal(reply).items()})
 
 
 def with_scale(scale):

@@ -377,7 +377,7 @@ def test_clients_that_say_what_is_not_so_harm_nobody_else(holds, lost):
             replies = super().send_and_receive(messages)
             for reply in replies:
                 if reply.metadata.src_node_id == self.liar and reply.has_content():
-                    said = MetricRecord({**reply.content.get(wire.ROUND, {}), "holds": holds})
+                    said = ConfigRecord({**reply.content.get(wire.ROUND, {}), "holds": holds})
                     more = {wire.BASE: MetricRecord({"here": 0})} if lost else {}
                     reply.content = RecordDict({**reply.content, wire.ROUND: said, **more})
             strangers = [Message(reply.content, reply_to=_from(4711)) for reply in replies[1:2]]

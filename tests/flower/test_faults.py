@@ -93,8 +93,12 @@ def spoil(reply, name, **arrays):
 
 
 def scaled(reply, factor):
-    signal = apps.arrays(reply.content["airfeel-signal"])["signal"]
-    return spoil(reply, "airfeel-signal", signal=(factor * signal).astype(np.float32))
+    signal = apps.signal(reply)["signal"]
+    return sends(reply, signal=(factor * signal).astype(np.float32))
+
+
+def sends(reply, **arrays):
+    return [apps.with_signal(reply, **arrays)]
 
 
 def number(reply, record, **values):
@@ -105,9 +109,9 @@ def number(reply, record, **values):
 
 FAULTS = {
     "lost": (lambda reply: [], "did not answer"),
-    "short": (lambda r: spoil(r, "airfeel-signal", signal=np.ones(3, np.float32)), r"must be float32"),
-    "double": (lambda r: spoil(r, "airfeel-signal", signal=np.ones(30)), r"is float64 of shape \(30,\)"),
-    "strange": (lambda r: spoil(r, "airfeel-signal", noise=np.ones(30, np.float32)), r"arrays \['noise'\]"),
+    "short": (lambda r: sends(r, signal=np.ones(3, np.float32)), r"must be float32"),
+    "double": (lambda r: sends(r, signal=np.ones(30)), r"is float64 of shape \(30,\)"),
+    "strange": (lambda r: sends(r, noise=np.ones(30, np.float32)), r"arrays \['noise'\]"),
     "nan": (lambda r: scaled(r, math.nan), "its signal is not finite"),
     "stronger": (lambda r: scaled(r, 2.0), "does not have the energy"),
     "old": (lambda r: number(r, "airfeel", round=1), "is of round 1: must be of round"),
@@ -116,7 +120,7 @@ FAULTS = {
     "weightless": (lambda r: r.content.pop("metrics") and [r], "has 0 metrics 'num-examples'"),
     "foreign": (lambda r: r.content.pop("airfeel") and [r], "is not from air_mod"),
     "more": (lambda r: spoil(r, "arrays", w=np.ones(3)), r"exact arrays are \['w'\]"),
-    "empty": (lambda r: r.content.pop("airfeel-signal") and [r], "airfeel-signal"),
+    "empty": (lambda r: sends(r), r"the arrays \[\]: must be signal"),
 }
 
 
@@ -275,7 +279,7 @@ def test_the_second_message_may_be_lost_too():
     """Announced, told to transmit, never arrived: its weight counts, its update waits."""
 
     def fault(round, node, reply):
-        return [] if "airfeel-signal" in reply.content and node == 12 and round == 3 else [reply]
+        return [] if apps.signal(reply) and node == 12 and round == 3 else [reply]
 
     training = Training(fault, channel=EXACT, exchange="two")
     assert training.rounds[2].missing == (12,)

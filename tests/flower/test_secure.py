@@ -67,7 +67,8 @@ def test_the_result_is_the_plain_one_within_the_step(secure):
     assert not grid.errors and strategy.step == 4 * NODES / 2**30
     for name, array in apps.arrays(expected.arrays).items():
         np.testing.assert_allclose(found[name], array, rtol=0, atol=1e-6)
-    assert strategy.up[-1] < 1.1 * plain.rounds[-1].traffic.up_message
+    beside = 500 * NODES  # of a record of arrays, which its replies have and plain ones have not
+    assert strategy.up[-1] < plain.rounds[-1].traffic.up_message + beside
 
 
 def test_what_the_server_gets_of_one_client_is_evenly_spread(secure):

@@ -162,7 +162,7 @@ class Downlink:
         """Believe that a node has what it was told, if it says so, and take that out of its reply."""
         if not message.has_content():
             return
-        node, facts = _node(message), message.content.metric_records.get(wire.ROUND, {})
+        node, facts = _node(message), message.content.config_records.get(wire.ROUND, {})
         if node in self._told and facts.get("holds") == self._told[node]:
             if self._told[node]:
                 self._has[node] = self._told[node]

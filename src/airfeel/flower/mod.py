@@ -75,7 +75,7 @@ class AirMod:
                 message.content = wire.without_ours(message.content)
             reply = call_next(message, context)
             if holds and not reply.has_error():
-                reply.content = RecordDict({**reply.content, wire.ROUND: MetricRecord(dict(holds))})
+                reply.content = RecordDict({**reply.content, wire.ROUND: ConfigRecord(dict(holds))})
             return reply
         announced = wire.Announcement.read(message.content)
         if announced.step == "transmit":
@@ -88,7 +88,7 @@ class AirMod:
         trust.require_plan(plan, layout)
         fresh = scheme.memory(layout.shapes)
         known = None if scheme.stateless else recall(context, announced, fresh)
-        client, memory = uuid.uuid4().int >> 65, fresh
+        client, memory = context.node_id if scheme.stateless else uuid.uuid4().int >> 65, fresh
         if known is not None:
             client, memory = known.client, known.at(announced, wire.last_heard(content, known.client))
 
@@ -103,7 +103,8 @@ class AirMod:
         device = device if isinstance(device, int) else -1  # of a node that has no number
         rounding = announced.rounds(device, client)
         given = scheme, wire.plan_here(scheme, plan, content), memory, update, rounding
-        sent, arrays, within, *outcomes = _encode(*given, _clipping_norm(content))
+        norm = _clipping_norm(content)
+        sent, arrays, within, *outcomes = _encode(*given, norm)
         signal = np.asarray(sent.signal[0], dtype=np.float32)
         if not scheme.stateless:
             which = client, announced.training, announced.session, announced.round
@@ -113,17 +114,16 @@ class AirMod:
             "digest": wire.digest(announced, layout, plan),
             "energy": float(energy_of(signal[None], np.ones(1))[0]),  # as the air has it
             "device": device,
-            "client": client,
-            "fresh": int(known is None and not scheme.stateless),
-            "within": int(within),
+            **({} if scheme.stateless else {"client": client, "fresh": known is None}),
+            **({"within": within} if norm < np.inf else {}),
             **holds,
+            **wire.signal_words(arrays),
         }
         answer = wire.without_ours(reply.content)
         del answer[name]
         if exact := layout.exact(trained):
             answer[announced.arrays] = wire.to_record(exact)
-        answer[wire.ROUND] = MetricRecord(facts)
-        answer[wire.SIGNAL] = wire.to_record(arrays)
+        answer[wire.ROUND] = ConfigRecord(facts)
         if announced.audit and sent.payload is not None:
             answer[wire.TRUTH] = wire.to_record({"truth": sent.payload[0]})
         reply.content = answer if announced.step == "send" else _put_aside(context, answer)
@@ -199,12 +199,13 @@ def _trained(content: RecordDict, name: str) -> tuple[str, Mapping[str, NDArray[
 
 
 def _put_aside(context: Context, answer: RecordDict) -> RecordDict:
-    """Keep an answer until the server asks to transmit it; return what announces it: its numbers alone."""
+    """Keep an answer until the server asks to transmit it; return what announces it: no arrays, no signal."""
     for name in [name for name in context.state if name.startswith(WAITING)]:
         del context.state[name]
     for name, record in answer.items():
         context.state[f"{WAITING}{name}"] = record
-    return RecordDict({name: record for name, record in answer.items() if isinstance(record, MetricRecord)})
+    facts = {k: value for k, value in answer.config_records[wire.ROUND].items() if not k.startswith(wire.SIGNAL)}
+    return RecordDict({**answer.metric_records, wire.ROUND: ConfigRecord(facts)})
 
 
 def _transmit(message: Message, context: Context, round: int) -> Message:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from flwr.app import Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
 from airfeel.flower import wire
@@ -106,17 +106,20 @@ def read(message: Message, question: Question, signals: bool) -> Reply:
     if wire.ROUND not in content:
         raise ValueError("its reply is not from air_mod: add mods=[air_mod] to its train function")
     facts, metrics = content[wire.ROUND], wire.without_ours(content)
+    if not isinstance(facts, ConfigRecord):
+        raise ValueError("its reply is of another version of airfeel than the server's")
     if facts["round"] != question.round:
         raise ValueError(f"its reply is of round {facts['round']}: must be of round {question.round}")
     if facts["digest"] != question.digest:
         raise ValueError("its signal was made with another plan")
-    ids = int(message.metadata.src_node_id), int(facts["client"]), int(facts["device"])
+    node = int(message.metadata.src_node_id)
+    ids = node, int(facts.get("client", node)), int(facts["device"])
     weight = _weight(metrics, question.weighted_by)
     signal, exact, truth, energy = np.zeros(0, np.float32), {}, None, float(facts["energy"])
     if not 0 <= energy <= LARGEST:
         raise ValueError(f"its energy is {energy}: must be between 0 and {LARGEST:g}")
     if signals:
-        plan, arrays = question.told([ids[0]]), wire.from_record(content[wire.SIGNAL])
+        plan, arrays = question.told([node]), wire.signal_arrays(facts)
         if (rounding := question.announced.rounds(ids[2], ids[1])) is None:
             signal = question.scheme.unpack(plan, arrays, question.symbols)
         else:
@@ -131,7 +134,7 @@ def read(message: Message, question: Question, signals: bool) -> Reply:
             raise ValueError("what its signal stands for is not finite")
     named = RecordDict({name: r for name, r in metrics.items() if isinstance(r, MetricRecord)})
     within = facts.get("within", 1) == 1
-    return Reply(*ids, weight, energy, bool(facts["fresh"]), named, signal, exact, truth, within)
+    return Reply(*ids, weight, energy, bool(facts.get("fresh", 0)), named, signal, exact, truth, within)
 
 
 def _weight(content: RecordDict, name: str) -> float:

@@ -344,7 +344,7 @@ class Air(Strategy):  # type: ignore[misc]
         if self.compression is None:
             return count(self.ratio, layout.size)
         whole = layout.nbytes + wire.HEADER * len(layout.shapes)
-        return symbols_within(layout.size, whole / self.compression - wire.HEADER)
+        return symbols_within(layout.size, whole / self.compression - wire.DESCRIPTION)
 
     def _state_for(self, arrays: ArrayRecord, asked: int) -> State:
         """Return the state of the training: begun now, or brought to the model that is given."""

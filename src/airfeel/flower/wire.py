@@ -27,16 +27,17 @@ from airfeel.uplink import rice
 from airfeel.uplink.packing import Rounding, value_bits
 from airfeel.uplink.scheme import Plan, Scheme, placed
 
-ROUND = "airfeel"  # config of a request, metrics of a reply
+ROUND = "airfeel"  # what is announced; in a reply, facts and signal
 PLAN = "airfeel-plan"  # arrays and texts of the plan
 NODE = "airfeel-node"  # what only one node is told
-SIGNAL = "airfeel-signal"
+SIGNAL = "."  # begins the names of a signal's arrays in a reply
 NUMBERS = 2**26  # in a code, where nobody says how many there may be
-HEADER = 128  # bytes of an array's description in a message
+HEADER = 128  # bytes before the numbers of an array in a record of arrays
+DESCRIPTION = 16  # about so many before those of a signal's array
 TRUTH = "airfeel-truth"  # what a signal stands for, for an audit
 BASE = "airfeel-base"  # which model a request builds on; in a reply, that it is not there
 MODEL = "airfeel-model"  # how the model differs from it; in the state of a client, the model it has
-OURS = (ROUND, PLAN, NODE, SIGNAL, TRUTH, BASE, MODEL)
+OURS = (ROUND, PLAN, NODE, TRUTH, BASE, MODEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +228,38 @@ def digest(announcement: Announcement, layout: Layout, plan: Plan) -> int:
     return int.from_bytes(found.digest(), "big")
 
 
+def signal_words(arrays: Arrays) -> dict[str, bytes]:
+    """Return the arrays of a signal as entries of a reply's record.
+
+    An array of its own in a message has 600 bytes beside its numbers: names, types, and hashes of 64 letters.
+
+    >>> signal_words({"blocks": np.zeros((1, 2), np.uint8)})
+    {'.blocks': b'|u1 1 2\\n\\x00\\x00'}
+    """
+    return {f"{SIGNAL}{name}": _described(np.asarray(array)) for name, array in arrays.items()}
+
+
+def signal_arrays(record: Any) -> dict[str, NDArray[Any]]:
+    """Undo :func:`signal_words`, as views; refuse what it cannot have written."""
+    words = {name: word for name, word in record.items() if name.startswith(SIGNAL)}
+    return {name.removeprefix(SIGNAL): _undescribed(word) for name, word in words.items()}
+
+
+def _described(array: NDArray[Any]) -> bytes:
+    sides = "".join(f" {side}" for side in array.shape)
+    return b"".join((f"{array.dtype.str}{sides}\n".encode(), np.ascontiguousarray(array).data))
+
+
+def _undescribed(word: Any) -> NDArray[Any]:
+    if not isinstance(word, bytes) or not (end := word.find(b"\n", 0, HEADER) + 1):
+        raise ValueError("its signal has no description")
+    kind, *sides = word[:end].decode("ascii").split()
+    dtype, shape = np.dtype(kind), tuple(map(int, sides))
+    if dtype.kind not in "biuf" or min(shape, default=0) < 0:
+        raise ValueError(f"its signal is {str(dtype)[:40]} of shape {shape}: must be numbers")
+    return np.frombuffer(word, dtype, prod(shape), end).reshape(shape)
+
+
 def to_record(arrays: Arrays) -> ArrayRecord:
     """Return named NumPy arrays as Flower's record."""
     return ArrayRecord({name: Array.from_numpy_ndarray(np.asarray(a)) for name, a in arrays.items()})
@@ -266,9 +299,11 @@ def without_ours(content: RecordDict) -> RecordDict:
 
 
 def payload(content: RecordDict) -> int:
-    """Return the bytes of the arrays in a message, without those of an audit."""
+    """Return the bytes of the arrays in a message, those of a signal too, without those of an audit."""
     records = (r for name, r in content.items() if name != TRUTH and isinstance(r, ArrayRecord))
-    return sum(len(array.data) for record in records for array in record.values())
+    signal = (word for name, word in content.get(ROUND, {}).items() if name.startswith(SIGNAL))
+    whole = sum(len(array.data) for record in records for array in record.values())
+    return whole + sum(len(word) for word in signal if isinstance(word, bytes))
 
 
 def message_bytes(item: Any) -> int:
