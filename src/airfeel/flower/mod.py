@@ -204,7 +204,8 @@ def _put_aside(context: Context, answer: RecordDict) -> RecordDict:
         del context.state[name]
     for name, record in answer.items():
         context.state[f"{WAITING}{name}"] = record
-    facts = {k: value for k, value in answer.config_records[wire.ROUND].items() if not k.startswith(wire.SIGNAL)}
+    facts = answer.config_records[wire.ROUND]
+    facts = {k: value for k, value in facts.items() if not k.startswith(wire.SIGNAL)}
     return RecordDict({**answer.metric_records, wire.ROUND: ConfigRecord(facts)})
 
 
