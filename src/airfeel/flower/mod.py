@@ -98,7 +98,7 @@ class AirMod:
             return reply
         name, trained = _trained(reply.content, announced.arrays)
         layout.require(trained)
-        update = (layout.flat(model) - layout.flat(trained)).astype(np.float32)
+        update = layout.difference(model, trained)
         device = context.node_config.get("partition-id")
         device = device if isinstance(device, int) else -1  # of a node that has no number
         rounding = announced.rounds(device, client)
@@ -112,9 +112,9 @@ class AirMod:
         facts = {
             "round": announced.round,
             "digest": wire.digest(announced, layout, plan),
-            "energy": float(energy_of(signal[None], np.ones(1))[0]),  # as the air has it
             "device": device,
             **({} if scheme.stateless else {"client": client, "fresh": known is None}),
+            **({"energy": float(energy_of(signal[None], np.ones(1))[0])} if scheme.uses_radio else {}),
             **({"within": within} if norm < np.inf else {}),
             **holds,
             **wire.signal_words(arrays),
@@ -151,8 +151,8 @@ def _encode(
     found, arrays = _packed(scheme, sent, rounding)
     if not (np.isfinite(update).all() and np.isfinite(found.signal).all()):
         raise ValueError("the update is not finite: local training has diverged; lower the learning rate")
-    within = _length(found) <= norm
-    while (length := _length(found)) > norm:
+    within = norm == np.inf or _length(found) <= norm
+    while norm < np.inf and (length := _length(found)) > norm:
         if type(scheme).pack is not Scheme.pack:
             raise ValueError(
                 f"what {type(scheme).__name__} sends cannot be clipped to clipping_norm = {norm:g}"
@@ -163,7 +163,8 @@ def _encode(
     sent = found
     outcomes = [scheme.settle(plan, row, one, sent, np.array([heard])) for heard in (1.0, 0.0)]
     heard, unheard = ({k: np.asarray(after[k][0], memory[k].dtype) for k in memory} for after in outcomes)
-    trust.require_memory(memory, update, (heard, unheard))
+    if memory:
+        trust.require_memory(memory, update, (heard, unheard))
     return sent, arrays, within, heard, unheard
 
 

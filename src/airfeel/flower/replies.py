@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from airfeel.flower import wire
 from airfeel.flower.state import Layout
+from airfeel.radio.link import energy_of
 from airfeel.uplink.packing import unpack
 from airfeel.uplink.scheme import Plan, Scheme, placed
 
@@ -115,7 +116,7 @@ def read(message: Message, question: Question, signals: bool) -> Reply:
     node = int(message.metadata.src_node_id)
     ids = node, int(facts.get("client", node)), int(facts["device"])
     weight = _weight(metrics, question.weighted_by)
-    signal, exact, truth, energy = np.zeros(0, np.float32), {}, None, float(facts["energy"])
+    signal, exact, truth, energy = np.zeros(0, np.float32), {}, None, float(facts.get("energy", 0))
     if not 0 <= energy <= LARGEST:
         raise ValueError(f"its energy is {energy}: must be between 0 and {LARGEST:g}")
     if signals:
@@ -126,8 +127,11 @@ def read(message: Message, question: Question, signals: bool) -> Reply:
             signal = unpack(arrays, question.symbols, rounding)
         if not np.isfinite(signal).all():
             raise ValueError("its signal is not finite")
-        if not math.isclose(energy, float(np.sum(signal.astype(np.float64) ** 2)), rel_tol=TOLERANCE):
+        found = float(energy_of(signal[None], np.ones(1))[0])
+        if not math.isclose(facts.get("energy", found), found, rel_tol=TOLERANCE):
             raise ValueError(f"its signal does not have the energy {energy:g} that it announced")
+        if not (energy := found) <= LARGEST:
+            raise ValueError(f"its energy is {energy}: must be at most {LARGEST:g}")
         exact = _exact(metrics, question)
         truth = wire.from_record(content[wire.TRUTH])["truth"] if wire.TRUTH in content else None
         if truth is not None and (truth.dtype.kind != "f" or not np.isfinite(truth).all()):

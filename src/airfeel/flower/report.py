@@ -121,7 +121,6 @@ def _bytes(messages: Sequence[Message]) -> tuple[int, int]:
         content, here = message.content, wire.payload(message.content)
         form = tuple(content)
         if form not in beside:
-            audit = wire.message_bytes(content[wire.TRUTH]) if wire.TRUTH in content else 0
-            beside[form] = wire.message_bytes(message) - audit - here
+            beside[form] = wire.beside(message)
         arrays, whole = arrays + here, whole + here + beside[form]
     return arrays, whole

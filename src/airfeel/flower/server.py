@@ -176,14 +176,13 @@ class Server:
             each = np.array([reply is not None and reply.weight > 0 for reply in sent], np.float64)
             row, exact = found
             return Arrival(row, 0.0, None, np.zeros(len(sent)), each, 1.0, row, 0), "", exact
-        signals = np.zeros((len(sent), symbols), np.float32)  # stays so without a reply
-        for signal, reply in zip(signals, sent, strict=True):
-            signal[:] = 0 if reply is None else reply.signal
+        zeros = np.zeros(symbols, np.float32)
         air = self.air
         if air is not None and current.first is not None:  # clients keep to the alpha they were told
             air = Radio(air.channel, Announced(air.policy.power, current.alpha))
         signals_sent = self._transmission(current, air, senders, ledger)
-        signals_sent.put(slice(0, len(signals)), signals)
+        for i, reply in enumerate(sent):
+            signals_sent.put(slice(i, i + 1), (zeros if reply is None else reply.signal)[None])
         arrival = signals_sent.arrive()
         return arrival, "" if arrival.delivered.any() else "nothing was sent", None
 

@@ -90,8 +90,19 @@ class Layout:
 
     def flat(self, arrays: Arrays) -> NDArray[np.float64]:
         """Return the vector of all arrays that are not exact, in double precision."""
-        parts = (arrays[t.name].astype(np.float64).reshape(-1) for t in self.tensors if not t.exact)
+        parts = (arrays[t.name].reshape(-1) for t in self.tensors if not t.exact)
         return np.concatenate([np.zeros(0), *parts])
+
+    def difference(self, first: Arrays, second: Arrays) -> NDArray[np.float32]:
+        """Return the vector of one model less another one, rounded once to single precision."""
+        found, start = np.empty(self.size, np.float32), 0
+        for tensor in (tensor for tensor in self.tensors if not tensor.exact):
+            part = found[start : start + prod(tensor.shape)].reshape(tensor.shape)
+            one, other = first[tensor.name], second[tensor.name]
+            wide = np.result_type(one, other, np.float32)
+            np.subtract(one, other, out=part, dtype=wide, casting="same_kind")
+            start += part.size
+        return found
 
     def exact(self, arrays: Arrays) -> dict[str, NDArray[Any]]:
         """Return the arrays that travel whole."""

@@ -30,7 +30,7 @@ from airfeel.radio.power import PowerPolicy
 from airfeel.schemes.split import symbols_within
 from airfeel.streams import bits as random_bits
 from airfeel.units import count
-from airfeel.uplink.scheme import Scheme, everywhere, placed, width
+from airfeel.uplink.scheme import Scheme, everywhere, placed
 
 Evaluate = Callable[[int, ArrayRecord], Any]
 
@@ -259,7 +259,7 @@ class Air(Strategy):  # type: ignore[misc]
         if self._down is not None:
             self._down.address(messages, round, grid)
         fresh = everywhere(scheme.memory(state.layout.shapes), 1)
-        symbols = width(scheme, placed(scheme, plan, [0], len(asked)), fresh, state.layout.size)
+        symbols = scheme.width(placed(scheme, plan, [0], len(asked)), fresh, state.layout.size)
         digest = wire.digest(announced, state.layout, plan)
         question = Question(
             announced, digest, symbols, state.layout, self.weighted_by_key, asked, scheme, plan

@@ -201,6 +201,10 @@ class Scheduled(Scheme[ScheduledState]):
         )
         return Estimate(basis.backward(layout, spectrum)[0]), after
 
+    def width(self, plan: Plan, memory: Memory, size: int) -> int:
+        """Return how many coefficients were announced."""
+        return len(plan["chosen"])
+
     def basis_of(self, state: ScheduledState) -> str:
         """Return the basis of the coefficients that are announced."""
         return state.layout

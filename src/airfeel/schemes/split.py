@@ -18,6 +18,7 @@ from airfeel.uplink.scheme import Array, Heard, Plan, Scheme, Sent, Setting, Sha
 
 BYTES = BLOCK // 8 + 2  # of a block in a message: its signs, and a scale of 16 bits
 MOST = 2**30  # clients in a round: sums of two places stay below 2**31
+AT_ONCE = 2**15  # coefficients at once: they stay in the processor's cache
 ROUNDING = 1e-12  # what sums may leave of a weight of nobody
 
 
@@ -61,20 +62,38 @@ class Split(Scheme[CommonKState]):
             told[chosen] = rounding.read(messages[-1], len(chosen))
         return Sent(signal, message=messages)
 
+    def width(self, plan: Plan, memory: Any, size: int) -> int:
+        """Return N: what is not sent counts as zero."""
+        return size
+
     def decode(self, state: CommonKState, plan: Plan, heard: Heard) -> tuple[Estimate, CommonKState]:
         """Divide each coefficient by the weight of those who were heard and sent it."""
-        mean, places = np.zeros(state.size), plan["places"]
+        places = plan["places"]
         if heard.silent or not len(places):
-            return Estimate(mean), state
-        asked, least, offsets, one_more = _senders(plan, state.size)
+            return Estimate(np.zeros(state.size)), state
+        asked, least, kinds = _senders(plan, state.size)
         weights = np.zeros(asked)
         weights[places] = 1 / len(places) if heard.each is None else heard.each
         below = np.append(0.0, np.cumsum(np.append(weights, weights)))  # of all at places before this one
         first = -np.arange(asked) % asked  # the first sender, for each offset
         table = np.array([below[first + least + more] - below[first] for more in (0, 1)])
-        weight = table[one_more.view(np.uint8), offsets]
+        table[table <= ROUNDING * below[asked]] = np.inf  # nobody
+        table, mean = table.T.reshape(-1), np.empty(state.size)
+        for start in range(0, state.size, AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            np.divide(heard.observation[part], table[kinds[part]], out=mean[part])
+            mean[part] /= min(1.0, plan["symbols"] * asked / state.size)
+        return Estimate(mean), state
+        asked, least, kinds = _senders(plan, state.size)
+        weights = np.zeros(asked)
+        weights[places] = 1 / len(places) if heard.each is None else heard.each
+        below = np.append(0.0, np.cumsum(np.append(weights, weights)))  # of all at places before this one
+        first = -np.arange(asked) % asked  # the first sender, for each offset
+        table = np.array([below[first + least + more] - below[first] for more in (0, 1)])
+        weight = table.T.reshape(-1)[kinds]
         np.divide(heard.observation, weight, out=mean, where=weight > ROUNDING * below[asked])
-        return Estimate(mean / min(1.0, plan["symbols"] * asked / state.size)), state
+        mean /= min(1.0, plan["symbols"] * asked / state.size)
+        return Estimate(mean), state
 
     def pack(self, sent: Sent) -> dict[str, NDArray[Any]]:
         """Return signs and scales: 34 bytes for each block."""
@@ -109,25 +128,37 @@ def symbols_within(size: int, limit: float) -> int:
 
 def coefficients(plan: Plan, place: int, size: int) -> NDArray[np.intp]:
     """Return the coefficients that the client at a place sends."""
-    asked, least, offsets, one_more = _senders(plan, size)
+    asked, least, kinds = _senders(plan, size)
     place = _checks.integer("places", place, at_least=0, at_most=asked - 1)
-    return np.flatnonzero((offsets + np.int32(place)) % np.int32(asked) < least + one_more)
+    first, end = 2 * (-place % asked), 2 * (-place % asked) + 2 * least
+    sends = kinds >= first
+    if end <= 2 * asked:
+        sends &= kinds < end
+    else:
+        sends |= kinds < end - 2 * asked
+    sends |= kinds == (end + 1) % (2 * asked)  # those with one sender more
+    return np.flatnonzero(sends)
 
 
-def _senders(plan: Plan, size: int) -> tuple[int, int, NDArray[np.int32], NDArray[np.bool_]]:
-    """Return K, the least number of senders, the offset of each coefficient, and which has one sender more.
+def _senders(plan: Plan, size: int) -> tuple[int, int, NDArray[np.unsignedinteger[Any]]]:
+    """Return K, the least number of senders, and the kind of each coefficient.
 
-    The client at place i sends coefficient n if (i + offset) mod K is below its number of senders.
+    That is twice its offset, and one more if it has one sender more. The client at place i sends coefficient
+    n if (i + offset) mod K is below its number of senders.
     """
     asked = _checks.integer("asked", plan["asked"], at_least=1, at_most=MOST)
     symbols = _checks.integer("symbols", plan["symbols"], at_least=1, at_most=size)
     least, rest = divmod(symbols * asked, size)
-    return asked, least, *_drawn(plan["seed"], asked, rest, size)
+    return asked, least, _drawn(plan["seed"], asked, rest, size)
 
 
 @lru_cache(maxsize=1)
-def _drawn(seed: int, asked: int, rest: int, size: int) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Return offsets in [0, K), and whether a uniform number is below rest / N, for each coefficient."""
-    raw = bits(seed, "senders").random_raw(size)
-    offsets = ((raw & 0xFFFFFFFF) * np.uint64(asked) >> np.uint64(32)).astype(np.int32)
-    return offsets, raw >> np.uint64(32) < rest * 2**32 // size
+def _drawn(seed: int, asked: int, rest: int, size: int) -> NDArray[np.unsignedinteger[Any]]:
+    """Return kinds: offsets in [0, K), and whether a uniform number is below rest / N, as few bytes do."""
+    source, kinds = bits(seed, "senders"), np.empty(size, np.min_scalar_type(2 * asked))
+    for start in range(0, size, AT_ONCE):
+        part = kinds[start : start + AT_ONCE]
+        raw = source.random_raw(len(part))
+        offsets = (raw & np.uint64(0xFFFFFFFF)) * np.uint64(asked) >> np.uint64(32)
+        part[:] = 2 * offsets + (raw >> np.uint64(32) < rest * 2**32 // size)
+    return kinds

@@ -18,6 +18,8 @@ from airfeel.uplink.scheme import Heard, Plan, Scheme
 Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
 
+AT_ONCE = 2**15  # symbols
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Senders:
@@ -79,8 +81,13 @@ class WeightedMean:
 
     def put(self, rows: slice, part: Array, delivered: Array | float = 1.0) -> None:
         """Add the rows of some devices, as far as they were delivered."""
-        added = weighted_sum(self._shares[rows] * delivered, part)
-        self.value = added if self.value is None else self.value + added
+        shares = self._shares[rows] * delivered
+        if self.value is None:
+            self.value = np.zeros(part.shape[1])
+        for start in range(0, part.shape[1], AT_ONCE):  # what is added stays in the processor's cache
+            stretch = slice(start, start + AT_ONCE)
+            own = shares if shares.ndim == 1 else shares[:, stretch]
+            self.value[stretch] += weighted_sum(own, part[:, stretch])
 
 
 @dataclass(frozen=True, slots=True)

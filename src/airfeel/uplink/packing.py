@@ -84,7 +84,8 @@ class Rounding:
         steps = rotated / np.where(top == 0, np.float32(1), top)
         steps /= np.float32(STEPS[self.bits]) * np.sqrt(np.mean(steps**2, axis=1, keepdims=True) + (top == 0))
         codes = np.clip(np.floor(steps) + half, 0, 2 * half - 1).astype(np.uint16)
-        total = (rotated * (2.0 * codes - (2 * half - 1)).astype(np.float32)).sum(axis=1, keepdims=True)
+        odd = 2 * codes.astype(np.float32) - np.float32(2 * half - 1)
+        total = (rotated * odd).sum(axis=1, keepdims=True)
         shares = rotated / np.where(total == 0, np.float32(1), total)
         scales = np.einsum("ij,ij->i", rotated, shares)[:, None]
         told = shorten(scales).astype("<u2") if self.bits < 8 else scales.astype("<f4")
@@ -94,6 +95,8 @@ class Rounding:
         """Return codes as bytes, the first one in the highest bits."""
         if self.bits == 16:
             return codes.astype("<u2").view(np.uint8)
+        if self.bits == 1:
+            return np.packbits(codes.astype(np.uint8), axis=1)
         found = np.zeros((len(codes), BLOCK * self.bits // 8), np.uint8)
         for place in range(8 // self.bits):
             found |= (codes[:, place :: 8 // self.bits] << (8 - (place + 1) * self.bits)).astype(np.uint8)
@@ -123,13 +126,15 @@ def rotate(blocks: NDArray[np.float32]) -> NDArray[np.float32]:
     """
     count, half = len(blocks), 1
     turned = np.array(blocks.T, order="C")
+    other = np.empty_like(turned)
     while half < BLOCK:
-        pairs = turned.reshape(BLOCK // (2 * half), 2, half * count)
-        first = pairs[:, 0] + pairs[:, 1]
-        np.subtract(pairs[:, 0], pairs[:, 1], out=pairs[:, 1])
-        pairs[:, 0] = first
-        half *= 2
-    return np.ascontiguousarray(turned.T) / np.float32(BLOCK**0.5)
+        pairs, found = (part.reshape(BLOCK // (2 * half), 2, half * count) for part in (turned, other))
+        np.add(pairs[:, 0], pairs[:, 1], out=found[:, 0])
+        np.subtract(pairs[:, 0], pairs[:, 1], out=found[:, 1])
+        turned, other, half = other, turned, 2 * half
+    rotated = np.ascontiguousarray(turned.T)
+    rotated /= np.float32(BLOCK**0.5)
+    return rotated
 
 
 def _parts(blocks: int) -> list[slice]:

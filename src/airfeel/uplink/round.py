@@ -26,7 +26,6 @@ from airfeel.uplink.scheme import (
     everywhere,
     placed,
     size_of,
-    width,
 )
 
 
@@ -155,7 +154,7 @@ class Uplink:
         """
         if not self.blocks:
             anybody = take(self.state.memory, np.arange(1))
-            symbols = width(self.scheme, placed(self.scheme, self.plan, [0], 1), anybody, self.state.size)
+            symbols = self.scheme.width(placed(self.scheme, self.plan, [0], 1), anybody, self.state.size)
             self.transmission.put(slice(0, 0), np.zeros((0, symbols)))
         self.arrival = self.transmission.arrive()
         expected = self.transmission.delivered(slice(None))

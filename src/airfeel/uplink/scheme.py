@@ -178,6 +178,10 @@ class Scheme(ABC, Generic[State]):
         Called in every round: where nobody was heard, with an observation of zeros and infinite noise.
         """
 
+    def width(self, plan: Plan, memory: Memory, size: int) -> int:
+        """Return s, the length of a signal under this plan, given the rows of any one device."""
+        return int(self.encode(plan, memory, np.zeros((1, size), np.float32)).signal.shape[1])
+
     def basis_of(self, state: State) -> str:
         """Return the basis in which few numbers of a model change in a round, as a text; "" for none."""
         return ""
@@ -291,11 +295,6 @@ def announced(plan: Plan) -> int:
 def everywhere(row: Memory, devices: int) -> Memory:
     """Return the rows of so many devices that all carry the same, without taking memory for them."""
     return {name: np.broadcast_to(part, (devices, *np.shape(part))) for name, part in row.items()}
-
-
-def width(scheme: Scheme[Any], plan: Plan, memory: Memory, size: int) -> int:
-    """Return s, the length of a signal under this plan, given the rows of any one device."""
-    return int(scheme.encode(plan, memory, np.zeros((1, size), np.float32)).signal.shape[1])
 
 
 def size_of(shapes: Shapes) -> int:

@@ -28,7 +28,10 @@ class GradientDescent(Checked):
     ) -> tuple[Array, ServerState]:
         """Take one step."""
         if not self.momentum:
-            return theta - rate * aggregate, ServerState(state.updates + 1, state.first, state.second)
+            step = rate * aggregate
+            step = step.astype(np.result_type(theta, step), copy=False)  # large ones are not allocated twice
+            found = np.subtract(theta, step, out=step)
+            return found, ServerState(state.updates + 1, state.first, state.second)
         velocity = self.momentum * state.first + aggregate
         return theta - rate * velocity, ServerState(state.updates + 1, velocity, state.second)
 
