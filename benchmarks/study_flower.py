@@ -112,7 +112,7 @@ class Counting(LocalGrid):
 
 def settings(**given):
     app = tomllib.loads((APP / "pyproject.toml").read_text())
-    return app["tool"]["flwr"]["app"]["config"] | given
+    return app["tool"]["flwr"]["app"]["config"] | {"downlink": 32} | given  # one thing at a time
 
 
 def run(setting, method, rate, seed):

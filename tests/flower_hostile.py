@@ -58,7 +58,8 @@ def loud(reply, factor):
     """Send a signal that is so much longer, with the energy that it then has."""
     with np.errstate(all="ignore"):
         signal(reply, lambda a: (a * factor).astype(a.dtype) if a.dtype.kind == "f" else a[::-1])
-    reply.content[wire.ROUND]["energy"] = float(reply.content[wire.ROUND]["energy"]) * factor**2
+    if (told := reply.content[wire.ROUND]).get("energy") is not None:
+        told["energy"] = float(told["energy"]) * factor**2
 
 
 NAN = float("nan")

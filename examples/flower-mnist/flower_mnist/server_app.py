@@ -45,7 +45,7 @@ def choose(settings):
     given["checkpoint"] = settings["checkpoint"] or None
     if scheme == "fedavg":
         return FedAvg(**asked)
-    if settings["compression"]:
+    if not scheme:
         return AirAvg(compression=settings["compression"], **given)
     # Top-k alone has a share k/N. A DCT of 19,440 numbers is several times faster than one of 19,334.
     options = {name: {"sparsity": ratio} for name in ("error_free", "stc", "top_k_coded")}
