@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airfeel.config import Config, load_config, parse_override
-from airfeel.registry import SCHEMES
+from airfeel.registry import PARTITIONS, SCHEMES
 from guards import limited
 
 FRACTION = st.floats(0, 1, exclude_min=True)
@@ -102,7 +102,7 @@ def test_all_mistakes_are_told_at_once_with_the_file(tmp_path):
         f"{path}: sceme = 'tsa_ga': unknown key, the nearest valid key is 'scheme'",
         f"{path}: rounds = 0: must be a whole number >= 1 and <= 1000000000000000",
         f"{path}: uplink.rato = 0.1: unknown key, the nearest valid key is 'uplink.ratio'",
-        f"{path}: partition.kind = 'class': must be one of 'iid', 'classes', 'dirichlet', "
+        f"{path}: partition.kind = 'class': must be one of {', '.join(map(repr, PARTITIONS.names()))}, "
         "or package.module:Name; did you mean 'classes'?",
         "--set: uplink.power = -1: must be a finite number >= 1e-30 and <= 1e+30",
     }

@@ -71,7 +71,7 @@ NEEDED = {"response": RESPONSES, "dirichlet": {"alpha": 1.0}, "classes": {"class
 OBJECTS = [af.TSAGA(0.1), af.TurboCS(0.1), af.AMP(0.1), af.ChainParams(0.1, 0.1, 0.1), LinkBudget()]
 OBJECTS += [LossConstants(0.1, 2.0, 3.0), RadioUnits(1e6, 20, 100), Participation(), Schedule(0.1)]
 # What is no number, what may have any sign, and what is checked with the data.
-OTHERS = {"source", "memory", "mean", "classes", "hidden", "width", "device", "l2", "preset"}
+OTHERS = {"source", "record", "memory", "mean", "classes", "hidden", "width", "device", "l2", "preset"}
 
 
 def options():
