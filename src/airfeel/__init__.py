@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from airfeel.uplink.scheme import Setting as Setting
     from airfeel.uplink.scheme import size_of as size_of
 
-__version__ = "0.3.0.dev0"
+__version__ = "0.3.0"
 
 # Public names by the module they come from, which is imported when one is first asked for. Otherwise whoever
 # needs one part would wait for all of them: a second, most of it SciPy's.
