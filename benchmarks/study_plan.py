@@ -34,13 +34,13 @@ QUESTIONS = {
     "mlp fading scheduled": (MLP | FADING | {"scheme": "scheduled"}, {"target_accuracy": 0.85}),
     "power gaussian scheduled": (
         QUIET | GAUSSIAN | {"scheme": "scheduled"},
-        {"target_accuracy": 0.7, "within_rounds": 60, "vary": "radio.tx_power_dbm=-40:10"},
+        {"target_accuracy": 0.65, "within_rounds": 60, "vary": "radio.tx_power_dbm=-40:10"},
     ),
     "bandwidth fading common_k": (
         {key: value for key, value in SOFTMAX.items() if key != "uplink.ratio"}
         | FADING
         | {"scheme": "common_k"},
-        {"target_accuracy": 0.7, "within_rounds": 60, "vary": "uplink.ratio=0.01:0.5"},
+        {"target_accuracy": 0.65, "within_rounds": 60, "vary": "uplink.ratio=0.01:0.5"},
     ),
     "schemes cell": (
         SOFTMAX | CELL,
