@@ -3,6 +3,7 @@
     python benchmarks/bench_scale.py                     both tables
     python benchmarks/bench_scale.py grid --most 1e9     with cells up to M x N = 1e9, which take minutes each
     python benchmarks/bench_scale.py large               runs with a folder: M = 1000, and a ResNet-18's size
+    python benchmarks/bench_scale.py train --sampled 10 100 1000    ten million parameters that really train
 
 Gradients are synthetic and cost little, so that the table shows the cost of schemes and error memories. Every
 cell is a process of its own with one thread. Time is processor time: in the grid of the fastest of the last
@@ -123,8 +124,8 @@ def measure(scheme, devices, size, folder):
     }
 
 
-def in_a_process(*words):
-    code = f"import json, bench_scale; print(json.dumps(bench_scale.measure(*{words!r})))"
+def in_a_process(*words, call="measure"):
+    code = f"import json, bench_scale; print(json.dumps(bench_scale.{call}(*{words!r})))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=Path(__file__).parent,
@@ -133,6 +134,54 @@ def in_a_process(*words):
         check=False,
     )
     return json.loads(done.stdout) if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
+
+
+def trained(sampled):
+    """Train a perceptron of ten million parameters on MNIST with devices that carry nothing; one round.
+
+    Of a thousand devices with ten images each so many take part, s/N = 0.001.
+    """
+    settings = {
+        "scheme": "scheduled",
+        "uplink.memory": "none",
+        "uplink.ratio": 0.001,
+        "model.kind": "mlp",
+        "model.hidden": [2800, 2800],
+        "model.preset": False,
+        "devices.count": 1000,
+        "devices.samples": 10,
+        "devices.participation": sampled / 1000,
+        "devices.learning_rate": 0.1,
+        "run.threads": 1,
+        "rounds": 1,
+    }
+    watch = Watch()
+    watch.start()
+    parts = assemble(af.load_config(None, settings))
+    before = time.process_time()
+    (step,) = steps(parts, start(parts))
+    return {
+        "seconds": time.process_time() - before,
+        "own": watch.own - watch.base,
+        "peak": Watch.now()["VmHWM"],
+        "told": parts.needs.memory,
+        "loss": step.record.loss,
+    }
+
+
+def train_table(sampled):
+    print("| devices in the round | s, with the evaluation | peak, GB | own, GB | estimate, GB | loss |")
+    print("|---|---|---|---|---|---|")
+    for count in sampled:
+        found = in_a_process(count, call="trained")
+        if isinstance(found, str):
+            print(f"| {count} | {found} |", flush=True)
+            continue
+        memory = " | ".join(f"{found[key] / 1e9:.2f}" for key in ("peak", "own", "told"))
+        each = 1000 * found["seconds"] / count
+        print(
+            f"| {count} | {found['seconds']:.1f} | {each:.0f} | {memory} | {found['loss']:.3f} |", flush=True
+        )
 
 
 HEADER = (
@@ -201,7 +250,10 @@ def main():
     parser.add_argument("tables", nargs="*", default=["grid", "large"])
     parser.add_argument("--most", type=float, default=1e8, help="largest M x N of the grid")
     parser.add_argument("--schemes", nargs="*", default=SCHEMES)
+    parser.add_argument("--sampled", type=int, nargs="*", default=(10, 100, 1000))
     options = parser.parse_args()
+    if "train" in options.tables:
+        train_table(options.sampled)
     if "large" in options.tables:
         large(options.schemes)
     if "grid" in options.tables:

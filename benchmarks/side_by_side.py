@@ -326,17 +326,19 @@ def told():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("systems", nargs="*", default=list(SYSTEMS), choices=[*SYSTEMS, []])
+    parser.add_argument("systems", nargs="*", help=f"some of {', '.join(SYSTEMS)}; all")
     parser.add_argument("--cohort", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--peers", type=Path, default=Path(tempfile.gettempdir()) / "airfeel-peers")
     options = parser.parse_args()
+    if unknown := set(options.systems) - set(SYSTEMS):
+        parser.error(f"{', '.join(unknown)}: must be some of {', '.join(SYSTEMS)}")
     print(
         "| simulator | s per round | ms per client step | of a loop in PyTorch |\n|---|---|---|---|",
         flush=True,
     )
     loop = None
-    for name in options.systems:
+    for name in options.systems or SYSTEMS:
         began = time.perf_counter()
         found = measured(name, options.cohort, options.rounds, options.peers)
         if isinstance(found, str):
