@@ -109,12 +109,13 @@ class AirMod:
         if not scheme.stateless:
             which = client, announced.training, announced.session, announced.round
             keep(context, ClientMemory(*which, dict(memory), *outcomes))
+        energy = float(energy_of(signal[None], np.ones(1))[0])
         facts = {
             "round": announced.round,
             "digest": wire.digest(announced, layout, plan),
             "device": device,
             **({} if scheme.stateless else {"client": client, "fresh": known is None}),
-            **({"energy": float(energy_of(signal[None], np.ones(1))[0])} if scheme.uses_radio else {}),
+            **({"energy": energy} if scheme.uses_radio or norm < np.inf else {}),
             **({"within": within} if norm < np.inf else {}),
             **holds,
             **wire.signal_words(arrays),
