@@ -121,7 +121,8 @@ def settings(**given):
 def run(setting, method, rate, seed):
     """Train once; return accuracies in per cent by round, bytes, and how often a client was scaled down."""
     random.seed(seed)  # whom Flower asks: the same clients for every method
-    given = {"rounds": 100, "samples": 120, "evaluate-every": 5, **SETTINGS[setting], **METHODS[method]}
+    given = {"rounds": 100, "samples": 120, "evaluate-every": 5, "downlink": 32}
+    given |= SETTINGS[setting] | METHODS[method]
     config = settings(**{k: v for k, v in given.items() if k != "clients"})
     config |= {"learning-rate": rate, "seed": seed}
     counting = Counting if method == "FedAvg" else LocalGrid  # ours counts by itself
