@@ -5,6 +5,8 @@ what a message leaves over is in the next one; and the numbers that changed, whe
 sides compute w alike and compare its number. Who has no model any more gets it whole in the same round.
 """
 
+from __future__ import annotations  # Flower need not be installed where the documentation is built
+
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
