@@ -40,7 +40,7 @@ QUESTIONS = {
         {key: value for key, value in SOFTMAX.items() if key != "uplink.ratio"}
         | FADING
         | {"scheme": "common_k"},
-        {"target_accuracy": 0.65, "within_rounds": 60, "vary": "uplink.ratio=0.01:0.5"},
+        {"target_accuracy": 0.7, "within_rounds": 60, "vary": "uplink.ratio=0.01:0.5"},
     ),
     "schemes cell": (
         SOFTMAX | CELL,
