@@ -1,6 +1,9 @@
 """Questions answered by trial trainings: small data, hand-made courses, refusals and the command line."""
 
 import math
+import re
+import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -95,6 +98,33 @@ def test_the_command_says_the_answer_first(keys, tmp_path, capsys):
     out, err = capsys.readouterr()
     assert out.splitlines()[0].startswith("50 % accuracy takes ")
     assert "airfeel report" in err and "--target-accuracy 0.5" in err
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "planning.md"
+ANSWERS = [
+    r"40 % accuracy takes \S+ \(\S+ to \S+\) rounds, .* seconds, .* up and .* down, .* joules of a device",
+    r"\S+ % \(\S+ to \S+\) accuracy within 0.05 seconds",
+    r"40 % accuracy within 8 rounds is reached with any radio|radio.tx_power_dbm = \S+ is the smallest",
+    r"40 % accuracy is reached with any uplink.ratio|uplink.ratio = \S+ is the smallest value found",
+    r"40 % accuracy takes least of scheduled, tsa_ga_tuned, d_dsgd: ",
+    r"\d+ runs, \d+ of them finished already",
+]
+
+
+@pytest.mark.long
+def test_the_questions_of_the_page_are_answered(keys, tmp_path, capsys):
+    """Each command as it stands there, on less data, with a lower target and fewer rounds."""
+    section = PAGE.read_text().partition("## Five questions")[2].partition("## ")[0]
+    commands = re.findall(r"^\$ airfeel (plan (?:.*\\\n)*.*)$", section, re.MULTILINE)
+    assert len(commands) == len(ANSWERS)
+    less = {"0.85": "0.4", "200": "8", "uplink.ratio=0.04": "uplink.ratio=0.3"}
+    small_keys = {k: v for k, v in keys.items() if k.partition(".")[0] in ("dataset", "devices", "rounds")}
+    for command, answer in zip(commands, ANSWERS, strict=True):
+        words = [less.get(word, word) for word in shlex.split(command.replace("\\\n", " "))]
+        words += [word for key, value in small_keys.items() for word in ("--set", f"{key}={value}")]
+        words += ["--set", "uplink.ratio=0.8"] if "--schemes" in words else []  # bits of d_dsgd
+        assert main(["--quiet", *words, "--out", str(tmp_path), "--workers", "1"]) == 0
+        assert re.match(answer, capsys.readouterr().out), command
 
 
 def courses(best):
