@@ -26,7 +26,7 @@ from flower_hostile import (
 
 ROUNDS = 200
 NODE = 1001  # who is asked by a hostile server
-MEMORY, MODELS = 2**18, 20  # bytes that a client may take beside twice the message, and times its model
+MEMORY, MODELS = 2**18, 40  # bytes that a client may take beside twice the message, and times its model
 
 
 def samples(seed, number):
