@@ -101,12 +101,14 @@ class Page:
         for command in re.findall(r"^\$ (.*?)(?:\s+#.*)?$", text.replace("\\\n", " "), flags=re.M):
             program, *words = shlex.split(command)
             with self.unless_absent():
+                for module in re.findall(r"=(\w+):\w+", command):
+                    importlib.import_module(
+                        module
+                    )  # the command would tell in its own sentence what is absent
                 getattr(self, f"call_{program.replace('-', '_')}")(words)
 
     def call_airfeel(self, words):
         target = None
-        for module in re.findall(r"=(\w+):\w+", " ".join(words)):
-            importlib.import_module(module)  # the command would tell in a sentence of its own what is absent
         if ">" in words:
             words, target = words[: words.index(">")], words[-1]
         if words[0] == "sweep" and not Path(words[1]).exists():  # a name that stands for the reader's own

@@ -11,9 +11,10 @@ import pytest
 import airfeel as af
 import small
 from airfeel.lab import rundir
+from airfeel.lab.api import named
 from airfeel.lab.runner import execute
 from airfeel.radio.channels import FadingMAC, GaussianMAC
-from airfeel.simulation.assembly import Own, assemble, named
+from airfeel.simulation.assembly import Own, assemble
 from airfeel.simulation.memory import estimate
 from airfeel.uplink.arrive import Radio
 from airfeel.uplink.memory import NextMemory

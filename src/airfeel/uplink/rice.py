@@ -20,12 +20,17 @@ def code(numbers: NDArray[Any], low: int) -> NDArray[np.uint8]:
 
 def decode(bits: NDArray[np.bool_], low: int, count: int, what: str) -> NDArray[np.intp]:
     """Undo :func:`code` for so many numbers; refuse other bits, with a word for what they are."""
-    fixed = count * low
-    ends = np.flatnonzero(bits[fixed:])
-    if len(ends) != count or (count and len(bits) - fixed - int(ends[-1]) > 8):
-        raise ValueError(f"{what} has {len(ends)} places: must have {count}")
-    lows = bits[:fixed].astype(np.intp).reshape(count, low)
-    return np.asarray(((np.diff(ends, prepend=-1) - 1) << low) + lows @ (1 << np.arange(low)), np.intp)
+    head, high = np.split(bits, [count * low])
+    found = int(np.count_nonzero(high))  # before anything is as large as what a sender made up
+    ends = np.flatnonzero(high) if found == count else np.zeros(0, np.intp)
+    if found != count or (count and len(high) - int(ends[-1]) > 8):
+        raise ValueError(f"{what} has {found} places: must have {count}")
+    numbers = np.diff(ends, prepend=-1)
+    numbers -= 1
+    for bit in reversed(range(low)):
+        numbers <<= 1
+        numbers |= head[bit::low]
+    return numbers
 
 
 def write(numbers: NDArray[Any]) -> NDArray[np.uint8]:
@@ -55,7 +60,7 @@ def read(coded: NDArray[Any], most: int) -> NDArray[np.intp]:
     count = int(coded[1:HEAD].view("<u4")[0])
     if count > most:
         raise ValueError(f"there are {count} coded numbers: must be at most {most}")
-    return decode(np.unpackbits(coded[HEAD:]).astype(np.bool_), int(coded[0]), count, "a code")
+    return decode(np.unpackbits(coded[HEAD:]).view(np.bool_), int(coded[0]), count, "a code")
 
 
 def gaps(places: NDArray[Any]) -> NDArray[np.int64]:
