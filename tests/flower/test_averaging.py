@@ -132,14 +132,14 @@ def test_exact_arrays_travel_whole_and_others_keep_their_types():
 
 
 def test_bytes_are_counted():
-    """A tenth of 500,000 numbers in single precision, and the heads of arrays; the rest is small."""
+    """A tenth of 500,000 numbers with type and length, and an array with its head; the rest is small."""
     model = {"w": np.zeros((1000, 500), np.float32), "running_mean": np.zeros(25, np.float32)}
     strategy, seen = AirAvg("common_k", ratio=0.1, **QUIET), []
     weigh = lambda round, node, reply: seen.append(wire.message_bytes(reply)) or [reply]  # noqa: E731
     strategy.start(apps.Faulty(apps.app(apps.drift), 3, weigh), apps.record(model), 2)
     for report in strategy.rounds:
         traffic = report.traffic
-        assert traffic.up == 3 * (200_000 + 128 + 4 * 25 + 128)
+        assert traffic.up == 3 * (len("<f4 50000\n") + 200_000 + 128 + 4 * 25)
         assert traffic.up_message < 0.11 * 3 * 4 * 500_000 and traffic.down > 3 * 4 * 500_025
         assert traffic.up_message == pytest.approx(sum(seen[:3]), rel=1e-3)
         assert report.metrics()["air-bytes-up"] == traffic.up
