@@ -50,7 +50,7 @@ def sweep():
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
-    """The page of the demo and of a sweep, from courses that nobody computed."""
+    """The page of a figure of the paper (first), the demo and a sweep; nobody computed the courses."""
     folder = tmp_path_factory.mktemp("results")
     for experiment in (shipped("demo").shortened(40), shipped("fig5a").shortened(40), sweep()):
         fakes.write_experiment(experiment, folder)
@@ -79,7 +79,7 @@ def test_strangers_see_a_whole_page(report, chromium, tmp_path_factory, size):
         assert shown.see(CUT_MAPS) == []
         box = shown.see(BOX)
         assert box["bottom"] <= height and box["right"] <= width  # the main figure is within the first screen
-        assert shown.see("document.querySelector('h1').textContent").startswith(shipped("demo").title)
+        assert shown.see("document.querySelector('h1').textContent").startswith(shipped("fig5a").title)
         assert shown.see("document.querySelector('h1 + p').textContent").startswith("25 devices together")
         possible(shown)
         dark = [{"name": "prefers-color-scheme", "value": "dark"}]
