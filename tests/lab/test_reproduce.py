@@ -17,7 +17,15 @@ def reproduce(out, *words):
         return list(csv.DictReader(file))
 
 
-LARGE = ("rates", "models", "cifar", *RIVALS, "rivals-cifar")  # many runs, PyTorch, and data of 170 MB
+BENCHMARKS = tuple(name for name in SHIPPED if name.startswith("bench-"))
+LARGE = (
+    "rates",
+    "models",
+    "cifar",
+    *RIVALS,
+    "rivals-cifar",
+    *BENCHMARKS,
+)  # many runs, PyTorch, and data of 170 MB
 SMALL = tuple(name for name in SHIPPED if name not in (*LARGE, "demo", "demo-half"))  # these have tests
 
 
