@@ -8,7 +8,8 @@ import fakes
 import small
 from airfeel.cli import main
 from airfeel.lab.exhibits.links import level, snr_db
-from airfeel.lab.exhibits.reaching import check_target, reaching_table, usual_target
+from airfeel.lab.exhibits.reaching import reaching_table, usual_target
+from airfeel.lab.plan import check_target
 from airfeel.lab.store import FinishedRun, RecordColumns
 from airfeel.radio.units import RadioUnits
 

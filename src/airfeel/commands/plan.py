@@ -2,6 +2,7 @@
 
 import logging
 import shlex
+from dataclasses import asdict
 
 from airfeel.commands import HERE, Computing, Settings, check_counts, load, show
 
@@ -66,11 +67,7 @@ def plan(
         vary=vary,
         schemes=[word for word in schemes.split(",") if word],
         seeds=seeds,
-        out=computing.out,
-        engine=computing.engine,
-        workers=computing.workers,
-        force=computing.force,
-        dry_run=computing.dry_run,
+        **asdict(computing),
         **dict(parse_override(setting) for setting in settings or []),
     )
     show(found.text)

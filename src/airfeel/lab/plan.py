@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
-from airfeel import _files
+from airfeel import _checks, _files
 from airfeel._checks import visible
 from airfeel.config import Config, build_config, identity, mistakes
 from airfeel.config.sections import Section
@@ -193,13 +193,7 @@ class Experiment(Section):
         return next(found, "")
 
     def runs(self) -> list[Work]:
-        """Return every run, in an order that never varies.
-
-        Raises
-        ------
-        ValueError
-            Where a curve and a variant do not make a valid configuration.
-        """
+        """Return every run, in an order that never varies; refuse what is no valid configuration."""
         planned: list[Work] = []
         for curve, variant, seeds, tree in self._combinations():
             place = " / ".join(word for word in (self.name, curve, variant) if word)
@@ -274,6 +268,14 @@ class Experiment(Section):
         return found
 
 
+def check_target(target: float | None) -> float | None:
+    """Refuse an accuracy to be reached that is no share."""
+    try:
+        return None if target is None else _checks.real("--target-accuracy", target, above=0, at_most=1)
+    except ValueError as error:
+        raise ValueError(f"{error}, such as 0.8 for 80 %") from None
+
+
 def _with_some_of(curve: dict[str, Any], seeds: Sequence[int]) -> dict[str, Any]:
     """Return a curve whose own seeds, where it has any, are among these; one at least."""
     kept = [seed for seed in curve.get("seeds", ()) if seed in seeds]
@@ -299,13 +301,7 @@ def _lines(table: Mapping[str, Any]) -> list[str]:
 
 
 def read_experiment(path: Path) -> Experiment:
-    """Read and check an experiment file; its name, where the file gives none, is that of the file.
-
-    Raises
-    ------
-    ValueError
-        With one sentence per mistake.
-    """
+    """Read and check an experiment file; its name, where the file gives none, is that of the file."""
     tree = {"name": path.stem, "title": path.stem, **_read(path)}
     try:
         return Experiment.model_validate(tree)

@@ -17,7 +17,7 @@ from scipy.special import stdtrit
 from airfeel import _checks
 from airfeel.config import Config, build_config, mistakes
 from airfeel.config.parts import keys as all_keys
-from airfeel.lab.plan import Experiment, FigureSpec, Member, ResultsFolder
+from airfeel.lab.plan import Experiment, FigureSpec, Member, ResultsFolder, check_target
 from airfeel.lab.store import Row
 from airfeel.learning.datasets import shape_of
 from airfeel.registry import SCHEMES
@@ -60,12 +60,7 @@ class Inquiry:
 
     def __post_init__(self) -> None:
         """Refuse what is no question, or two at once."""
-        if self.target is not None:
-            try:
-                _checks.real("--target-accuracy", self.target, above=0, at_most=1)
-            except ValueError as error:
-                raise ValueError(f"{error}, such as 0.8 for 80 %") from None
-        if self.target is None and not self.within:
+        if check_target(self.target) is None and not self.within:
             raise ValueError("plan: must ask for --target-accuracy, --within-rounds, -seconds or -joules")
         if len(self.within) > 1:
             names = " and ".join(f"--within-{LIMITS[key]}" for key in self.within)

@@ -29,9 +29,8 @@ from airfeel.lab.curves import AnyDrawing, CurveDrawing
 from airfeel.lab.exhibits import EXHIBITS, Chapter, is_figure
 from airfeel.lab.exhibits.cost import COSTS, cost_cells
 from airfeel.lab.exhibits.curves import chosen_figures
-from airfeel.lab.exhibits.reaching import check_target
 from airfeel.lab.figures import SHIPPED
-from airfeel.lab.plan import Begun, ResultsFolder, shipped
+from airfeel.lab.plan import Begun, ResultsFolder, check_target, shipped
 from airfeel.lab.results import write_results, write_runs
 from airfeel.lab.store import edited_between, left_out
 from airfeel.lab.table import Results, RunSelection
@@ -210,13 +209,9 @@ def render(
     labels = "\n".join(name for drawing in curves for name in (*drawing.colours, *drawing.variants))
     content = {"title": title, "chapters": chapters, "seeds": seeds, "curves": curves}
     content |= {"verdicts": verdicts, "costs": costs, "campaign": campaign, "notes": notes}
-    content |= {
-        "environment": environment or {},
-        "score": score(verdicts),
-        "stands": STANDS,
-        "system": _part("system.svg"),
-    }
-    content |= {"policy": "; ".join(f"{name} {value}" for name, value in rules.items()), "style": style}
+    content |= {"environment": environment or {}, "score": score(verdicts), "stands": STANDS}
+    policy = "; ".join(f"{name} {value}" for name, value in rules.items())
+    content |= {"system": _part("system.svg"), "policy": policy, "style": style}
     # JSON in which nothing can end its element, or begin another.
     data = json.dumps(figures, separators=(",", ":"), ensure_ascii=False).translate(_ESCAPED)
     first = template.render(**content, glossary=[], data="", scripts=[])

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from airfeel._checks import visible
@@ -117,7 +118,7 @@ def _outcomes(shown: RunSelection) -> str:
     lost, variants = _by_curve(shown.gaps()), len(shown.variants)
     if lost:
         over = f", means over {variants} settings" if variants > 1 else ""
-        ideal = _mean(v for line, of in finals.items() if line[0] in WITHOUT_RADIO for v in of.values())
+        ideal = fmean(v for line, of in finals.items() if line[0] in WITHOUT_RADIO for v in of.values())
         ranked = sorted(lost, key=lost.__getitem__)
         first, *rest = ((f"{lost[curve]:z.1f}", f"with {curve}") for curve in _chosen(shown, ranked))
         said = [" points of accuracy lost ".join(first), *map(" ".join, rest)]
@@ -126,7 +127,7 @@ def _outcomes(shown: RunSelection) -> str:
     ranked = sorted(reached, key=reached.__getitem__, reverse=True)
     said = []
     for curve in _chosen(shown, ranked):
-        means = sorted(_mean(of.values()) for line, of in finals.items() if line[0] == curve and of)
+        means = sorted(fmean(of.values()) for line, of in finals.items() if line[0] == curve and of)
         span = " to ".join(dict.fromkeys(f"{value:.1f}" for value in (means[0], means[-1])))
         said.append(f"{span} % with {curve}")
     return f"test accuracy {_listed(said)}" + (f" over {variants} settings." if variants > 1 else ".")
@@ -171,13 +172,8 @@ def _by_curve(values: Mapping[Line, BySeed]) -> dict[str, float]:
     found: dict[str, list[float]] = {}
     for (curve, _), of in values.items():
         found.setdefault(curve, []).extend(of.values())
-    return {curve: _mean(of) for curve, of in found.items() if of}
+    return {curve: fmean(of) for curve, of in found.items() if of}
 
 
 def _listed(words: Sequence[str]) -> str:
     return ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1] if words else ""
-
-
-def _mean(values: Iterable[float]) -> float:
-    listed = list(values)
-    return sum(listed) / len(listed)

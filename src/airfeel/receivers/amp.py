@@ -52,16 +52,10 @@ class AMP:
     x <- eta(x + A^T z; tau),   z <- y - A x + (N/s) mean(eta') z.
 
     The last summand, the Onsager term, is what makes u = x + A^T z look like the signal in white noise of
-    variance ``tau = |z|^2 / s``. The mean squared error of the soft threshold,
-    ``eta(u) = sign(u) max(|u| - theta, 0)``, can therefore be estimated without knowing the signal, by
-    Stein's unbiased risk
-
-    SURE(theta) = mean(min(u^2, theta^2)) + 2 tau mean(1[u^2 > theta^2]) - tau,
-
-    and theta is its minimum (parameterless AMP: Mousavi, Maleki and Baraniuk 2013). With the best theta tau
-    falls until it comes to rest, for every signal and every s/N. The minimum is flat, and chance says where
-    in it theta / tau^(1/2) lies: its mean over the iterations is used, in which the i-th has weight i.
-    What chance is left may still move the estimate: the best iterate is returned when tau has not fallen for
+    variance ``tau = |z|^2 / s``. So the error of the soft threshold is estimated without knowing the signal,
+    and theta has the least estimate (:func:`sure_threshold`). The minimum is flat, and chance says where in
+    it theta / tau^(1/2) lies: its mean over the iterations is used, in which the i-th has weight i. What
+    chance is left may still move the estimate: the best iterate is returned when tau has not fallen for
     sixteen iterations.
 
     As tau = noise_var + (N/s) MSE, an iterate with tau above ``|y|^2 / s`` is worse than the estimate zero.

@@ -6,11 +6,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, option
-from airfeel.streams import bits
-from airfeel.uplink.packing import Arrays, require
-from airfeel.uplink.scheme import Array, Heard, Plan, Scheme, Sent, Setting, Shapes, size_of
+from airfeel.schemes.error_free import RoundedUpdates
+from airfeel.uplink.packing import Arrays, require, rotate, signs
+from airfeel.uplink.scheme import Array, Plan, Sent
 
 LARGEST = 1024  # coefficients that are rotated together
 POSITIVE = {  # levels with the least squared error for a standard normal number, by the bits they take
@@ -22,7 +21,7 @@ POSITIVE = {  # levels with the least squared error for a standard normal number
 
 @SCHEMES.register("eden", place=6)
 @dataclass(frozen=True)
-class Eden(Scheme[int]):
+class Eden(RoundedUpdates):
     """Whole updates in one, two or four bits a coefficient, as messages; nobody carries anything.
 
     A device rotates blocks of 1024 coefficients by z = H D x, H the orthonormal Hadamard matrix and D random
@@ -32,17 +31,6 @@ class Eden(Scheme[int]):
     """
 
     bits: Literal[1, 2, 4] = option(1, "of a coefficient")
-
-    uses_radio = False
-    splits = True
-
-    def init(self, shapes: Shapes, setting: Setting) -> int:
-        """Remember N."""
-        return size_of(shapes)
-
-    def plan(self, state: int, seed: int, round: int) -> Plan:
-        """Announce the seed from which devices rotate."""
-        return {"seed": int(bits(seed, "rounding", round).random_raw() >> 1)}
 
     def encode(self, plan: Plan, memory: Any, update: Array) -> Sent:
         """Rotate and round every row by signs of its own."""
@@ -55,7 +43,7 @@ class Eden(Scheme[int]):
             blocks.reshape(-1)[:size] = row
             most = np.abs(blocks).max(axis=1, keepdims=True)
             blocks /= np.where(most == 0, np.float32(1), most)
-            turned = _rotate(blocks * _signs(plan, place, blocks))
+            turned = rotate(blocks * signs(plan["seed"], place, blocks.shape))
             square = np.einsum("ij,ij->i", turned, turned)[:, None]
             normal = turned * np.sqrt(side / np.where(square == 0, np.float32(1), square))
             chosen = np.searchsorted(limits, normal).astype(np.uint8)
@@ -64,10 +52,6 @@ class Eden(Scheme[int]):
             messages.append((chosen, scales[:, 0].astype(np.float32)))
             told[:] = self._read(plan, place, *messages[-1], size)
         return Sent(signal, message=messages)
-
-    def decode(self, state: int, plan: Plan, heard: Heard) -> tuple[Estimate, int]:
-        """Take the mean of those who were heard."""
-        return Estimate(np.zeros(state) if heard.silent else heard.observation / heard.share), state
 
     def pack(self, sent: Sent) -> dict[str, NDArray[Any]]:
         """Return the numbers of the levels in so many bits each, behind the scales in single precision."""
@@ -99,7 +83,7 @@ class Eden(Scheme[int]):
         self, plan: Plan, place: int, chosen: NDArray[np.uint8], scales: NDArray[np.float32], size: int
     ) -> NDArray[np.float32]:
         """Return S D H q of the coefficients in a message."""
-        turned = _rotate(self._levels()[0][chosen]) * _signs(plan, place, chosen)
+        turned = rotate(self._levels()[0][chosen]) * signs(plan["seed"], place, chosen.shape)
         return (turned * scales[:, None]).reshape(-1)[:size]
 
 
@@ -111,21 +95,3 @@ def _blocks(size: int) -> tuple[int, int]:
     """
     side = min(LARGEST, max(8, 1 << (size - 1).bit_length()))
     return side, -(-size // side)
-
-
-def _signs(plan: Plan, place: int, like: NDArray[Any]) -> NDArray[np.float32]:
-    """Return the random signs of one device, one for each entry."""
-    raw = bits(plan["seed"], "signs", device=int(place)).random_raw(-(-like.size // 64))
-    drawn = np.unpackbits(raw.astype("<u8").view(np.uint8), count=like.size).reshape(like.shape)
-    return np.where(drawn, np.float32(1), np.float32(-1))
-
-
-def _rotate(blocks: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Multiply every row, of a power of two, by the orthonormal Hadamard matrix, which undoes itself."""
-    side, half = blocks.shape[1], 1
-    while half < side:
-        pairs = blocks.reshape(len(blocks), side // (2 * half), 2, half)
-        sums, differences = pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]
-        blocks = np.stack((sums, differences), axis=2).reshape(len(blocks), side)
-        half *= 2
-    return blocks / np.float32(side**0.5)

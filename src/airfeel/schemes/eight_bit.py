@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES
+from airfeel.schemes.error_free import RoundedUpdates
 from airfeel.streams import bits
 from airfeel.uplink.packing import Arrays, lengthen, require, shorten
-from airfeel.uplink.scheme import Array, Heard, Plan, Scheme, Sent, Setting, Shapes, size_of
+from airfeel.uplink.scheme import Array, Plan, Sent
 
 BLOCK = 256  # coefficients that share a scale
 LEVELS = 126  # on each side of zero; one of 127 is left free, as scales are rounded too
@@ -18,23 +18,12 @@ LEVELS = 126  # on each side of zero; one of 127 is left free, as scales are rou
 
 @SCHEMES.register("eight_bit", place=3)
 @dataclass(frozen=True)
-class EightBit(Scheme[int]):
+class EightBit(RoundedUpdates):
     """Whole updates in eight bits a coefficient, as messages without radio; nobody carries anything.
 
     A device divides each block of 256 coefficients by a scale of 16 bits, a 126th of the largest, and rounds
     up or down by chance, so that the mean is right. The server takes those it heard for all.
     """
-
-    uses_radio = False
-    splits = True
-
-    def init(self, shapes: Shapes, setting: Setting) -> int:
-        """Remember N."""
-        return size_of(shapes)
-
-    def plan(self, state: int, seed: int, round: int) -> Plan:
-        """Announce the seed from which devices round."""
-        return {"seed": int(bits(seed, "rounding", round).random_raw() >> 1)}
 
     def encode(self, plan: Plan, memory: Any, update: Array) -> Sent:
         """Round every row by numbers of its own."""
@@ -51,10 +40,6 @@ class EightBit(Scheme[int]):
         np.floor(counts, out=counts)
         signal = (counts * steps).reshape(rows, -1)[:, :size]
         return Sent(signal, message=(counts.reshape(rows, -1)[:, :size], scales))
-
-    def decode(self, state: int, plan: Plan, heard: Heard) -> tuple[Estimate, int]:
-        """Take the mean of those who were heard."""
-        return Estimate(np.zeros(state) if heard.silent else heard.observation / heard.share), state
 
     def pack(self, sent: Sent) -> dict[str, NDArray[Any]]:
         """Return whole numbers of eight bits, and scales of sixteen."""

@@ -8,6 +8,7 @@ from airfeel.ranges import Fraction
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, fixed, option
 from airfeel.schemes.sparsification import top_k
+from airfeel.streams import bits
 from airfeel.units import count
 from airfeel.uplink.scheme import (
     Array,
@@ -66,20 +67,30 @@ class Dense(ErrorFree):
     linear = common_support = True
 
 
+class WholeUpdates(Scheme[int]):
+    """Whole updates without radio, and nobody carries anything: what did not arrive is lost."""
+
+    uses_radio = False
+
+    def init(self, shapes: Shapes, setting: Setting) -> int:
+        """Remember N."""
+        return size_of(shapes)
+
+    def decode(self, state: int, plan: Plan, heard: Heard) -> tuple[Estimate, int]:
+        """Take the mean of those who were heard."""
+        return Estimate(np.zeros(state) if heard.silent else heard.observation / heard.share), state
+
+
 @SCHEMES.register("fedavg", place=2)
 @dataclass(frozen=True)
-class FedAvg(Scheme[int]):
+class FedAvg(WholeUpdates):
     """Whole updates without radio, and nobody carries anything: for devices too many to remember.
 
     What did not arrive is lost, and the server takes the mean of those it heard for all; where everything
     arrives that is ``dense``.
     """
 
-    uses_radio, exact, linear, common_support = False, True, True, True
-
-    def init(self, shapes: Shapes, setting: Setting) -> int:
-        """Remember N."""
-        return size_of(shapes)
+    exact = linear = common_support = True
 
     def plan(self, state: int, seed: int, round: int) -> Plan:
         """Announce nothing."""
@@ -89,6 +100,12 @@ class FedAvg(Scheme[int]):
         """Send updates as they are."""
         return Sent(update)
 
-    def decode(self, state: int, plan: Plan, heard: Heard) -> tuple[Estimate, int]:
-        """Take the mean of those who were heard."""
-        return Estimate(np.zeros(state) if heard.silent else heard.observation / heard.share), state
+
+class RoundedUpdates(WholeUpdates):
+    """Whole updates in few bits, as messages: what ``eight_bit`` and ``eden`` share."""
+
+    splits = True
+
+    def plan(self, state: int, seed: int, round: int) -> Plan:
+        """Announce the seed from which devices draw, each numbers of its own."""
+        return {"seed": int(bits(seed, "rounding", round).random_raw() >> 1)}

@@ -5,21 +5,20 @@ communication-efficient distributed training", NeurIPS 2020.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from airfeel.ranges import Fraction
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, option
-from airfeel.schemes.common_k import CommonK, CommonKState, chosen_by
+from airfeel.schemes.common_k import CommonCoordinates, CommonKState, chosen_by
 from airfeel.schemes.sparsification import largest
-from airfeel.uplink.scheme import Array, Heard, Memory, Plan, Scheme, Sent, Setting, Shapes, size_of
+from airfeel.uplink.scheme import Array, Heard, Memory, Plan, Sent
 
 
 @SCHEMES.register("scalecom", place=48)
 @dataclass(frozen=True)
-class ScaleCom(Scheme[CommonKState]):
+class ScaleCom(CommonCoordinates):
     """ScaleCom: devices take turns to choose, each time the largest entries of one, and all send these.
 
     The leader of a round (cyclic local top-k) says where memory plus update, m + g, of its own is largest;
@@ -30,21 +29,11 @@ class ScaleCom(Scheme[CommonKState]):
 
     newest: Fraction = option(1.0, "beta, how fast a memory follows what was not sent")
 
-    exact = linear = common_support = symbols_are_coordinates = True
-    leads: ClassVar[bool] = True
-    stateless = False
-
-    def init(self, shapes: Shapes, setting: Setting) -> CommonKState:
-        """Remember how many there are, and how many are sent."""
-        return CommonKState(size_of(shapes), setting.symbols)
-
-    def memory(self, shapes: Shapes) -> Memory:
-        """Start empty."""
-        return {"error": np.zeros(size_of(shapes), np.float32)}
+    exact = linear = leads = True
 
     def plan(self, state: CommonKState, seed: int, round: int) -> Plan:
         """Announce how many there will be; any coordinates, as long as nobody leads."""
-        chosen = chosen_by(CommonK().plan(state, seed, round), state.size)
+        chosen = chosen_by(super().plan(state, seed, round), state.size)
         return {"chosen": np.sort(chosen).astype(np.int32)}
 
     def lead(self, plan: Plan, memory: Memory, update: Array) -> Plan:
@@ -52,9 +41,9 @@ class ScaleCom(Scheme[CommonKState]):
         accumulated = np.abs(memory["error"] + update)
         return {"chosen": np.flatnonzero(largest(accumulated, len(plan["chosen"]))[0]).astype(np.int32)}
 
-    def encode(self, plan: Plan, memory: Memory, update: Array) -> Sent:
+    def compress(self, plan: Plan, accumulated: Array) -> Sent:
         """Send m + g where the leader says."""
-        return Sent(memory["error"][:, plan["chosen"]] + update[:, plan["chosen"]])
+        return Sent(accumulated[:, plan["chosen"]])
 
     def settle(self, plan: Plan, memory: Memory, update: Array, sent: Sent, delivered: Array) -> Memory:
         """Keep m + beta (g - what was delivered)."""

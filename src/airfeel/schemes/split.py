@@ -84,16 +84,6 @@ class Split(Scheme[CommonKState]):
             np.divide(heard.observation[part], table[kinds[part]], out=mean[part])
             mean[part] /= min(1.0, plan["symbols"] * asked / state.size)
         return Estimate(mean), state
-        asked, least, kinds = _senders(plan, state.size)
-        weights = np.zeros(asked)
-        weights[places] = 1 / len(places) if heard.each is None else heard.each
-        below = np.append(0.0, np.cumsum(np.append(weights, weights)))  # of all at places before this one
-        first = -np.arange(asked) % asked  # the first sender, for each offset
-        table = np.array([below[first + least + more] - below[first] for more in (0, 1)])
-        weight = table.T.reshape(-1)[kinds]
-        np.divide(heard.observation, weight, out=mean, where=weight > ROUNDING * below[asked])
-        mean /= min(1.0, plan["symbols"] * asked / state.size)
-        return Estimate(mean), state
 
     def pack(self, sent: Sent) -> dict[str, NDArray[Any]]:
         """Return signs and scales: 34 bytes for each block."""

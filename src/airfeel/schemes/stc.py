@@ -6,34 +6,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel.ranges import Fraction
-from airfeel.receivers.base import Estimate
-from airfeel.registry import SCHEMES, option
+from airfeel.registry import SCHEMES
+from airfeel.schemes.error_free import ErrorFree
 from airfeel.schemes.sparsification import largest
 from airfeel.units import count
 from airfeel.uplink.packing import Arrays, pack_sparse, unpack_sparse
-from airfeel.uplink.scheme import Array, ErrorFeedback, Heard, Plan, Sent, Setting, Shapes
+from airfeel.uplink.scheme import Array, Plan, Sent
 
 
 @SCHEMES.register("stc", place=7)
 @dataclass(frozen=True)
-class Stc(ErrorFeedback[None]):
+class Stc(ErrorFree):
     """Signs of the k largest entries with one scale, as messages; the rest waits in an error memory.
 
     STC: of e = update + memory a device keeps the k entries of largest size, sends their places, coded by the
     gaps between them, their signs, and the mean of their sizes in single precision.
     """
-
-    sparsity: Fraction = option(0.2, "k/N, what a device keeps")
-
-    uses_radio, exact = False, True
-
-    def init(self, shapes: Shapes, setting: Setting) -> None:
-        """Carry nothing."""
-
-    def plan(self, state: None, seed: int, round: int) -> Plan:
-        """Announce nothing."""
-        return {}
 
     def compress(self, plan: Plan, accumulated: Array) -> Sent:
         """Send sign times mean size at k places, and keep the rest."""
@@ -45,10 +33,6 @@ class Stc(ErrorFeedback[None]):
         spread = scales.astype(accumulated.dtype)[:, None]
         signal = np.where(chosen, np.where(accumulated >= 0, spread, -spread), accumulated.dtype.type(0))
         return Sent(signal, accumulated - signal, message=(chosen, accumulated >= 0, scales))
-
-    def decode(self, state: None, plan: Plan, heard: Heard) -> tuple[Estimate, None]:
-        """Take the weighted mean of the messages for what it is."""
-        return Estimate(heard.observation), None
 
     def pack(self, sent: Sent) -> dict[str, NDArray[Any]]:
         """Return the scale, a bit for every sign, and the places."""

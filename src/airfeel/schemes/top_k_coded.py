@@ -6,37 +6,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel.ranges import Fraction
-from airfeel.receivers.base import Estimate
-from airfeel.registry import SCHEMES, option
+from airfeel.registry import SCHEMES
+from airfeel.schemes.error_free import ErrorFree
 from airfeel.schemes.sparsification import largest
 from airfeel.units import count
 from airfeel.uplink.packing import Arrays, pack_sparse, unpack_sparse
-from airfeel.uplink.scheme import Array, ErrorFeedback, Heard, Plan, Sent, Setting, Shapes
+from airfeel.uplink.scheme import Array, Plan, Sent
 
 LEVELS = 127  # on each side of zero
 
 
 @SCHEMES.register("top_k_coded", place=8)
 @dataclass(frozen=True)
-class TopKCoded(ErrorFeedback[None]):
+class TopKCoded(ErrorFree):
     """The k largest entries in eight bits each, as messages; the rest waits in an error memory.
 
     Of e = update + memory a device keeps the k entries of largest size, sends their places, coded by the gaps
     between them, and each as a whole number of steps, a 127th of the largest. What rounding takes away waits
     with all other entries.
     """
-
-    sparsity: Fraction = option(0.2, "k/N, what a device keeps")
-
-    uses_radio, exact = False, True
-
-    def init(self, shapes: Shapes, setting: Setting) -> None:
-        """Carry nothing."""
-
-    def plan(self, state: None, seed: int, round: int) -> Plan:
-        """Announce nothing."""
-        return {}
 
     def compress(self, plan: Plan, accumulated: Array) -> Sent:
         """Send whole numbers of steps at k places, and keep the rest."""
@@ -50,10 +38,6 @@ class TopKCoded(ErrorFeedback[None]):
         counts = np.where(chosen, np.clip(counts, -LEVELS, LEVELS), 0).astype(accumulated.dtype)
         signal = counts * wide
         return Sent(signal, accumulated - signal, message=(chosen, counts.astype(np.int8), steps[:, 0]))
-
-    def decode(self, state: None, plan: Plan, heard: Heard) -> tuple[Estimate, None]:
-        """Take the weighted mean of the messages for what it is."""
-        return Estimate(heard.observation), None
 
     def pack(self, sent: Sent) -> dict[str, NDArray[Any]]:
         """Return the step, eight bits for every value, and the places."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ class Rounding:
         """Return values in bytes, (blocks, width)."""
         blocks = np.zeros((-(-len(values) // BLOCK), BLOCK), np.float32)
         blocks.reshape(-1)[: len(values)] = values
-        blocks *= self._signs(len(blocks))
+        blocks *= signs(self.seed, self.device, blocks.shape)
         message = np.empty((len(blocks), self.width()), np.uint8)
         for part in _parts(len(blocks)):
             message[part] = self._written(rotate(blocks[part]))
@@ -70,14 +71,8 @@ class Rounding:
         blocks = np.empty((len(message), BLOCK), np.float32)
         for part in _parts(len(blocks)):
             blocks[part] = rotate(scales[part] * self._numbers(message[part, :-wide]))
-        blocks *= self._signs(len(blocks))
+        blocks *= signs(self.seed, self.device, blocks.shape)
         return blocks.reshape(-1)[:count]
-
-    def _signs(self, blocks: int) -> NDArray[np.int8]:
-        """Return the random signs D of this device, (blocks, 256)."""
-        raw = bits(self.seed, "signs", device=self.device).random_raw(blocks * BLOCK // 64)
-        drawn = np.unpackbits(raw.astype("<u8").view(np.uint8)).reshape(blocks, BLOCK).view(np.int8)
-        return 2 * drawn - np.int8(1)
 
     def _written(self, rotated: NDArray[np.float32]) -> NDArray[np.uint8]:
         top, half = np.abs(rotated).max(axis=1, keepdims=True), 2 ** (self.bits - 1)
@@ -119,21 +114,29 @@ def value_bits(argument: str, value: Any) -> int:
     return int(value)
 
 
+def signs(seed: int, device: int, shape: tuple[int, ...]) -> NDArray[np.int8]:
+    """Return the random signs D of a device, (blocks, length)."""
+    size = prod(shape)
+    raw = bits(seed, "signs", device=int(device)).random_raw(-(-size // 64))
+    drawn = np.unpackbits(raw.astype("<u8").view(np.uint8), count=size).reshape(shape).view(np.int8)
+    return 2 * drawn - np.int8(1)
+
+
 def rotate(blocks: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Multiply each block (rows, 256) by the orthonormal Hadamard matrix, which undoes itself.
+    """Multiply each row, of a power of two, by the orthonormal Hadamard matrix, which undoes itself.
 
     Sums and differences in a fixed order: every machine finds the same bits.
     """
-    count, half = len(blocks), 1
+    (count, side), half = blocks.shape, 1
     turned = np.array(blocks.T, order="C")
     other = np.empty_like(turned)
-    while half < BLOCK:
-        pairs, found = (part.reshape(BLOCK // (2 * half), 2, half * count) for part in (turned, other))
+    while half < side:
+        pairs, found = (part.reshape(side // (2 * half), 2, half * count) for part in (turned, other))
         np.add(pairs[:, 0], pairs[:, 1], out=found[:, 0])
         np.subtract(pairs[:, 0], pairs[:, 1], out=found[:, 1])
         turned, other, half = other, turned, 2 * half
     rotated = np.ascontiguousarray(turned.T)
-    rotated /= np.float32(BLOCK**0.5)
+    rotated /= np.float32(side**0.5)
     return rotated
 
 

@@ -98,7 +98,9 @@ def dots(figure: Figure, points: list[dict[str, Any]], lines: list[tuple[str, st
             scale=altair.Scale(paddingInner=0.35),
         ),
         "yOffset": altair.YOffset("curve:N", sort=curves),
-        "color": altair.Color("curve:N", scale=_scale(curves, PALETTE), legend=_legend("stroke", 500)),
+        "color": altair.Color(
+            "curve:N", scale=altair.Scale(domain=curves, range=PALETTE), legend=_legend("stroke", 500)
+        ),
     }
     forms = list(FORMS.values())
     x: dict[str, Any] = {"title": figure.y_title, "scale": altair.Scale(zero=False)}
@@ -107,17 +109,14 @@ def dots(figure: Figure, points: list[dict[str, Any]], lines: list[tuple[str, st
         for of in (forms[:1], forms)
     )
     span = first.mark_rule(strokeWidth=2).encode(**where, x=altair.X("low:Q", **x), x2="high:Q")
-    shape = altair.Shape("form:N", scale=_scale(forms, ["circle", "diamond"]), legend=_legend("circle", 80))
+    shapes = altair.Scale(domain=forms, range=["circle", "diamond"])
+    shape = altair.Shape("form:N", scale=shapes, legend=_legend("circle", 80))
     value = altair.Tooltip("mean:Q", title=figure.y_title, format=".4~g")
     tips = ["setting:N", "curve:N", "form:N", value]
     mark = every.mark_point(size=80, strokeWidth=2).encode(
         **where, x=altair.X("mean:Q", **x), shape=shape, tooltip=tips
     )
     return Drawing(figure, (span + mark).add_params(chosen))
-
-
-def _scale(names: list[str], values: list[str]) -> Any:
-    return altair.Scale(domain=names, range=[values[i % len(values)] for i in range(len(names))])
 
 
 def _legend(symbol: str, size: int) -> Any:

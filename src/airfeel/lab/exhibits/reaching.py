@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-from airfeel import _checks
 from airfeel.lab.charts import Figure
 from airfeel.lab.curves import courses, draw_curves
 from airfeel.lab.exhibits import EXHIBITS, TextTable
@@ -51,16 +50,6 @@ def reaching(shown: RunSelection) -> Iterator[Any]:
         yield draw_curves(
             Figure(f"{name}-{end}", title, "accuracy", "test accuracy", **words), drawn, shown.schemes
         )
-
-
-def check_target(target: float | None) -> float | None:
-    """Refuse an accuracy that is no share."""
-    if target is None:
-        return None
-    try:
-        return _checks.real("--target-accuracy", target, above=0, at_most=1)
-    except ValueError as error:
-        raise ValueError(f"{error}, such as 0.8 for 80 %") from None
 
 
 def reaching_table(shown: RunSelection, target: float) -> list[list[str]]:

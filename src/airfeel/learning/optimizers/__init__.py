@@ -22,15 +22,16 @@ class ServerState:
     second: Array
 
 
+Update = tuple[Array, ServerState]  # of the parameters, and the state after it
+
+
 class Optimizer(Protocol):
     """How the server turns the recovered aggregate x^ into new parameters."""
 
     def init(self, size: int) -> ServerState:
         """Return the state before the first round."""
 
-    def update(
-        self, state: ServerState, theta: Array, aggregate: Array, rate: float
-    ) -> tuple[Array, ServerState]:
+    def update(self, state: ServerState, theta: Array, aggregate: Array, rate: float) -> Update:
         """Return the new theta and state; arguments stay as they are."""
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from airfeel.learning.optimizers import ServerState
+from airfeel.learning.optimizers import ServerState, Update
 from airfeel.learning.tasks import Array
 from airfeel.ranges import Checked, Positive
 from airfeel.registry import OPTIMIZERS, option
@@ -23,9 +23,7 @@ class GradientDescent(Checked):
         """Start at rest."""
         return ServerState(0, np.zeros(size if self.momentum else 0), np.zeros(0))
 
-    def update(
-        self, state: ServerState, theta: Array, aggregate: Array, rate: float
-    ) -> tuple[Array, ServerState]:
+    def update(self, state: ServerState, theta: Array, aggregate: Array, rate: float) -> Update:
         """Take one step."""
         if not self.momentum:
             step = rate * aggregate
@@ -49,9 +47,7 @@ class Adam(Checked):
         """Start with zero moments."""
         return ServerState(0, np.zeros(size), np.zeros(size))
 
-    def update(
-        self, state: ServerState, theta: Array, aggregate: Array, rate: float
-    ) -> tuple[Array, ServerState]:
+    def update(self, state: ServerState, theta: Array, aggregate: Array, rate: float) -> Update:
         """Take one bias-corrected step."""
         count = state.updates + 1
         first = self.beta1 * state.first + (1 - self.beta1) * aggregate

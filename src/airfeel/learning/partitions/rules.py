@@ -1,14 +1,13 @@
-"""Devices that are alike, that hold a few classes each, or whose class shares are random."""
+"""Devices that are alike, that hold a few classes, random class shares, or samples that stand together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from airfeel import _checks
-from airfeel.learning.partitions import Partition, capped_counts, drawn, pooled
+from airfeel.learning.partitions import Labels, Partition, capped_counts, drawn, pooled
 from airfeel.ranges import Checked, Count, Positive
 from airfeel.registry import PARTITIONS, option
 from airfeel.streams import stream
@@ -19,9 +18,7 @@ from airfeel.streams import stream
 class IID:
     """Samples of any class: every device's are drawn from all."""
 
-    def draw(
-        self, labels: NDArray[Any], sizes: Sequence[int], seed: int, pool: int | None = None
-    ) -> Partition:
+    def draw(self, labels: Labels, sizes: Sequence[int], seed: int, pool: int | None = None) -> Partition:
         """Draw K_m = ``sizes[m]`` samples for device m from the first ``pool`` ones (None: all)."""
         available = len(pooled(labels, sizes, pool))
         for device, size in enumerate(sizes):
@@ -41,9 +38,7 @@ class ByClasses:
 
     by_class: ClassVar[bool] = True
 
-    def draw(
-        self, labels: NDArray[Any], sizes: Sequence[int], seed: int, pool: int | None = None
-    ) -> Partition:
+    def draw(self, labels: Labels, sizes: Sequence[int], seed: int, pool: int | None = None) -> Partition:
         """Draw the classes of each device, then its samples."""
         labels = pooled(labels, sizes, pool)
         present = np.unique(labels)
@@ -70,9 +65,7 @@ class Dirichlet(Checked):
 
     by_class: ClassVar[bool] = True
 
-    def draw(
-        self, labels: NDArray[Any], sizes: Sequence[int], seed: int, pool: int | None = None
-    ) -> Partition:
+    def draw(self, labels: Labels, sizes: Sequence[int], seed: int, pool: int | None = None) -> Partition:
         """Draw the shares of each device, then its samples."""
         labels = pooled(labels, sizes, pool)
         present, available = np.unique(labels, return_counts=True)
@@ -82,4 +75,20 @@ class Dirichlet(Checked):
             draw = stream(seed, "partition", device=device)
             share = draw.dirichlet(np.full(len(present), self.alpha))
             parts.append(drawn(draw, labels, present, capped_counts(share, size, available), device))
+        return tuple(parts)
+
+
+@PARTITIONS.register("stretch", place=30)
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Samples that follow one another in the data set, from a random place on: the pages of a book."""
+
+    def draw(self, labels: Labels, sizes: Sequence[int], seed: int, pool: int | None = None) -> Partition:
+        """Draw where the K_m = ``sizes[m]`` samples of device m begin."""
+        available = len(pooled(labels, sizes, pool))
+        parts = []
+        for device, size in enumerate(sizes):
+            _checks.integer(f"sizes[{device}]", size, at_least=1, at_most=available)
+            start = int(stream(seed, "partition", device=device).integers(available - size + 1))
+            parts.append(np.arange(start, start + size))
         return tuple(parts)
