@@ -1,6 +1,7 @@
 """Our own scheme in the field: sampled devices, skewed data, fading; beside error-free training and rivals.
 
-    python benchmarks/study_field.py error_free ours ours-100 error error-100 rivals rivals-100 --out DIR
+    python benchmarks/study_field.py error_free ours-10 ours ours-100 --out DIR
+    python benchmarks/study_field.py error error-100 rivals rivals-100 --out DIR
     python benchmarks/study_field.py tune --out OTHER          # options and rates, on seed 10
     python benchmarks/study_field.py table keep --out DIR      # what there is, for docs/results
 
@@ -140,6 +141,7 @@ SCHEMES = {
 ONLY_CNN = tuple(TUNED)
 STUDIES = {  # schemes and compressions, in the order in which they matter
     "error_free": (["error-free"], [None]),
+    "ours-10": (["scheduled", "scheduled, own rate", "ScaleCom"], [10]),
     "ours": (["scheduled"], [25]),
     "ours-100": (["scheduled"], [100]),
     "error": (["0.2's form"], [25]),
@@ -292,18 +294,19 @@ def table(seeds, out):
     """Print the points lost in every cell, as a page in Markdown; bold where it is more than may be lost."""
     done = known(out)
     both = ["scheduled", "0.2's form"]
-    head = [f"{scheme}, {factor}" for factor in (25, 100) for scheme in ("at most", *both)]
-    print("*Points lost against error-free training, last round, 25 and 100 times*\n")
+    head = ["scheduled, 10"]
+    head += [f"{scheme}, {factor}" for factor in (25, 100) for scheme in ("at most", *both)]
+    print("*Points lost against error-free training, last round, 10, 25 and 100 times*\n")
     print("| | error-free | " + " | ".join(head) + " |\n" + "|---" * (2 + len(head)) + "|")
     for cell, (_, *limits) in CELLS.items():
-        cells = []
+        cells = [words(gaps(done, cell, "scheduled", 10, seeds))]
         for factor, limit in zip((25, 100), limits, strict=True):
             ours, before = (gaps(done, cell, scheme, factor, seeds) for scheme in both)
             missed = limit is not None and len(ours) and ours.mean() > limit
             cells += [limit or "–", f"**{words(ours)}**" if missed else words(ours), words(before)]
         if level(done, cell, seeds):
             print(f"| {cell} | {level(done, cell, seeds)} | " + " | ".join(map(str, cells)) + " |")
-    for factor in (25, 100):
+    for factor in (10, 25, 100):
         print(f"\n*Every scheme with its own options and rate, {factor} times, against error-free at 0.1*\n")
         print("| | " + " | ".join(TUNED) + " | ScaleCom behind |\n" + "|---" * (2 + len(TUNED)) + "|")
         for cell in (name for name in CELLS if name.startswith("CNN")):
