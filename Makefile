@@ -62,10 +62,13 @@ flower: $(VENV)/.stamp-flower
 
 constraints:
 	$(LOWEST_PYTHON) -m venv --clear .venv-resolve
-	.venv-resolve/bin/python -m pip install --quiet '.[torch,flower,test,notebook,check,docs,trackers]' torch==2.13.0 hatchling editables
+	.venv-resolve/bin/python -m pip install --quiet '.[torch,flower,test,notebook,check,docs]' torch==2.13.0 hatchling editables
 	@echo "# Exact versions for make, resolved on Python 3.11 from the extras in pyproject.toml." > constraints.txt
 	@echo "# To renew: make constraints (then run make check test)." >> constraints.txt
 	.venv-resolve/bin/python -m pip freeze --exclude airfeel | sed 's/+.*//' >> constraints.txt
+	.venv-resolve/bin/python -m pip install --quiet --dry-run --ignore-installed --no-deps \
+	  --report .venv-resolve/report.json -r constraints.txt
+	.venv-resolve/bin/python tools/hashes.py .venv-resolve/report.json > .ci/hashes.txt
 	rm -rf .venv-resolve
 
 dist:

@@ -77,6 +77,13 @@ def test_lowest_versions_are_the_declared_ones():
     }
 
 
+def test_everything_pinned_but_pytorch_has_a_hash():
+    pinned = re.findall(r"^[\w.-]+==.*", (ROOT / "constraints.txt").read_text(), flags=re.M)
+    hashes = (ROOT / ".ci/hashes.txt").read_text()
+    known = re.findall(r"^(\S+) --hash=sha256:[0-9a-f]{64}$", hashes, flags=re.M)
+    assert [line for line in pinned if not line.startswith("torch==")] == known
+
+
 def test_public_names_are_few_and_documented():
     assert len(airfeel.__all__) <= 32  # receivers, the seams of own parts, and training
     for name in airfeel.__all__:
