@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from airfeel.theory.linear import LinearPlan
     from airfeel.theory.planner import ForecastCourse, LinkBudget, LinkForecast, LinkPlan
 
+    Answer = tuple[LinkPlan | LinearPlan, LinkBudget, ForecastCourse, str, RadioUnits | None]
+
 _log = logging.getLogger("airfeel")
 
 
@@ -167,7 +169,7 @@ def predict(
     course = replace(course, privacy=guarantee(*about, fixed=config.uplink.policy == "fixed"))
     answer = plan, link, course, hold, units
     with suppress(BrokenPipeError):  # a reader that leaves early may still want the figure
-        show(_as_json(*answer) if json else _as_text(*answer))
+        show(_as_json(answer) if json else _as_text(answer))
     if figure is not None:
         _draw(forecast, link, units, figure)
 
@@ -226,16 +228,11 @@ def _solve(
     return solve_power(forecast, link, target, say=told)
 
 
-def _as_json(
-    plan: "LinkPlan | LinearPlan",
-    link: "LinkBudget",
-    course: "ForecastCourse",
-    hold: str,
-    units: "RadioUnits | None",
-) -> str:
+def _as_json(answer: "Answer") -> str:
     """Return all that is to be said about one link, as one JSON object."""
     from airfeel.units import decibel
 
+    plan, link, course, hold, units = answer
     chain, method = getattr(plan, "chain", None), getattr(plan, "method", None)
     levels = {"snr_db": decibel(link.snr), "device_snr_db": decibel(link.device_snr)}
     facts: dict[str, Any] = {
@@ -261,18 +258,15 @@ def _rounded(values: Iterable[Any] | None) -> list[float] | None:
     return None if values is None else [round(float(value), 4) for value in values]
 
 
-def _as_text(
-    plan: "LinkPlan | LinearPlan",
-    link: "LinkBudget",
-    course: "ForecastCourse",
-    hold: str,
-    units: "RadioUnits | None",
-) -> str:
+def _as_text(answer: "Answer") -> str:
     """Return the course of the error, the link budget, and what they rest on."""
     from airfeel.units import decibel
 
+    plan, link, course, hold, units = answer
     chain, energy = getattr(plan, "chain", None), "energy per device and round"
-    lines = [textwrap.fill(_headline(link, course, units), 100), ""]
+    spent = f"P = {link.power:.4g}" if units is None else f"{units.tx_power_dbm:.1f} dBm"
+    uses = f"s = {link.rows} channel uses (s/N = {link.ratio:.3g}) and {spent}"
+    lines = [textwrap.fill(f"NMSE of {course.steady_db:.1f} dB in steady state with {uses}", 100), ""]
     if chain is not None:
         lines += [f"lambda = {chain.activity:.4g}, p01 = {chain.p01:.4g}, beta = {chain.beta:.4g}", ""]
     told = {
@@ -315,15 +309,6 @@ def _as_text(
     for sentence in (course.basis, course.privacy):
         lines += ["", textwrap.fill(sentence, 100, break_on_hyphens=False, break_long_words=False)]
     return "\n".join(lines)
-
-
-def _headline(link: "LinkBudget", course: "ForecastCourse", units: "RadioUnits | None") -> str:
-    """Return the answer in a sentence."""
-    with_what = f"P = {link.power:.4g}" if units is None else f"{units.tx_power_dbm:.1f} dBm"
-    return (
-        f"NMSE of {course.steady_db:.1f} dB in steady state with s = {link.rows} channel uses "
-        f"(s/N = {link.ratio:.3g}) and {with_what}"
-    )
 
 
 def _draw(forecast: "LinkForecast", link: "LinkBudget", units: "RadioUnits | None", stem: Path) -> None:

@@ -48,15 +48,8 @@ def receive(
     found, reading = decode(recording, sent, round)
     frame = found.frame
     assert frame is not None
-    facts = {
-        "round": found.round,
-        "symbols": frame.symbols,
-        "start": reading.start,
-        "offset_hz": reading.offset_hz,
-        "phase_deg": reading.phase_deg,
-        "snr_db": reading.snr_db,
-        "noise_var": reading.noise_var,
-    }
+    told = ("start", "offset_hz", "phase_deg", "snr_db", "noise_var")
+    facts = {"round": found.round, "symbols": frame.symbols, **{key: getattr(reading, key) for key in told}}
     if out is not None:
         held = io.BytesIO()
         np.savez(held, observation=reading.symbols, noise_var=reading.noise_var)

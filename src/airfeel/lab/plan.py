@@ -29,7 +29,7 @@ from airfeel.lab import store, studies
 from airfeel.lab.exhibits import figure_kinds
 from airfeel.lab.figures import GROUPS, SHIPPED, shipped_file
 from airfeel.lab.runner import Work, execute, training_effort
-from airfeel.lab.store import OTHERS, SUMMARY, Damage, FinishedRun, examine
+from airfeel.lab.store import OTHERS, SUMMARY, Damage, FinishedRun, examine, left_out
 from airfeel.ranges import Count
 
 
@@ -401,6 +401,14 @@ class ResultsFolder:
         """Return what is wrong with a finished run."""
         found = self._examined(label)
         return found if isinstance(found, Damage) else None
+
+    def damaged(self) -> list[str]:
+        """Return a sentence about every finished run that is damaged."""
+        return [left_out(label, damage) for label in self.labels() if (damage := self.damage(label))]
+
+    def nothing(self, notes: Sequence[str]) -> ValueError:
+        """Build the error for a folder without a finished run, with what else there is to say."""
+        return ValueError("\n".join([f"{self.path}: has no finished run under {self.path / 'runs'}", *notes]))
 
     def _examined(self, label: str) -> FinishedRun | Damage | None:
         return self._once(f"run {label}", self.stamp(label), lambda: examine(self.path / "runs" / label))

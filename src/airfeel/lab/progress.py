@@ -55,8 +55,7 @@ class Live(Display, Progress):
         """Draw the line."""
         for note in notes:
             self.note(note)
-        self._rounds, self._timer = rounds, Timer(rounds, done)
-        self._done, self._round = done, Timer(1)
+        super().begin(rounds, done, notes)
         self.draw(rounds, done, f"round {done}/{rounds}")
 
     def within(self, done: int, of: int) -> None:

@@ -32,7 +32,7 @@ from airfeel.lab.exhibits.curves import chosen_figures
 from airfeel.lab.figures import SHIPPED
 from airfeel.lab.plan import Begun, ResultsFolder, check_target, shipped
 from airfeel.lab.results import write_results, write_runs
-from airfeel.lab.store import edited_between, left_out
+from airfeel.lab.store import edited_between
 from airfeel.lab.table import Results, RunSelection
 from airfeel.lab.words import headline, opening, trained, word_columns
 
@@ -124,10 +124,9 @@ def loose_runs(results: Results, elsewhere: Collection[str]) -> tuple[list[str],
     Those in ``elsewhere`` belong to experiments; they are named only where they are damaged.
     """
     folder, runs = results.folder, results.runs
-    notes = [left_out(label, damage) for label in folder.labels() if (damage := folder.damage(label))]
+    notes = folder.damaged()
     if not runs:
-        nothing = f"{folder.path}: has no finished run under {folder.path / 'runs'}"
-        raise ValueError("\n".join([nothing, *notes]))
+        raise folder.nothing(notes)
     found = []
     for label in folder.labels():
         if label in elsewhere or folder.damage(label):

@@ -74,11 +74,9 @@ def read_results(folder: str | Path, per: str = "round") -> Any:
         rows = list_runs(results)
         return pandas.DataFrame(rows, columns=_columns(rows))
     runs = [run for label in results.labels() if (run := results.run(label)) is not None]
-    damaged = [left_out(label, damage) for label in results.labels() if (damage := results.damage(label))]
     if not runs:
-        nothing = f"{folder}: has no finished run under {Path(folder) / 'runs'}"
-        raise ValueError("\n".join([nothing, *damaged]))
-    for note in damaged:
+        raise results.nothing(results.damaged())
+    for note in results.damaged():
         _log.warning(note)
     facts = [{"run": run.folder.name, **run.settings} for run in runs]
     keys = dict.fromkeys(key for run, of in zip(runs, facts, strict=True) for key in (*of, *run.rows.keys))

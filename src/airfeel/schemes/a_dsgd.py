@@ -10,7 +10,7 @@ from airfeel.ranges import Count, Fraction, NonNegative, Probability
 from airfeel.receivers.amp import AMP
 from airfeel.receivers.base import Receiver
 from airfeel.registry import SCHEMES, fixed, option
-from airfeel.schemes.compressed import Compressed, expect_what_is_kept, gaussian_matrix
+from airfeel.schemes.compressed import Compressed, built, expect_what_is_kept, gaussian_matrix
 
 
 @SCHEMES.register("a_dsgd", place=30)
@@ -38,12 +38,7 @@ class ADsgd(Compressed):
 
     def receiver(self) -> Receiver[Any]:
         """Return AMP."""
-        return AMP(
-            activity=self.activity,
-            denoiser=self.denoiser,
-            max_iterations=self.max_iterations,
-            tolerance=self.tolerance,
-        )
+        return built(AMP, self)
 
 
 @SCHEMES.register("a_dsgd_mmse", place=31)

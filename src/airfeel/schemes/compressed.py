@@ -1,7 +1,7 @@
 """What TSA-GA, Turbo-CS and A-DSGD share: sparsify (8)-(10), compress (11), recover from y = A x + n."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -101,6 +101,13 @@ class TurboDecoded(Compressed):
     def operator(self, size: int, symbols: int, seed: int) -> LinearOperator:
         """Return s rows of the DCT."""
         return partial_dct(size, symbols, seed, self.signs, self.fast, self.block)
+
+
+def built(receiver: type[Any], scheme: Any) -> Receiver[Any]:
+    """Return a receiver with the scheme's options, which are called as its own are."""
+    names = [field.name for field in fields(receiver) if hasattr(scheme, field.name)]
+    made: Receiver[Any] = receiver(**{name: getattr(scheme, name) for name in names})
+    return made
 
 
 def heard_by_all(heard: Heard, operator: LinearOperator) -> Reception:

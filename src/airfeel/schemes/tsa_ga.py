@@ -9,7 +9,7 @@ from airfeel.receivers.base import Receiver
 from airfeel.receivers.tsaga import TSAGA
 from airfeel.receivers.turbo_cs import TurboCS
 from airfeel.registry import SCHEMES, fixed, option
-from airfeel.schemes.compressed import TurboDecoded
+from airfeel.schemes.compressed import TurboDecoded, built
 
 
 @SCHEMES.register("tsa_ga", place=10)
@@ -43,21 +43,7 @@ class TsaGa(TurboDecoded):
 
     def receiver(self) -> Receiver[Any]:
         """Return Algorithm 1 to the letter, unless the options say otherwise."""
-        return TSAGA.paper(
-            self.activity,
-            p01=self.p01,
-            beta=self.beta,
-            learn=self.learn,
-            support_chain=self.support_chain,
-            amplitude_chain=self.amplitude_chain,
-            max_iterations=self.max_iterations,
-            amplitude_message=self.amplitude_message,
-            tolerance=self.tolerance,
-            window=self.window,
-            learn_from=self.learn_from,
-            precision=self.precision,
-            doubt=self.doubt,
-        )
+        return built(TSAGA, self)
 
 
 @SCHEMES.register("tsa_ga_no_support", place=11)
@@ -97,9 +83,4 @@ class IndependentTurboCS(TurboDecoded):
 
     def receiver(self) -> Receiver[Any]:
         """Return the memoryless decoder."""
-        return TurboCS(
-            activity=self.activity,
-            max_iterations=self.max_iterations,
-            tolerance=self.tolerance,
-            precision=self.precision,
-        )
+        return built(TurboCS, self)

@@ -175,6 +175,8 @@ class Progress:
 
     def begin(self, rounds: int, done: int, notes: list[str]) -> None:
         """Hear how many rounds there will be, how many exist, and what happened on the way here."""
+        self._rounds, self._timer = rounds, Timer(rounds, done)
+        self._done, self._round = done, Timer(1)
 
     def within(self, done: int, of: int) -> None:
         """Hear how many devices have trained in the round under way."""
@@ -191,8 +193,7 @@ class Lines(Progress):
 
     def begin(self, rounds: int, done: int, notes: list[str]) -> None:
         """Say where the run starts."""
-        self._rounds, self._timer = rounds, Timer(rounds, done)
-        self._done, self._round = done, Timer(1)
+        super().begin(rounds, done, notes)
         for note in notes:
             _say(note)
 

@@ -6,7 +6,7 @@ and one local step, as the theorem asks.
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -114,10 +114,7 @@ class Convergence:
 
     def facts(self) -> dict[str, float]:
         """Return the constants of the theorem."""
-        return {
-            "strong_convexity": self.constants.strong_convexity,
-            "smoothness": self.constants.smoothness,
-            "gradient_bound": self.constants.gradient_bound,
+        return asdict(self.constants) | {
             "learning_rate": 1 / self.constants.smoothness,
             "smallest_loss": self.best_loss,
             "initial_gap": self.initial_gap,
