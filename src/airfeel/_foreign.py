@@ -39,12 +39,9 @@ def hints(place: Any) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for base in reversed(getattr(place, "__mro__", (place,))):
             for name, annotation in getattr(base, "__annotations__", {}).items():
-                alone, module = (
-                    SimpleNamespace(__annotations__={name: annotation}),
-                    sys.modules[base.__module__],
-                )
+                alone, module = SimpleNamespace(__annotations__={name: annotation}), base.__module__
                 try:
-                    found |= get_type_hints(alone, vars(module), include_extras=True)
+                    found |= get_type_hints(alone, vars(sys.modules[module]), include_extras=True)
                 except Exception:
                     found[name] = Any
         return found

@@ -7,12 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from airfeel import _checks
-from airfeel.beliefs.spike_slab import SpikeSlab, bounded_exp
-
-Array = NDArray[Any]
+from airfeel.beliefs.spike_slab import Array, SpikeSlab, bounded_exp
 
 MESSAGES = ("joint", "moments", "expansion")
 EPSILON = 1e-7  # the small support value that stands for 0 in the amplitude message (34)

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from airfeel.lab.charts import COLUMN, STYLE, WITHOUT_RADIO, Drawing, Figure, altair, looks, save_images, svg
+from airfeel.lab.store import Array
 from airfeel.lab.table import UNITS, RunSelection
-
-Array = NDArray[np.floating[Any]]
 
 MOST_POINTS = 400  # per curve; files of results have them all
 MOST_DASHED, MOST_TOGETHER = 4, 16  # variants told apart by dashes, and curves in one plot

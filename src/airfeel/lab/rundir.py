@@ -29,12 +29,11 @@ from numpy.typing import NDArray
 import airfeel
 from airfeel import _files, storage
 from airfeel.lab import store
-from airfeel.lab.store import CONFIG, DERIVED, MANIFEST, ROUNDS, SUMMARY, TIMINGS, Damage
+from airfeel.lab.store import CONFIG, DERIVED, MANIFEST, ROUNDS, SUMMARY, TIMINGS, Array, Damage
 
 if TYPE_CHECKING:
     from airfeel.simulation.loop import RunState
 
-Array = NDArray[np.floating[Any]]
 Memory = Mapping[str, NDArray[Any]]
 
 _DIGEST_BYTES = 32

@@ -12,20 +12,18 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from airfeel._extras import LazyModule
 from airfeel.lab.charts import WITHOUT_RADIO
 from airfeel.lab.plan import Begun, Experiment, ResultsFolder
-from airfeel.lab.store import FinishedRun, RunError
+from airfeel.lab.store import Array, FinishedRun, RunError
 from airfeel.lab.studies.recorded import Observations, observations
 from airfeel.registry import SCHEMES
 from airfeel.units import decibel, from_decibel
 
 pandas: Any = LazyModule("pandas", "report", "tables of results need")
 
-Array = NDArray[np.floating[Any]]
 Frame = Any  # a pandas DataFrame or Series
 Line = tuple[str, str]  # curve and variant
 BySeed = dict[Any, float]

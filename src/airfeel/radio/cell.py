@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator
 from scipy.special import j0
 
@@ -18,13 +17,12 @@ from airfeel.radio.channels import (
     misjudged,
     with_line_of_sight,
 )
-from airfeel.radio.link import Link
+from airfeel.radio.link import Array, Link
 from airfeel.ranges import Decibels, NonNegative, Positive
 from airfeel.registry import CHANNELS, option
 from airfeel.streams import stream
 from airfeel.units import from_decibel
 
-Array = NDArray[np.floating[Any]]
 Losses = Annotated[tuple[Decibels, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)]
 
 

@@ -14,11 +14,10 @@ from pydantic import Field
 from scipy import fft, special
 
 from airfeel import _checks
-from airfeel.radio.link import elements_of
+from airfeel.radio.link import Array, elements_of
 from airfeel.ranges import MOST, Checked, Count, Positive, Several
 from airfeel.units import decibel
 
-Array = NDArray[np.floating[Any]]
 Complex = NDArray[np.complexfloating[Any]]
 
 PREAMBLE = 2  # rows

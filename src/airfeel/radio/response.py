@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from airfeel import _checks, _files
 from airfeel.radio.channels import Complex, Offsets, inverted, misjudged
-from airfeel.radio.link import Link, elements_of
+from airfeel.radio.link import Array, Link, elements_of
 from airfeel.ranges import Decibels, NonNegative, Positive
 from airfeel.registry import CHANNELS, option
 from airfeel.units import decibel, from_decibel
 
-Array = NDArray[np.floating[Any]]
 Source = Callable[[int, int, int, int], Complex]  # num_devices, elements, seed, round: (M, elements)
 NAME = "responses"  # of the array in a file that holds several
 

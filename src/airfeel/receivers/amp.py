@@ -4,15 +4,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from annotated_types import Gt
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from airfeel import _checks
-from airfeel.beliefs.spike_slab import SpikeSlab, posterior
+from airfeel.beliefs.spike_slab import Array, SpikeSlab, posterior
 from airfeel.operators import GaussianMatrix, PartialDCT
 from airfeel.ranges import Count, Probability, require
 from airfeel.receivers import scale
@@ -20,7 +19,6 @@ from airfeel.receivers.base import Estimate, Info, Reception, Size, Tolerance, r
 from airfeel.receivers.scale import Scaled
 from airfeel.streams import stream
 
-Array = NDArray[Any]
 Denoiser = Callable[[Array, float], tuple[Array, Array, float]]  # z, tau to estimate, variance, mean slope
 
 TEMPERATURE = 8.0  # differences of N SURE / tau below this are chance: one coefficient more or less makes two

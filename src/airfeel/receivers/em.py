@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from airfeel.beliefs.chains import (
     Amplitude,
@@ -16,9 +15,7 @@ from airfeel.beliefs.chains import (
     smooth_support,
     tell_amplitude,
 )
-from airfeel.beliefs.spike_slab import SpikeSlab, compare
-
-Array = NDArray[Any]
+from airfeel.beliefs.spike_slab import Array, SpikeSlab, compare
 
 SMALLEST = 1e-6  # lower limit of p01 and beta: in single precision the chains would freeze below it
 NEGLIGIBLE = 1e-2  # a coefficient with less than this share of the mean weight is passed over

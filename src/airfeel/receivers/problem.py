@@ -9,10 +9,9 @@ is one block, as with a plain operator.
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 from scipy.fftpack import dct, idct  # those of scipy.fft, called at half the cost
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
@@ -20,10 +19,8 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 from airfeel import _checks
 from airfeel.operators import PartialDCT
 from airfeel.receivers.base import Reception
-from airfeel.receivers.scale import Scaled
+from airfeel.receivers.scale import Array, Scaled
 from airfeel.streams import stream
-
-Array = NDArray[Any]
 
 LARGEST = 4000  # rows or columns, whichever are fewer, of a matrix whose singular values are found
 PACE = 0.3  # with such a matrix: correlated columns, and sparse ones, need about that

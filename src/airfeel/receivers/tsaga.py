@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.beliefs.chains import MESSAGES, Belief, ChainParams, carry, stationary
@@ -16,8 +15,6 @@ from airfeel.receivers.em import PastRound
 from airfeel.receivers.problem import orthonormal, pose
 from airfeel.receivers.scale import Scaled
 from airfeel.receivers.turbo_cs import decode
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,18 +8,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from airfeel import _checks
 from airfeel.beliefs.chains import ChainParams
-from airfeel.beliefs.spike_slab import SpikeSlab, denoise, divide
+from airfeel.beliefs.spike_slab import Array, SpikeSlab, denoise, divide
 from airfeel.ranges import Count, require
 from airfeel.receivers import scale
 from airfeel.receivers.base import Estimate, Info, Precision, Reception, Size, Tolerance, require_size
 from airfeel.receivers.problem import Problem, Residual, orthonormal, pose
 from airfeel.receivers.scale import Scaled
-
-Array = NDArray[Any]
 
 CLOSEST = 0.999  # V is kept below this share of tau: a prior that does not fit can break V < tau
 DIVERGENCE = 2.0  # the iteration is given up when the residual grows to this multiple of its smallest one

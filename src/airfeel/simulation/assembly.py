@@ -5,9 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from airfeel import _checks, storage
 from airfeel.config import Config, ConfigLike, build_config, opened
 from airfeel.config.sections import DeviceKeys, ServerKeys
@@ -24,9 +21,8 @@ from airfeel.simulation.memory import RunMemory, require_memory, shapes_of
 from airfeel.units import count, decibel
 from airfeel.uplink.arrive import Radio
 from airfeel.uplink.memory import Allocate
-from airfeel.uplink.scheme import Scheme, Setting, Shapes
+from airfeel.uplink.scheme import Array, Scheme, Setting, Shapes
 
-Array = NDArray[np.floating[Any]]
 DataLike = str | Path | Dataset | Sequence[Any]  # four arrays, or a pair of map-style data sets
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import fft
 
 from airfeel.config import ConfigLike
@@ -19,10 +18,9 @@ from airfeel.simulation.assembly import DataLike, Parts, assemble, given
 from airfeel.simulation.records import Lines, Progress, Record, make_record
 from airfeel.uplink.memory import Devices
 from airfeel.uplink.round import Aggregate, Uplink, UplinkState, begin
-from airfeel.uplink.scheme import Scheme
+from airfeel.uplink.scheme import Array, Scheme
 from airfeel.workers import Workers
 
-Array = NDArray[np.floating[Any]]
 # Hears of a round under way how many devices have trained, and how many will; one call at a time.
 Listener = Callable[[int, int], None]
 

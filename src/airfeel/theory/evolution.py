@@ -7,14 +7,12 @@ messages on them.
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.beliefs.chains import MESSAGES, Belief, ChainParams, carry, stationary
-from airfeel.beliefs.spike_slab import SpikeSlab, denoise, divide, posterior
+from airfeel.beliefs.spike_slab import Array, SpikeSlab, denoise, divide, posterior
 from airfeel.ranges import GREATEST, LARGEST, MOST, SMALLEST
 from airfeel.theory.scalar import (
     Prediction,
@@ -24,8 +22,6 @@ from airfeel.theory.scalar import (
     standard_error,
     unequal_variance,
 )
-
-Array = NDArray[Any]
 
 BATCHES = 8  # independent groups of chains, each with a recursion of its own; their spread is the error bar
 CLOSEST = 0.999  # the receiver's own guard: V is kept below this share of tau

@@ -6,17 +6,13 @@ hypotheses per coefficient. It shows what the theorems promise and what TSA-GA's
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.beliefs.chains import ChainParams
-from airfeel.beliefs.spike_slab import SpikeSlab, extrinsic_variance, log_likelihood_ratio
+from airfeel.beliefs.spike_slab import Array, SpikeSlab, extrinsic_variance, log_likelihood_ratio
 from airfeel.theory.scalar import linear_variance, sample_paths, standard_error
-
-Array = NDArray[Any]
 
 BATCHES = 20  # enough for a standard error that can be trusted
 LONGEST = 8  # rounds: 128 hypotheses for every sample

@@ -11,12 +11,9 @@ from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.radio.channels import GaussianMAC
-from airfeel.radio.link import Channel, Link, anything, energy_of, hear, weighted_sum
+from airfeel.radio.link import Array, Channel, Link, Mask, anything, energy_of, hear, weighted_sum
 from airfeel.radio.power import SLACK, EqualPower, Grant, Ledger, Offer, PowerPolicy
 from airfeel.uplink.scheme import Heard, Plan, Scheme
-
-Array = NDArray[np.floating[Any]]
-Mask = NDArray[np.bool_]
 
 AT_ONCE = 2**15  # symbols
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from airfeel import _checks
 from airfeel.config import Config, build_config
@@ -20,14 +19,12 @@ from airfeel.config.mistakes import merge
 from airfeel.lab.runner import Work, training_effort
 from airfeel.lab.studies import Row, Stopped, execute
 from airfeel.learning.models.softmax import SoftmaxRegression
-from airfeel.learning.tasks import Samples
+from airfeel.learning.tasks import Array, Samples
 from airfeel.simulation.assembly import DataLike, Own, Parts, assemble, find_data, make_partition
 from airfeel.simulation.loop import advance, start
 from airfeel.theory.bound import LossConstants, loss_bound, loss_bound_limit, measured_error_bound
 from airfeel.units import count
 from airfeel.workers import Workers
-
-Array = NDArray[np.floating[Any]]
 
 CURVATURE = 0.5  # the largest eigenvalue of diag(p) - p p^T over all class probabilities p
 _PREPARATION = 100  # rounds' worth of time to find the smallest loss

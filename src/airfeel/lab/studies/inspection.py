@@ -9,7 +9,8 @@ import numpy as np
 
 from airfeel.beliefs.chains import ChainParams
 from airfeel.lab.charts import Figure
-from airfeel.lab.studies.recorded import AggregateStatistics, Array, Recorded, fit, send_again
+from airfeel.lab.store import Array
+from airfeel.lab.studies.recorded import AggregateStatistics, Recorded, fit, send_again
 from airfeel.receivers.turbo_cs import TurboCS
 from airfeel.theory.evolution import state_evolution
 from airfeel.units import decibel

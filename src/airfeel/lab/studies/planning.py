@@ -21,8 +21,8 @@ from airfeel.beliefs.chains import ChainParams
 from airfeel.config import Config, build_config, mistakes, read_config
 from airfeel.config.sections import RadioKeys
 from airfeel.lab.charts import Drawing, Figure, altair
-from airfeel.lab.store import RunError, aggregate_file, checked_records, read_aggregate
-from airfeel.lab.studies.recorded import FEWEST, Array, send_again, stack_aggregates
+from airfeel.lab.store import Array, RunError, aggregate_file, checked_records, read_aggregate
+from airfeel.lab.studies.recorded import FEWEST, send_again, stack_aggregates
 from airfeel.learning.datasets import shape_of
 from airfeel.learning.training import Participation
 from airfeel.radio.link import Channel, Link

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from airfeel import _checks
 from airfeel._files import map_array, memory
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import Config, load_config, read_config
-from airfeel.lab.store import FinishedRun, RunError, aggregate_file, checked_records, read_aggregate
+from airfeel.lab.store import Array, FinishedRun, RunError, aggregate_file, checked_records, read_aggregate
 from airfeel.receivers.base import Reception
 from airfeel.schemes.compressed import Compressed, shared_seed
 from airfeel.schemes.sparsification import top_k
@@ -23,8 +22,6 @@ from airfeel.simulation.records import Record
 from airfeel.streams import stream
 from airfeel.theory.planner import is_dense
 from airfeel.units import count, from_decibel
-
-Array = NDArray[np.floating[Any]]
 
 FEWEST = 12  # rounds without which there is nothing to say
 QUIET = 1e-12  # noise relative to the signal that stands for none

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
 from airfeel.beliefs.chains import ChainParams
@@ -21,7 +20,7 @@ from airfeel.lab.studies import Row, Stopped, execute
 from airfeel.operators import GAUSSIAN_LIMIT, GaussianMatrix, PartialDCT
 from airfeel.ranges import Count, Fraction, Probability
 from airfeel.receivers.amp import AMP
-from airfeel.receivers.base import Receiver, Reception
+from airfeel.receivers.base import Array, Receiver, Reception
 from airfeel.receivers.tsaga import TSAGA
 from airfeel.receivers.turbo_cs import TurboCS
 from airfeel.schemes.compressed import shared_seed
@@ -29,8 +28,6 @@ from airfeel.streams import bits
 from airfeel.theory.planner import METHODS, LinkBudget, LinkPlan, Method
 from airfeel.theory.scalar import sample_paths
 from airfeel.units import count, decibel, from_decibel
-
-Array = NDArray[np.floating[Any]]
 
 SAMPLES = 80_000  # scalar chains of a prediction
 LEARNED = ("activity", "p01", "beta", "variance")
