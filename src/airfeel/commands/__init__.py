@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from airfeel.config import Config
     from airfeel.lab.plan import Begun, Experiment, ResultsFolder
 
-_log = logging.getLogger("airfeel")
+log = logging.getLogger("airfeel")
 
 Flag = Annotated[bool, Parameter(negative=())]
 Settings = Annotated[list[str] | None, Parameter(name="--set", negative=())]
@@ -80,7 +80,7 @@ def carry_out_all(experiments: "Sequence[Experiment]", how: Computing) -> None:
         show(forecast(planned(experiments, how.out)[1], how.out, how.workers))
         return
     compute(experiments, how.out, how.engine, how.workers, how.force, told=_tell)
-    _log.info(f"as a page: {shlex.join(['airfeel', 'report', str(how.out)])}")
+    log.info(f"as a page: {shlex.join(['airfeel', 'report', str(how.out)])}")
     show(how.out / "results.csv")
 
 
@@ -90,15 +90,15 @@ def _tell(results: "ResultsFolder", begun: "Sequence[Begun]") -> None:
     from airfeel.lab.table import Results
     from airfeel.lab.words import text_table
 
-    if not _log.isEnabledFor(logging.INFO):  # nobody listens, and all runs would be read for it
+    if not log.isEnabledFor(logging.INFO):  # nobody listens, and all runs would be read for it
         return
     table = Results(results)
     try:
         for one in begun:
             if rows := reception_table(table.of(one), accuracy=True):
-                _log.info(f"\n{visible(one.experiment.title)}\n{text_table(rows)}\n")
+                log.info(f"\n{visible(one.experiment.title)}\n{text_table(rows)}\n")
     except ImportError as error:
-        _log.info(f"what came out is in results.csv; {error}")
+        log.info(f"what came out is in results.csv; {error}")
 
 
 def check_counts(**counts: int | None) -> None:

@@ -1,18 +1,15 @@
 """``airfeel inspect``: does the Markov model fit the gradients of a run?"""
 
 import json as encoding
-import logging
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airfeel._timing import Timer
-from airfeel.commands import Flag, show
+from airfeel.commands import Flag, log, show
 
 if TYPE_CHECKING:
     from airfeel.lab.studies.recorded import Recorded
-
-_log = logging.getLogger("airfeel")
 
 
 def inspect(
@@ -55,13 +52,13 @@ def inspect(
     from airfeel.lab.studies.recorded import statistics
 
     folder = _place(run) if out is None else out
-    _log.info(f"reading {run}")
+    log.info(f"reading {run}")
     recorded = _recorded(run, {"ratio": ratio, "snr_db": snr_db, "sparsity": sparsity})
     found, rounds = statistics(recorded.aggregates), len(recorded.aggregates)
-    _log.info(f"recovering {rounds} recorded aggregates with and without memory")
+    log.info(f"recovering {rounds} recorded aggregates with and without memory")
     timer = Timer(rounds)
     recovery = compare_receivers(
-        recorded, found.chain, lambda round: timer.tell(round, _log.info, f"round {round} of {rounds}")
+        recorded, found.chain, lambda round: timer.tell(round, log.info, f"round {round} of {rounds}")
     )
     facts = numbers(recorded, found, recovery)
     facts["verdict"] = verdict(facts)
@@ -71,15 +68,15 @@ def inspect(
     write_atomically(folder / "inspection.json", f"{text}\n".encode())
     with suppress(BrokenPipeError):  # a reader that leaves early may still want the figures
         show(text if json else f"{table(facts)}\n\n{facts['verdict']}")
-    _log.info("drawing figures")
+    log.info("drawing figures")
     try:
         drawings = draw_inspection(recorded, found, recovery)
     except ImportError as error:
-        _log.warning(f"no figures: {error}")
+        log.warning(f"no figures: {error}")
         return
     for drawing in drawings:
         for path in drawing.save(folder / drawing.figure.name):
-            _log.info(f"wrote {path}")
+            log.info(f"wrote {path}")
 
 
 def _place(run: Path) -> Path:

@@ -1,12 +1,9 @@
 """``airfeel plan``: questions before a system is built, answered by trial trainings."""
 
-import logging
 import shlex
 from dataclasses import asdict
 
-from airfeel.commands import HERE, Computing, Settings, check_counts, load, show
-
-_log = logging.getLogger("airfeel")
+from airfeel.commands import HERE, Computing, Settings, check_counts, load, log, show
 
 
 def plan(
@@ -78,7 +75,7 @@ def plan(
     show("", text_table([heading, *rows]))
     page = ["airfeel", "report", str(computing.out)]
     page += [] if target_accuracy is None else ["--target-accuracy", f"{target_accuracy:g}"]
-    _log.info(f"as a page with figures: {shlex.join(page)}")
+    log.info(f"as a page with figures: {shlex.join(page)}")
 
 
 def _cell(value: object) -> str:

@@ -2,7 +2,6 @@
 
 import itertools
 import json as encoding
-import logging
 import textwrap
 from collections.abc import Iterable
 from contextlib import suppress
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from airfeel._timing import Timer
-from airfeel.commands import Flag, Settings, load, show
+from airfeel.commands import Flag, Settings, load, log, show
 
 if TYPE_CHECKING:
     from airfeel.radio.units import RadioUnits
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from airfeel.theory.planner import ForecastCourse, LinkBudget, LinkForecast, LinkPlan
 
     Answer = tuple[LinkPlan | LinearPlan, LinkBudget, ForecastCourse, str, RadioUnits | None]
-
-_log = logging.getLogger("airfeel")
 
 
 def predict(
@@ -140,7 +137,7 @@ def predict(
         config = load(source, changes if source else ["scheme=tsa_ga", *changes])
         require_read(config, dict(parse_override(change) for change in changes))
         if ignored := unread(config, mistakes.flatten(config.model_dump(exclude_unset=True))):
-            _log.info(f"{source}: without a part in this answer: {', '.join(ignored)}")
+            log.info(f"{source}: without a part in this answer: {', '.join(ignored)}")
         units, plan, link = units_of(config), plan_of(config), link_of(config)
         link = replace(link, excess=from_decibel(excess_db or 0.0))
     if units is not None and (power is not None or snr_db is not None):
@@ -150,7 +147,7 @@ def predict(
     chain = {"activity": activity, "p01": p01, "beta": beta}
     plan = _plan(plan, chain, seed, rounds=rounds, samples=samples)
     link = _link(link, units, ratio, snr_db, power=power, devices=devices, size=size)
-    _log.info(f"predicting the error of {plan.rounds} rounds")
+    log.info(f"predicting the error of {plan.rounds} rounds")
     if run is None:
         forecast: LinkForecast = with_air(plan, link, config, seed)
     elif config.scheme not in METHODS or (link.devices, link.size) == (run.own.devices, run.own.size):
@@ -221,7 +218,7 @@ def _solve(
 
     def told(found: str) -> None:
         left = timer.left(next(done))  # if the rest takes as many steps as it can
-        _log.info(f"{found}, at most about {left}" if left else found)
+        log.info(f"{found}, at most about {left}" if left else found)
 
     if solve == "rows":
         return solve_rows(forecast, link, target, hold, say=told)
@@ -319,8 +316,8 @@ def _draw(forecast: "LinkForecast", link: "LinkBudget", units: "RadioUnits | Non
     timers: dict[int, Timer] = {}
 
     def told(done: int, of: int) -> None:
-        timers.setdefault(of, Timer(of)).tell(done, _log.info, f"map: {done} of {of} predictions")
+        timers.setdefault(of, Timer(of)).tell(done, log.info, f"map: {done} of {of} predictions")
 
     quick = forecast.for_map() if isinstance(forecast, LinkPlan) else forecast  # a replay has no quick form
     for path in draw_map(contour(quick, link, units, told)).save(stem):
-        _log.info(f"wrote {path}")
+        log.info(f"wrote {path}")

@@ -1,12 +1,9 @@
 """``airfeel receive``: what is in a recording of samples."""
 
 import json as encoding
-import logging
 from pathlib import Path
 
-from airfeel.commands import Flag, show
-
-_log = logging.getLogger("airfeel")
+from airfeel.commands import Flag, log, show
 
 
 def receive(
@@ -54,7 +51,7 @@ def receive(
         held = io.BytesIO()
         np.savez(held, observation=reading.symbols, noise_var=reading.noise_var)
         write_atomically(out, held.getvalue())
-        _log.info(f"wrote {out}")
+        log.info(f"wrote {out}")
     if json:
         show(encoding.dumps(facts))
         return

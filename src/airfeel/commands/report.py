@@ -1,12 +1,9 @@
 """``airfeel report``: a page and figures from results."""
 
-import logging
 from pathlib import Path
 
 from airfeel._checks import visible
-from airfeel.commands import Flag, show
-
-_log = logging.getLogger("airfeel")
+from airfeel.commands import Flag, log, show
 
 
 def report(
@@ -46,9 +43,9 @@ def report(
     from airfeel.lab.report import write_report
     from airfeel.lab.words import text_table
 
-    written = write_report(folder, target_accuracy=target_accuracy, told=_log.info)
+    written = write_report(folder, target_accuracy=target_accuracy, told=log.info)
     for note in written.left_out:
-        _log.warning(note)
+        log.warning(note)
     for chapter in written.chapters:
         show(visible(chapter.title), *([chapter.missing] if chapter.missing else []))
         for table in chapter.section("first", "tables"):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from airfeel.commands import HERE, Computing, Flag, Settings, carry_out_all, check_counts, load, show
+from airfeel.commands import HERE, Computing, Flag, Settings, carry_out_all, check_counts, load, log, show
 
 if TYPE_CHECKING:
     from airfeel.config import Config
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from airfeel.lab.runner import Outcome
     from airfeel.lab.store import FinishedRun
 
-_log = logging.getLogger("airfeel")
 
 _SAID = ("accuracy", "symbols", "rounds_diverged", "rounds_at_limit")  # of a summary
 _ERROR_FREE = ("dense", "error_free")  # what a run is held against, the first that is there
@@ -67,8 +66,8 @@ def run(
     from airfeel.lab.runner import execute, stop_asked
 
     loaded = load(config, settings)
-    _log.info(f"{loaded.scheme} on {loaded.dataset}, {loaded.rounds} rounds: {run_path(loaded, out)}")
-    shown = progress.choose(_log.isEnabledFor(logging.INFO))
+    log.info(f"{loaded.scheme} on {loaded.dataset}, {loaded.rounds} rounds: {run_path(loaded, out)}")
+    shown = progress.choose(log.isEnabledFor(logging.INFO))
     with stop_asked(at_once=True) as stop:
         outcome = execute(loaded, out, force=force, progress=shown, stop=stop)
     if outcome.summary is None:
@@ -80,9 +79,9 @@ def run(
     results = ResultsFolder(out)
     write_results(results)
     for note in outcome.notes:
-        _log.warning(note)
+        log.warning(note)
     show(outcome.folder)
-    _log.info(_ending(loaded, outcome, results))
+    log.info(_ending(loaded, outcome, results))
 
 
 def _ending(config: "Config", outcome: "Outcome", results: "ResultsFolder") -> str:
@@ -164,7 +163,7 @@ def demo(
     results, begun = compute(experiments, out, workers=workers)
     read = Results(results)
     found = [read.of(one) for one in begun]
-    written = write_report(out, told=_log.info)
+    written = write_report(out, told=log.info)
     show(f"\n{textwrap.fill(opening(found[0]), 100, break_on_hyphens=False)}")
     show(
         *(

@@ -4,12 +4,11 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from airfeel.commands import Settings, load, show
+from airfeel.commands import Settings, load, log, show
 
 if TYPE_CHECKING:
     from airfeel.config import Config
 
-_log = logging.getLogger("airfeel")
 _SHOWN = 50  # devices in the table
 
 
@@ -26,9 +25,9 @@ def config(config: str = "", /, *, settings: Settings = None) -> None:
         key=value, such as uplink.ratio=0.04; may be given several times and wins over the file.
     """
     loaded = load(config, settings)
-    table = _table(loaded) if _log.isEnabledFor(logging.INFO) else ""
+    table = _table(loaded) if log.isEnabledFor(logging.INFO) else ""
     show(loaded.template().removesuffix("\n"))
-    _log.info(f"\n{table}")
+    log.info(f"\n{table}")
 
 
 def _table(config: "Config") -> str:
@@ -74,7 +73,7 @@ def data(name: str = "", /) -> None:
         return
     found = load_dataset(name).describe()
     if fetched := fetchable(name):
-        _log.info(found)
+        log.info(found)
         show(fetched.folder)
     else:
         show(found)

@@ -2,7 +2,6 @@
 
 import hashlib
 import inspect
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,7 +26,7 @@ from airfeel.lab.plan import (
 from airfeel.lab.progress import choose, choose_overview
 from airfeel.lab.results import write_results, write_runs
 from airfeel.lab.runner import Work, execute
-from airfeel.lab.store import SUMMARY, FinishedRun
+from airfeel.lab.store import SUMMARY, FinishedRun, log
 from airfeel.learning.datasets import check_dataset, fetch_dataset
 from airfeel.learning.models import ModelLike
 from airfeel.radio.link import Channel
@@ -37,8 +36,6 @@ from airfeel.uplink.scheme import Scheme
 
 if TYPE_CHECKING:
     from airfeel.lab.curves import CurveDrawing
-
-_log = logging.getLogger("airfeel")
 
 
 class DrawableRun(FinishedRun):
@@ -113,7 +110,7 @@ def run(
     config = named(config, own)
     outcome = execute(config, Path(out), own=own, force=force, progress=choose(progress))
     for note in outcome.notes:
-        _log.warning(note)
+        log.warning(note)
     results = ResultsFolder(Path(out))
     write_results(results)
     found = results.run(outcome.folder.name)
@@ -204,7 +201,7 @@ def compute(
         remember_experiment(experiment, out, own)
         for experiment, own in zip(experiments, members, strict=True)
     ]
-    _log.info(f"{', '.join(experiment.name for experiment in experiments)}: {len(runs)} runs in {out}")
+    log.info(f"{', '.join(experiment.name for experiment in experiments)}: {len(runs)} runs in {out}")
     done = carry_out(runs, out, engine=engine, workers=workers, force=force, overview=choose_overview())
     results = ResultsFolder(out)
     write_results(results)
@@ -215,7 +212,7 @@ def compute(
     if done.failures:
         lines = [f"{label}: {error}" for label, error in done.failures.items()]
         raise FailedRuns("\n".join([f"{len(lines)} of {len(runs)} runs failed", *lines]))
-    _log.info(f"{done.computed} runs computed, {done.skipped} were finished before")
+    log.info(f"{done.computed} runs computed, {done.skipped} were finished before")
     return results, begun
 
 

@@ -4,7 +4,6 @@ And what that would take, without computing it: runs, time, memory.
 """
 
 import json
-import logging
 import os
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -22,7 +21,7 @@ from airfeel.lab import store
 from airfeel.lab.engines import Engine, open_engine
 from airfeel.lab.progress import Overview
 from airfeel.lab.runner import Work, held_back, stop_asked, training_effort
-from airfeel.lab.store import Damage, FinishedRun, examine, finished
+from airfeel.lab.store import Damage, FinishedRun, examine, finished, log
 from airfeel.learning.datasets import is_here
 from airfeel.simulation.assembly import assemble
 from airfeel.simulation.loop import train
@@ -32,8 +31,6 @@ _TRIAL_ROUNDS = 3  # of which the first is not timed: it loads and prepares
 _PROCESS = 2e8  # bytes of an interpreter with its libraries
 _STARTING = 1.5  # seconds to load the data and to begin a run
 _GLANCE = 0.25  # seconds between looks at how far the runs are, and whether somebody pressed Ctrl-C
-
-_log = logging.getLogger("airfeel")
 
 
 class FailedRuns(Exception):
@@ -177,12 +174,12 @@ def forecast(runs: Sequence[Work], out: Path, workers: int | None = None) -> str
     if not all(is_here(dataset) or ":" in dataset for dataset in {config.dataset for _, config in training}):
         return f"{words[0]}; time and memory are known once the data are here (airfeel data)"
     kinds = {_kind(config): config for _, config in reversed(training)}
-    _log.info(f"trying out {_TRIAL_ROUNDS} rounds of {len(kinds)} kinds of runs")
+    log.info(f"trying out {_TRIAL_ROUNDS} rounds of {len(kinds)} kinds of runs")
     trials: dict[Hashable, tuple[float, float]] = {}
     timer = Timer(len(kinds))
     for kind, config in kinds.items():
         trials[kind] = _trial(config)
-        timer.tell(len(trials), _log.info, f"{len(trials)} of {len(kinds)} kinds tried out")
+        timer.tell(len(trials), log.info, f"{len(trials)} of {len(kinds)} kinds tried out")
     seconds = sum(run.effort * trials[_kind(config)][0] + _STARTING for run, config in training)
     memory = _PROCESS + max((bytes_ for _, bytes_ in trials.values()), default=0.0)
     count = workers or os.cpu_count() or 1

@@ -9,7 +9,6 @@ import csv
 import hashlib
 import io
 import json
-import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +21,7 @@ from airfeel import _checks, _files
 from airfeel._extras import missing
 from airfeel.lab import store
 from airfeel.lab.plan import Begun, ResultsFolder
-from airfeel.lab.store import ROUNDS, left_out
+from airfeel.lab.store import ROUNDS, left_out, log
 
 _FROM_ROW = (
     *("round", "accuracy", "loss", "nmse_db", "symbols", "energy"),
@@ -31,8 +30,6 @@ _FROM_ROW = (
 COLUMNS = ("experiment", "scheme", "seed", *_FROM_ROW, "curve")
 FIRST = ("run", "status", "rounds", "final_accuracy", "best_accuracy", "seconds")  # columns of runs.csv
 _FORMULA = ("=", "+", "-", "@")  # what a spreadsheet takes a cell for that begins so
-
-_log = logging.getLogger("airfeel")
 
 
 class Source(NamedTuple):
@@ -77,7 +74,7 @@ def read_results(folder: str | Path, per: str = "round") -> Any:
     if not runs:
         raise results.nothing(results.damaged())
     for note in results.damaged():
-        _log.warning(note)
+        log.warning(note)
     facts = [{"run": run.folder.name, **run.settings} for run in runs]
     keys = dict.fromkeys(key for run, of in zip(runs, facts, strict=True) for key in (*of, *run.rows.keys))
 
@@ -128,7 +125,7 @@ def write_runs(results: ResultsFolder) -> Path:
     return path
 
 
-def write_results(results: ResultsFolder, told: Callable[[str], None] = _log.warning) -> Path:
+def write_results(results: ResultsFolder, told: Callable[[str], None] = log.warning) -> Path:
     """Write ``results.csv``: one line per round of every finished run, in an order that never varies.
 
     A run that several experiments share has lines in each of them; one that belongs to none is listed under

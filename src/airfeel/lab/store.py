@@ -40,7 +40,7 @@ MOST_COEFFICIENTS = 2**28  # N of a recorded aggregate at most: 2 GiB in double 
 MOST_BYTES = 8 * MOST_COEFFICIENTS + 2**16  # of an aggregate: place and value of every coefficient, headers
 _WORDS = ("airfeel", "kind", "scheme", "rounds_sha256", "status")  # what is text in summary or records
 
-_log = logging.getLogger("airfeel")
+log = logging.getLogger("airfeel")
 
 
 class RunError(Exception):
@@ -189,7 +189,7 @@ def checked_records(path: Path) -> list[Record]:
     if isinstance(run, Damage):
         raise RunError(f"{path / run.file} {run.rule}: airfeel run computes this run again")
     if run is None:
-        _log.warning(f"{path} is not finished: what it holds so far is not verified")
+        log.warning(f"{path} is not finished: what it holds so far is not verified")
         return read_records(path)
     return run.records
 

@@ -1,6 +1,5 @@
 """|x_n| over rounds as in Fig. 2 of the paper, and the three observations of Section III in numbers."""
 
-import logging
 from collections.abc import Iterator
 from dataclasses import astuple, replace
 from typing import Any
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from airfeel.lab.charts import Drawing, Figure, altair
 from airfeel.lab.exhibits import EXHIBITS, TextTable
 from airfeel.lab.plan import FigureSpec
-from airfeel.lab.store import RunError
+from airfeel.lab.store import RunError, log
 from airfeel.lab.studies.recorded import read_aggregates
 from airfeel.lab.table import RunSelection, interval, observed
 from airfeel.units import decibel
@@ -27,8 +26,6 @@ WORDS = (
     ("3: amplitudes correlated", "correlation two rounds later"),
 )
 
-_log = logging.getLogger("airfeel")
-
 
 @EXHIBITS.register("magnitudes", place=1)
 def magnitudes(shown: RunSelection, spec: FigureSpec) -> Iterator[Drawing | TextTable]:
@@ -38,7 +35,7 @@ def magnitudes(shown: RunSelection, spec: FigureSpec) -> Iterator[Drawing | Text
             try:
                 aggregates, records = read_aggregates(next(iter(runs.values())))
             except RunError as error:  # too few rounds, or damage in a run that no manifest vouches for
-                _log.warning(f"no figure {spec.name}: {error}")
+                log.warning(f"no figure {spec.name}: {error}")
             else:
                 figure = Figure(spec.name, spec.title, "", "coefficient", caption=spec.caption)
                 yield replace(magnitude_map(aggregates, records[0].round), figure=figure)
@@ -48,7 +45,7 @@ def magnitudes(shown: RunSelection, spec: FigureSpec) -> Iterator[Drawing | Text
         try:
             found.append(astuple(observed(run)))
         except RunError as error:
-            _log.warning(f"no observations: {error}")
+            log.warning(f"no observations: {error}")
     if not found:
         return
     values = np.array(found).T
