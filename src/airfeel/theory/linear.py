@@ -1,18 +1,9 @@
 """Linear schemes in closed form: all devices send the same s numbers, and the server reads the sum.
 
-Nothing is recovered, so nothing has to be assumed about gradients but their energy. With the weights w_m, W
-their sum over all that computed, and c_m the share of its strength at which device m is heard, the server has
-
-    y = (1/W) sum_m c_m w_m signal_m + n,    E||n||^2 = s sigma_e^2 / (M^2 alpha W^2),
-
-and what it makes of y has the same error, as it only puts numbers where they belong (an orthonormal basis,
-or factors with orthonormal columns, keep it). alpha is what power control leaves: for ``equal`` it is
-P / max_m (M w_m)^2 ||signal_m||^2 cost_m. A number that stands for L rounds is L times as large for device
-and server, so that ages are in the energies already. A limit to what is believed (``uplink.clip``) can only
-make the error smaller and is left out.
-
-In the reference model all signals have the energy ||x||^2 of the mean that is sought, and with equal weights
-and without fading the error relative to x is 1 / SNR, SNR = M^2 P / (s sigma_e^2).
+Nothing is recovered, so nothing has to be assumed about gradients but their energy: ``docs/theory.md`` has
+the formulas. What the server makes of what it hears has the same error, as it only puts numbers where they
+belong (an orthonormal basis, or factors with orthonormal columns, keep it). A limit to what is believed
+(``uplink.clip``) can only make the error smaller and is left out.
 """
 
 from collections.abc import Callable, Sequence

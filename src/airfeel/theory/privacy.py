@@ -2,15 +2,10 @@
 
 The server sees y = sum of signals + n alone. Take one device away, in all rounds: y moves by no more than
 sqrt(P), if no more than P arrives from a device in a round, and n ~ N(0, sigma_e^2 I) in every symbol. That
-is a Gaussian mechanism, zero-concentrated differential privacy of rho = P / (2 sigma_e^2) in a round; rounds
-add up, also where devices go on from what the server found (Bun and Steinke, "Concentrated differential
-privacy: simplifications, extensions, and lower bounds", TCC 2016). The usual conversion is
-
-    epsilon = rho + 2 (rho log(1 / delta))^(1/2),
-
-for which rho = ((log(1 / delta) + epsilon)^(1/2) - log(1 / delta)^(1/2))^2. It holds if alpha and the norm
-limit do not follow the data (``uplink.policy = "fixed"``), and for what the server receives: a device that
-is told the model learns no more.
+is zero-concentrated differential privacy of rho = P / (2 sigma_e^2) in a round, and rounds add up (Bun and
+Steinke, "Concentrated differential privacy: simplifications, extensions, and lower bounds", TCC 2016):
+epsilon = rho + 2 (rho log(1 / delta))^(1/2). It holds if alpha and the norm limit do not follow the data
+(``uplink.policy = "fixed"``).
 """
 
 import math
