@@ -68,3 +68,10 @@ def call(words):
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main(words[words.index("airfeel") + 1 :])
     return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+
+
+def succeed(words):
+    """Do the same, with nothing but success."""
+    done = call(words)
+    assert done.returncode == 0, done.stderr
+    return done

@@ -15,7 +15,7 @@ def results(tmp_path_factory):
     place = tmp_path_factory.mktemp("results")
     small.write_folder(place / "data")
     settings = {"rounds": 12, "devices__samples": 20, "run__record_aggregates": "true"}
-    assert small.call(small.command(place / "data", place / "out", **settings)).returncode == 0
+    small.succeed(small.command(place / "data", place / "out", **settings))
     return place
 
 

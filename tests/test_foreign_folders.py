@@ -50,8 +50,7 @@ def place(tmp_path_factory):
     np.savez(place / "mine.npz", 1e-4 * np.random.default_rng(0).standard_normal((3, 5, 20)))
     air = {"channel__kind": "response", "channel__source": place / "mine.npz"}
     for out, more in (("own", {}), ("air", air | RADIO)):
-        done = small.call(small.command(data, place / out, **SETTINGS, **more))
-        assert done.returncode == 0, done.stderr
+        small.succeed(small.command(data, place / out, **SETTINGS, **more))
     own = f'base.dataset = "{data}"\nbase.devices.samples = 100\n'
     (place / "tiny.toml").write_text(f"seeds = [0]\nrounds = 1\n{own}")
     return place

@@ -32,7 +32,7 @@ def results(tmp_path_factory):
     words = small.command(
         place / "data", place / "out", rounds=12, devices__samples=20, run__record_aggregates="true"
     )
-    assert small.call(words).returncode == 0
+    small.succeed(words)
     return place
 
 
@@ -89,8 +89,7 @@ def test_while_something_is_read_or_begun(results, tmp_path, command, event, wha
     assert errors.splitlines()[-1].startswith("airfeel: interrupted")
     assert not list(tmp_path.rglob("*.tmp"))
     if command != "reproduce":
-        again = small.call(words)
-        assert again.returncode == 0, again.stderr
+        small.succeed(words)
 
 
 @pytest.mark.long

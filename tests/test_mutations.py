@@ -46,7 +46,7 @@ def place(tmp_path_factory):
     place = tmp_path_factory.mktemp("mutations")
     small.write_folder(place / "data")
     for scheme in SCHEMES:
-        assert small.call(command(place, place / "out", scheme)).returncode == 0
+        small.succeed(command(place, place / "out", scheme))
     return place
 
 

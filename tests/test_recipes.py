@@ -109,8 +109,7 @@ def test_a_part_of_the_recipe_runs_by_its_command(kind, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     small.write_folder(tmp_path / "data")
     settings = {"scheme": "common_k", "rounds": 2, key.replace(".", "__"): f"{module}:Mine"}
-    done = small.call(small.command(tmp_path / "data", tmp_path / "out", **settings))
-    assert done.returncode == 0, done.stderr
+    done = small.succeed(small.command(tmp_path / "data", tmp_path / "out", **settings))
     written = tomllib.loads((Path(done.stdout.strip()) / "config.toml").read_text())
     keys = written["identity"]["keys"]
     assert key in keys and (kind == "data set" or any(name.endswith(".strength") for name in keys))

@@ -127,8 +127,7 @@ def test_the_saved_configuration_reproduces_the_run(finished, tmp_path):
     out, _ = finished
     folder = next((out / "runs").iterdir())
     words = [sys.executable, "-m", "airfeel", "run", str(folder / "config.toml"), "--out", str(tmp_path)]
-    process = small.call(words)
-    assert process.returncode == 0, process.stderr
+    small.succeed(words)
     assert records(tmp_path / "runs" / folder.name) == records(folder)
 
 
@@ -238,8 +237,7 @@ def test_config_prints_toml_on_stdout_and_the_classes_on_stderr(data, tmp_path):
     settings = [f"dataset={data}", "devices.count=3", "devices.samples=20"]
     settings += ["partition.kind=classes", "partition.classes=2"]
     words = ["airfeel", "config", *(word for setting in settings for word in ("--set", setting))]
-    process = small.call(words)
-    assert process.returncode == 0, process.stderr
+    process = small.succeed(words)
     assert tomllib.loads(process.stdout)["partition"] == {"kind": "classes", "classes": 2}
     path = tmp_path / "printed.toml"
     path.write_text(process.stdout)

@@ -99,8 +99,7 @@ def data(tmp_path_factory):
 
 
 def undisturbed(words, out):
-    ended = small.call(words)
-    assert ended.returncode == 0, ended.stderr
+    small.succeed(words)
     return kept(out)
 
 
@@ -143,8 +142,7 @@ def test_a_plan_that_was_killed_gives_the_same_answer(data, tmp_path, record_pro
     def words(out):
         return airfeel("plan", *asked, "--out", tmp_path / out)
 
-    first = small.call(words("whole"))
-    assert first.returncode == 0, first.stderr
+    first = small.succeed(words("whole"))
     whole, total = kept(tmp_path / "whole"), lines(tmp_path / "whole")
     done = survive(words("killed"), tmp_path / "killed", whole, total, kills, "plan")
     assert small.call(words("killed")).stdout == first.stdout

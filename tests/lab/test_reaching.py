@@ -91,7 +91,7 @@ def test_the_report_tells_what_it_takes(tmp_path, capsys):
     data = small.write_folder(tmp_path / "small")
     for scheme in ("tsa_ga", "error_free"):
         words = small.command(data, tmp_path / "out", rounds=6, scheme=scheme, **RADIO)
-        assert small.call(words).returncode == 0
+        small.succeed(words)
     capsys.readouterr()
     assert main(["report", str(tmp_path / "out"), "--target-accuracy", "0.3"]) in (0, None)
     shown = capsys.readouterr().out

@@ -152,8 +152,7 @@ def test_weights_follow_the_numbers_of_samples(capsys):
 
 def test_a_run_tells_the_errors_of_a_linear_scheme(capsys, tmp_path):
     data = small.write_folder(tmp_path / "data")
-    done = small.call(small.command(data, tmp_path / "out", rounds=8, scheme="scheduled"))
-    assert done.returncode == 0, done.stderr
+    done = small.succeed(small.command(data, tmp_path / "out", rounds=8, scheme="scheduled"))
     run = done.stdout.strip()
     rows = [json.loads(line) for line in Path(run, "rounds.jsonl").read_text().splitlines()]
     own = json.loads(predict(capsys, "--json", run))

@@ -85,8 +85,7 @@ def test_schemes_are_those_of_a_configuration(capsys, scheme):
 
 def test_a_run_tells_its_chain_and_its_noise(capsys, tmp_path):
     folder = small.write_folder(tmp_path / "data")
-    done = small.call(small.command(folder, tmp_path / "out", rounds=14))
-    assert done.returncode == 0, done.stderr
+    done = small.succeed(small.command(folder, tmp_path / "out", rounds=14))
     answer = json.loads(predict(capsys, "--json", done.stdout.strip()))
     (run,) = (tmp_path / "out/runs").iterdir()
     rows = [json.loads(line) for line in (run / "rounds.jsonl").read_text().splitlines()][7:]

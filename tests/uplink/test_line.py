@@ -21,7 +21,7 @@ def test_from_the_loop_to_the_linear_step_there_are_few_frames(tmp_path, monkeyp
     monkeypatch.setattr(Problem, "linear_step", traced)
     folder = small.write_folder(tmp_path / "data")
     words = small.command(folder, tmp_path / "out", scheme="tsa_ga", rounds=2)
-    assert small.call(words).returncode == 0
+    small.succeed(words)
     assert 0 < max(depths) <= 14
 
 
