@@ -16,6 +16,7 @@ import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 
 import processes  # noqa: E402
+import small  # noqa: E402
 
 # A pass or a failure must not depend on how busy the machine is, nor that of CI on the day; at a desk,
 # hypothesis goes on searching.
@@ -56,6 +57,12 @@ def pytest_terminal_summary(terminalreporter):
                 sums[what] += count
     for what, count in sums.items():
         terminalreporter.write_line(f"{count} {what}")
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory):
+    """The folder of the small data set, to be read only."""
+    return small.write_folder(tmp_path_factory.mktemp("data") / "small")
 
 
 @pytest.fixture(scope="session")

@@ -38,8 +38,7 @@ def test_the_command_asks_for_what_the_project_declares(extra):
         (["torch"], ["run", "--set", "model.kind=mlp", "--set", "rounds=1"], ["torch", " -m pip install "]),
     ],
 )
-def test_the_command_line_says_it_in_one_sentence(tmp_path, names, arguments, words):
-    data = small.write_folder(tmp_path / "data")
+def test_the_command_line_says_it_in_one_sentence(data, tmp_path, names, arguments, words):
     (tmp_path / "heard.sigmf-meta").write_text("{}")
     settings = ["--set", f"dataset={data}"] if arguments[0] == "run" else []
     code = HIDE.format(names=names)

@@ -21,11 +21,6 @@ SETTINGS = {"rounds": ROUNDS, "run.checkpoint_every": 3, "devices.dropout": 0.3,
 RESULTS = ("rounds.jsonl", "summary.json")
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return small.write_folder(tmp_path_factory.mktemp("data") / "small")
-
-
 def settings(data, above=0, **changes):
     given = {"dataset": str(data), "run.memory_map_above": above} | changes
     return load_config(None, small.SETTINGS | SETTINGS | given)

@@ -52,14 +52,9 @@ SENTENCES = {
 }
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return small.write_folder(tmp_path_factory.mktemp("data") / "small")
-
-
 @pytest.mark.parametrize("setting", SENTENCES, ids=lambda setting: setting[:24])
-def test_beyond_reason_is_one_sentence_and_leaves_nothing(folder, tmp_path, setting):
-    words = small.command(folder, tmp_path / "out", rounds=2)
+def test_beyond_reason_is_one_sentence_and_leaves_nothing(data, tmp_path, setting):
+    words = small.command(data, tmp_path / "out", rounds=2)
     done = small.call([*words, "--set", setting])
     assert done.returncode == 2 and not (tmp_path / "out").exists()
     line = done.stderr.splitlines()[-1]
@@ -126,10 +121,10 @@ def test_the_widest_spread_is_not_equal(seed):
         partitions.unequal_sizes(6, 100, 800.0, seed)
 
 
-def test_a_ratio_below_one_channel_use_is_told(folder, tmp_path):
-    done = small.call(small.command(folder, tmp_path, rounds=2, uplink__ratio=1e-9))
+def test_a_ratio_below_one_channel_use_is_told(data, tmp_path):
+    done = small.call(small.command(data, tmp_path, rounds=2, uplink__ratio=1e-9))
     assert "uplink.ratio = 1e-09 of N = 260 is less than one channel use" in done.stderr
-    done = small.call(small.command(folder, tmp_path, rounds=2))
+    done = small.call(small.command(data, tmp_path, rounds=2))
     assert done.returncode == 0 and "channel use" not in done.stderr
 
 
@@ -176,8 +171,8 @@ def test_the_estimate_is_near_what_a_run_takes(settings, scheme, monkeypatch):
     assert ("on disk for the devices' memories" in str(parts.needs)) == bool(settings)
 
 
-def test_memory_that_runs_out_is_a_sentence_and_the_run_goes_on_later(folder, tmp_path, monkeypatch):
-    flat = {"dataset": str(folder), "rounds": 6, "run.checkpoint_every": 2}
+def test_memory_that_runs_out_is_a_sentence_and_the_run_goes_on_later(data, tmp_path, monkeypatch):
+    flat = {"dataset": str(data), "rounds": 6, "run.checkpoint_every": 2}
     config = load_config(None, small.SETTINGS | flat)
     whole = execute(config, tmp_path / "whole")
     before = runner.steps

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import small
-
 CODE = '''
 """Parts for airfeel."""
 from dataclasses import dataclass
@@ -195,8 +193,7 @@ def test_a_mistake_is_one_sentence_with_the_nearest_key(site, tmp_path):
 
 
 @pytest.mark.long
-def test_a_sweep_compares_them_with_our_own_and_the_report_shows_them_everywhere(site, tmp_path):
-    data = small.write_folder(tmp_path / "data")
+def test_a_sweep_compares_them_with_our_own_and_the_report_shows_them_everywhere(data, site, tmp_path):
     sweep = tmp_path / "mine.toml"
     sweep.write_text(
         f"""title = "Halves against random choice"

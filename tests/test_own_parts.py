@@ -245,11 +245,10 @@ def test_equal_parts_are_one_run_and_other_options_or_data_another(tmp_path):
 
 
 @pytest.mark.long
-def test_an_edited_source_is_named_when_a_run_is_resumed_read_or_compared(tmp_path, monkeypatch):
+def test_an_edited_source_is_named_when_a_run_is_resumed_read_or_compared(data, tmp_path, monkeypatch):
     module = tmp_path / "edited_scheme.py"
     module.write_text((EXAMPLES / "own_scheme.py").read_text())
     monkeypatch.chdir(tmp_path)
-    data = small.write_folder(tmp_path / "data")
 
     def call(seed):
         words = small.command(data, tmp_path / "out", scheme="edited_scheme:Largest", rounds=2, seed=seed)
@@ -446,9 +445,8 @@ def test_a_method_of_an_object_trains_and_has_no_name_for_a_run_folder(tmp_path)
     assert own_run(tmp_path, task=parts.Maker.made).summary["rounds"] == 6
 
 
-def test_a_name_is_the_key_of_the_configuration(tmp_path, monkeypatch):
+def test_a_name_is_the_key_of_the_configuration(data, tmp_path, monkeypatch):
     """As the command line names the same run."""
-    data = small.write_folder(tmp_path / "data")
     words = small.command(
         data, tmp_path / "out", scheme="own_scheme:Largest", rounds=3, channel__kind="fading"
     )

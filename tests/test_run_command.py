@@ -21,11 +21,6 @@ from airfeel.config import load_config
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return small.write_folder(tmp_path_factory.mktemp("data") / "small")
-
-
-@pytest.fixture(scope="module")
 def finished(data, tmp_path_factory):
     """One finished run: its output folder, and the process that made it."""
     out = tmp_path_factory.mktemp("finished")

@@ -93,11 +93,6 @@ def survive(words, out, whole, total, kills, name):
     return done
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return small.write_folder(tmp_path_factory.mktemp("data") / "small")
-
-
 def undisturbed(words, out):
     small.succeed(words)
     return kept(out)

@@ -87,8 +87,7 @@ def test_the_snr_in_a_cell_is_that_of_the_edge_and_of_its_devices():
         assert told(radio | cell | wrong) == "-3.0"
 
 
-def test_the_report_tells_what_it_takes(tmp_path, capsys):
-    data = small.write_folder(tmp_path / "small")
+def test_the_report_tells_what_it_takes(data, tmp_path, capsys):
     for scheme in ("tsa_ga", "error_free"):
         words = small.command(data, tmp_path / "out", rounds=6, scheme=scheme, **RADIO)
         small.succeed(words)

@@ -170,8 +170,7 @@ def sweep(folder, text, *words):
     return small.call(["airfeel", "sweep", str(folder / "mine.toml"), "--out", str(folder / "out"), *words])
 
 
-def test_a_dry_run_says_what_it_would_take_and_computes_nothing(tmp_path):
-    data = small.write_folder(tmp_path / "data")
+def test_a_dry_run_says_what_it_would_take_and_computes_nothing(data, tmp_path):
     text = (
         f"seeds = [0, 1]\n[base]\nrounds = 3\ndataset = '{data}'\ndevices.count = 2\ndevices.samples = 50\n"
     )

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import small
 from airfeel.radio.frame import Frame
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "gnuradio"
@@ -108,8 +107,7 @@ def test_a_frame_goes_through_the_flow_graph(air):
     assert ended(graph.process)
 
 
-def test_a_training_of_twenty_rounds_goes_through_the_flow_graph(air, tmp_path):
-    data = small.write_folder(tmp_path / "data")
+def test_a_training_of_twenty_rounds_goes_through_the_flow_graph(data, air):
     started = []
     graph = air.FlowGraph
     air.FlowGraph = lambda *options: started.append(graph(*options)) or started[-1]

@@ -150,8 +150,7 @@ def test_weights_follow_the_numbers_of_samples(capsys):
     assert found["steady_nmse_db"] == pytest.approx(expected, abs=1e-3)
 
 
-def test_a_run_tells_the_errors_of_a_linear_scheme(capsys, tmp_path):
-    data = small.write_folder(tmp_path / "data")
+def test_a_run_tells_the_errors_of_a_linear_scheme(data, capsys, tmp_path):
     done = small.succeed(small.command(data, tmp_path / "out", rounds=8, scheme="scheduled"))
     run = done.stdout.strip()
     rows = [json.loads(line) for line in Path(run, "rounds.jsonl").read_text().splitlines()]

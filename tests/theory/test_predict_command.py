@@ -83,9 +83,8 @@ def test_schemes_are_those_of_a_configuration(capsys, scheme):
     assert method["support_chain"] == scheme.startswith(("tsa_ga_no_amplitude", "a_dsgd"))
 
 
-def test_a_run_tells_its_chain_and_its_noise(capsys, tmp_path):
-    folder = small.write_folder(tmp_path / "data")
-    done = small.succeed(small.command(folder, tmp_path / "out", rounds=14))
+def test_a_run_tells_its_chain_and_its_noise(data, capsys, tmp_path):
+    done = small.succeed(small.command(data, tmp_path / "out", rounds=14))
     answer = json.loads(predict(capsys, "--json", done.stdout.strip()))
     (run,) = (tmp_path / "out/runs").iterdir()
     rows = [json.loads(line) for line in (run / "rounds.jsonl").read_text().splitlines()][7:]
