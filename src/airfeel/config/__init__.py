@@ -103,7 +103,7 @@ def read_config(path: str | Path) -> Config:
             rule = f"is not loaded because a file names it, and {registry.default!r} stands for it"
             _log.warning(f"{path}: {registry.key} = {_checks.shown(flat[registry.key])} {rule}")
     chosen, _ = choose(mistakes.nest(named))
-    left_out = chosen.refused.union(chosen.files, chosen.outputs, _NAMED)
+    left_out = chosen.refused.union(chosen.listed("reads"), chosen.listed("writes"), _NAMED)
     fields = mistakes.fields(config_class(chosen)).items()
     known = {key for key, field in fields if not mistakes.is_section(field)} - left_out
     kept = {key: value for key, value in flat.items() if key in known}

@@ -48,17 +48,8 @@ class Chosen:
         every = ((seam, SEAMS[seam].keys(part)) for seam, part in self.items())
         return {key: (seam, option) for seam, options in every for key, option in options.items()}
 
-    @cached_property
-    def files(self) -> tuple[str, ...]:
-        """The dotted keys that name files: the options in a part's ``reads``."""
-        return self._listed("reads")
-
-    @cached_property
-    def outputs(self) -> tuple[str, ...]:
-        """The dotted keys that say where something is written: the options in a part's ``writes``."""
-        return self._listed("writes")
-
-    def _listed(self, attribute: str) -> tuple[str, ...]:
+    def listed(self, attribute: str) -> tuple[str, ...]:
+        """Return the keys that name files: of the options in a part's ``reads``, or in its ``writes``."""
         names = {seam: getattr(part.kind, attribute, ()) for seam, part in self.items()}
         return tuple(key for key, (seam, option) in self.keys.items() if option.name in names[seam])
 

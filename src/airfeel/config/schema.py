@@ -96,7 +96,7 @@ class Config(Keys):
 
     @cached_property
     def _hashed(self) -> dict[str, Any]:
-        ignored = _INCIDENTAL + self.chosen.outputs + self._unread()
+        ignored = _INCIDENTAL + self.chosen.listed("writes") + self._unread()
         found = {key: value for key, value in self._flat().items() if not _covered(key, ignored)}
         for seam, part in self.chosen.items():
             if part.key in found and part.revision > 1:
@@ -124,7 +124,7 @@ class Config(Keys):
                 table[f"source.{seam}"] = identity.source_digest(part.source)
         flat = self._flat()
         data = () if self.dataset in DATASETS.names() else ("dataset",)
-        for key in (*data, *self.chosen.files):
+        for key in (*data, *self.chosen.listed("reads")):
             if isinstance(path := flat.get(key), str) and (content := identity.content_digest(path)):
                 table[f"content.{key}"] = content
         return identity.dumps(self.model_dump(mode="json") | {"identity": table}, self._notes())
