@@ -307,19 +307,26 @@ def table(seeds, out):
         if level(done, cell, seeds):
             print(f"| {cell} | {level(done, cell, seeds)} | " + " | ".join(map(str, cells)) + " |")
     for factor in (10, 25, 100):
-        print(f"\n*Every scheme with its own options and rate, {factor} times, against error-free at 0.1*\n")
-        print("| | " + " | ".join(TUNED) + " | ScaleCom behind |\n" + "|---" * (2 + len(TUNED)) + "|")
+        rows = []
         for cell in (name for name in CELLS if name.startswith("CNN")):
             lost = {scheme: gaps(done, cell, scheme, factor, seeds) for scheme in TUNED}
             ours, rival = (lost[scheme] for scheme in list(TUNED)[:2])
             behind = rival - ours if len(ours) == len(rival) else ()
             if any(map(len, lost.values())):
-                print(f"| {cell} | " + " | ".join(map(words, [*lost.values(), behind])) + " |")
-    print("\n*Round 25 of the CNN at 25 times, everybody, IID: points behind error-free training*\n")
-    print("| scheme | mean | each seed |\n|---|---|---|")
-    for scheme in both:
-        early = gaps(done, next(iter(CELLS)), scheme, 25, seeds, 25)
-        print(f"| {scheme} | {words(early)} | " + ", ".join(f"{points:.1f}" for points in early) + " |")
+                rows.append(f"| {cell} | " + " | ".join(map(words, [*lost.values(), behind])) + " |")
+        if rows:
+            print(f"\n*Every scheme with its own options and rate, {factor} times, against error-free at 0.1*\n")
+            head = "| | " + " | ".join(TUNED) + " | ScaleCom behind |\n" + "|---" * (2 + len(TUNED)) + "|"
+            print("\n".join([head, *rows]))
+    print("\n*Points behind error-free training by round, means, and the seeds at round 25*\n")
+    print("| scheduled | 25 | 50 | 75 | 100 | round 25, each seed |\n|---" + "|---" * 5 + "|")
+    for cell, (_, *limits) in CELLS.items():
+        for factor, limit in zip((25, 100), limits, strict=True):
+            behind = [gaps(done, cell, "scheduled", factor, seeds, round) for round in (25, 50, 75, 100)]
+            if cell.startswith("CNN") and limit is not None and all(map(len, behind)):
+                means = " | ".join(f"{lost.mean():.1f}" for lost in behind)
+                early = ", ".join(f"{lost:.0f}" for lost in behind[0])
+                print(f"| {cell}, {factor} times | {means} | {early} |")
 
 
 def level(done, cell, seeds):
