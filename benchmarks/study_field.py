@@ -315,7 +315,8 @@ def table(seeds, out):
             if any(map(len, lost.values())):
                 rows.append(f"| {cell} | " + " | ".join(map(words, [*lost.values(), behind])) + " |")
         if rows:
-            print(f"\n*Every scheme with its own options and rate, {factor} times, against error-free at 0.1*\n")
+            what = f"Every scheme with its own options and rate, {factor} times, against error-free at 0.1"
+            print(f"\n*{what}*\n")
             head = "| | " + " | ".join(TUNED) + " | ScaleCom behind |\n" + "|---" * (2 + len(TUNED)) + "|"
             print("\n".join([head, *rows]))
     print("\n*Points behind error-free training by round, means, and the seeds at round 25*\n")
