@@ -158,13 +158,14 @@ class TorchTask:
     def descent(self, theta: Array, batches: Iterable[Samples], rate: float) -> Array:
         """Return the sum of the gradients along plain steps from theta, each at theta - rate * sum so far.
 
-        What autograd adds up is that sum: a large model is neither copied nor added up for every step.
+        What autograd adds up is that sum: a large model is neither copied nor added up for every step. Steps
+        start from theta in the precision of the parameters, as the module does.
         """
         mine, moves = self._mine(), False
         mine.load(theta)
         for samples in batches:
             if moves:
-                mine.move(theta, rate)
+                mine.move(rate)
             before = mine.taken() if moves and len(samples) > self.chunk else None
             for inputs, labels in self._chunks(samples):
                 loss = self.loss(mine.module(inputs), labels)
@@ -227,7 +228,7 @@ class _FlatModule:
         sizes = [p.numel() for p in parameters]
         self._values = torch.cat([p.detach().reshape(-1) for p in parameters])
         self._gradients = torch.zeros_like(self._values)
-        self._scaled = self._gradients.cpu().numpy().copy()  # room for what a step subtracts
+        self._start, self._moved = torch.empty_like(self._values), False
         parts = zip(self._values.split(sizes), self._gradients.split(sizes), parameters, strict=True)
         for values, gradients, parameter in parts:
             parameter.data = values.view(parameter.shape)
@@ -237,14 +238,14 @@ class _FlatModule:
         """Set all parameters, and all gradients to zero."""
         self._values.copy_(torch.from_numpy(np.ascontiguousarray(theta)))
         self._gradients.zero_()
+        self._moved = False
 
-    def move(self, theta: Array, rate: float) -> None:
-        """Set all parameters to theta minus so much of the gradients, which stay."""
-        values = self._values.cpu()  # itself where it is there
-        np.multiply(self._gradients.cpu().numpy(), rate, out=self._scaled)
-        np.subtract(theta, self._scaled, out=values.numpy(), casting="same_kind")
-        if values is not self._values:
-            self._values.copy_(values)
+    def move(self, rate: float) -> None:
+        """Set all parameters to what was loaded minus so much of the gradients, which stay."""
+        if not self._moved:
+            self._start.copy_(self._values)
+            self._moved = True
+        torch.mul(self._gradients, -rate, out=self._values).add_(self._start)
 
     def taken(self) -> Array:
         """Return the gradients, and begin anew."""

@@ -5,6 +5,7 @@ or for a few at a time. Every device computes with one BLAS thread and writes it
 depend on the number of threads.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
@@ -76,18 +77,21 @@ def local_gradients(
     """
     wanted = range(len(data)) if devices is None else [int(device) for device in devices]
 
-    def train(device: int) -> Array:
-        samples = data[device]
-        with np.errstate(all="ignore"):  # a training that diverges is told by what comes of it
-            gradient = training.accumulated_gradient(task, theta, samples, rate, seed, round, device)
-        trained()
-        return gradient
+    gradients: list[Array] = []  # one array, made when the first device tells its precision
+    one_at_a_time = threading.Lock()
 
-    found = workers.map(train, wanted)
-    gradients = np.empty((len(wanted), task.size), dtype=found[0].dtype if found else np.float32)
-    for row in reversed(range(len(wanted))):
-        gradients[row] = found.pop()  # so that no row is there twice for long
-    return gradients
+    def train(row: int) -> None:
+        device = wanted[row]
+        with np.errstate(all="ignore"):  # a training that diverges is told by what comes of it
+            gradient = training.accumulated_gradient(task, theta, data[device], rate, seed, round, device)
+        with one_at_a_time:
+            if not gradients:
+                gradients.append(np.empty((len(wanted), task.size), gradient.dtype))
+        gradients[0][row] = gradient  # at once, so that no row is there twice for long
+        trained()
+
+    workers.map(train, range(len(wanted)))
+    return gradients[0] if gradients else np.empty((0, task.size), np.float32)
 
 
 def shares(data: Sequence[Samples]) -> Array:
