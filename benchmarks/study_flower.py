@@ -65,8 +65,8 @@ METHODS = {
     "signs with memory": {"scheme": "sign_memory"},
     "STC 30x": {"scheme": "stc", "ratio": 0.23},
     "top-k 8 bits 30x": {"scheme": "top_k_coded", "ratio": 0.08},
-    "STC 100x": {"scheme": "stc", "ratio": 0.037},
-    "top-k 8 bits 100x": {"scheme": "top_k_coded", "ratio": 0.0174},
+    "STC 100x": {"scheme": "stc", "ratio": 0.043},
+    "top-k 8 bits 100x": {"scheme": "top_k_coded", "ratio": 0.0204},
     "8 bits": {"scheme": "eight_bit"},
 }
 RATES = (0.1, 0.2)
