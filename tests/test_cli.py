@@ -74,6 +74,8 @@ def test_every_command_has_help_with_an_example(name, capsys):
         (["predict", "--devices", "0"], ["devices = 0"]),
         (["predict", "--size", "0"], ["size = 0"]),
         (["predict", "--rounds", "0"], ["rounds = 0"]),
+        (["predict", "--rounds", "2.5"], ["--rounds: 2.5: must be a whole number"]),
+        (["plan", "--within-rounds", "2.5"], ["--within-rounds: 2.5: must be a whole number"]),
         (["predict", "--samples", "3"], ["samples = 3"]),
         (["predict", "--power", "1", "--snr-db", "3"], ["--power", "--snr-db"]),
         (["predict", "--target-nmse", "4"], ["target_nmse = 4"]),

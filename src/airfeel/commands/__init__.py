@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -24,6 +24,18 @@ log = logging.getLogger("airfeel")
 
 Flag = Annotated[bool, Parameter(negative=())]
 Settings = Annotated[list[str] | None, Parameter(name="--set", negative=())]
+
+
+def _whole(kind: object, tokens: Sequence[Any]) -> int:
+    """Read a whole number; the parser's own way would round 2.5."""
+    try:
+        return int(tokens[0].value)
+    except ValueError:
+        raise ValueError(f"{tokens[0].value}: must be a whole number") from None
+
+
+WHOLE = Parameter(converter=_whole)
+Whole = Annotated[int | None, WHOLE]
 
 
 def show(*lines: object) -> None:
@@ -60,7 +72,7 @@ class Computing:
     """
 
     engine: str | None = None
-    workers: int | None = None
+    workers: Whole = None
     out: Path = Path("results")
     force: Flag = False
     dry_run: Flag = False

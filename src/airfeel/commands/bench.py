@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from airfeel.commands import HERE, Computing, Settings, carry_out_all, check_counts, show
+from airfeel.commands import HERE, Computing, Settings, Whole, carry_out_all, check_counts, show
 
 if TYPE_CHECKING:
     from airfeel.lab.plan import Experiment
@@ -19,8 +19,8 @@ def bench(
     *,
     setting: str = "mnist",
     settings: Settings = None,
-    rounds: int | None = None,
-    seeds: int | None = None,
+    rounds: Whole = None,
+    seeds: Whole = None,
     computing: Computing = HERE,
 ) -> None:
     """Give schemes, such as your own, their rows on the leaderboard of a setting.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from airfeel._timing import Timer
-from airfeel.commands import Flag, Settings, load, log, show
+from airfeel.commands import Flag, Settings, Whole, load, log, show
 
 if TYPE_CHECKING:
     from airfeel.radio.units import RadioUnits
@@ -31,9 +31,9 @@ def predict(
     ratio: float | None = None,
     power: float | None = None,
     snr_db: float | None = None,
-    devices: int | None = None,
-    size: int | None = None,
-    rounds: int | None = None,
+    devices: Whole = None,
+    size: Whole = None,
+    rounds: Whole = None,
     bandwidth_hz: float | None = None,
     tx_power_dbm: float | None = None,
     path_loss_db: float | None = None,
@@ -42,8 +42,8 @@ def predict(
     solve: Literal["rows", "power"] = "rows",
     figure: Path | None = None,
     json: Flag = False,
-    samples: int | None = None,
-    seed: int | None = None,
+    samples: Whole = None,
+    seed: Whole = None,
 ) -> None:
     """Predict the NMSE of every round by theory, or find the link that a target NMSE needs.
 

@@ -3,7 +3,7 @@
 import json as encoding
 from pathlib import Path
 
-from airfeel.commands import Flag, log, show
+from airfeel.commands import Flag, Whole, log, show
 
 
 def receive(
@@ -11,7 +11,7 @@ def receive(
     /,
     *,
     sent: Path | None = None,
-    round: int | None = None,
+    round: Whole = None,
     out: Path | None = None,
     json: Flag = False,
 ) -> None:

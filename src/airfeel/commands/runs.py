@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from airfeel.commands import HERE, Computing, Flag, Settings, carry_out_all, check_counts, load, log, show
+from airfeel.commands import (
+    HERE,
+    Computing,
+    Flag,
+    Settings,
+    Whole,
+    carry_out_all,
+    check_counts,
+    load,
+    log,
+    show,
+)
 
 if TYPE_CHECKING:
     from airfeel.config import Config
@@ -126,9 +137,9 @@ def _without_radio(run: "FinishedRun", results: "ResultsFolder") -> float | None
 
 def demo(
     *,
-    rounds: int | None = None,
-    seeds: int | None = None,
-    workers: int | None = None,
+    rounds: Whole = None,
+    seeds: Whole = None,
+    workers: Whole = None,
     out: Path = Path("results/demo"),
 ) -> None:
     """Train on real data over a noisy channel, print what came out and write a page: about two minutes.
@@ -184,8 +195,8 @@ def reproduce(
     /,
     *,
     quick: Flag = False,
-    rounds: int | None = None,
-    seeds: int | None = None,
+    rounds: Whole = None,
+    seeds: Whole = None,
     computing: Computing = HERE,
 ) -> None:
     """Compute figures of the paper, and some beyond it, and print the table with the results.
