@@ -14,7 +14,7 @@ import flower_apps as apps
 from airfeel.flower import AirAvg, air_mod, wire
 from airfeel.flower.local import LocalGrid
 from airfeel.flower.state import Layout
-from airfeel.learning.optimizers.descent import GradientDescent
+from airfeel.learning.optimizers.descent import Adam
 from airfeel.uplink import rice
 
 EXACT = ["*running_*"]
@@ -212,7 +212,7 @@ def test_the_smaller_form_is_taken_for_each_client():
     [
         ({"scheme": "tsa_ga"}, "needs a scheme in which all clients send the same coefficients"),
         ({"compression": 100}, "needs a scheme in which all clients send the same coefficients"),
-        ({"scheme": "scheduled", "optimizer": GradientDescent(momentum=0.9)}, "plain gradient descent"),
+        ({"scheme": "scheduled", "optimizer": Adam()}, "plain gradient descent"),
         ({"scheme": "scheduled", "downlink": "changes"}, "must be 'changed', or 1, 2, 4, 8, 16 or 32 bits"),
     ],
 )

@@ -17,7 +17,7 @@ from airfeel.flower import AirAvg, wire
 from airfeel.flower.mod import ClientMemory
 from airfeel.flower.replies import Question, sort
 from airfeel.flower.state import Layout
-from airfeel.learning.optimizers.descent import GradientDescent
+from airfeel.learning.optimizers.descent import Adam
 from airfeel.radio.channels import FadingMAC
 from airfeel.radio.power import LongTermPower
 from airfeel.schemes.common_k import CommonK
@@ -268,7 +268,7 @@ def test_fewer_than_the_minimum_skip_the_round(exchange, caplog):
 
 def test_a_round_in_which_nobody_is_heard_is_decoded_and_leaves_the_model():
     """What waits at the clients grows older, and momentum does not carry the model on."""
-    training = Training(lost(None, 2), 2, "scheduled", optimizer=GradientDescent(momentum=0.9))
+    training = Training(lost(None, 2), 2, "scheduled", optimizer=Adam())
     assert [len(report.heard) for report in training.rounds] == [4, 0]
     assert sorted(set(training.state.scheme.age)) == [1, 2]
     start, first, second = training.course

@@ -13,6 +13,7 @@ from flwr.serverapp import strategy as flower
 import flower_apps as apps
 from airfeel.flower import Air, AirAvg
 from airfeel.flower.local import LocalGrid
+from airfeel.learning.optimizers.descent import GradientDescent
 
 QUIET = {"fraction_evaluate": 0.0}
 NODES = 8
@@ -73,7 +74,7 @@ def test_everything_sent_is_the_strategy_alone(name):
             assert found[key].dtype == model[key].dtype
 
 
-@pytest.mark.parametrize("name", [name for name in STRATEGIES if name != "QFedAvg"])
+@pytest.mark.parametrize("name", [name for name in STRATEGIES if name not in ("QFedAvg", "FedAvgM")])
 def test_few_bytes_bring_the_model_to_where_all_go(name):
     """A quarter of the coefficients in eight bits, by the scheme that is the default for rows."""
     goal = np.sin(np.arange(600)).reshape(20, 30).astype(np.float32)
@@ -168,6 +169,12 @@ class OwnMean(flower.FedAvg):
         ("QFedAvg", {"ratio": 0.1}, "ratio = 0.1: must be 1 for QFedAvg"),
         ("FedAdam", {"rate": 0.1}, "rate = 0.1: must be left out beside FedAdam"),
         ("FedAvgM", {"checkpoint": "a.npz"}, "checkpoint = 'a.npz': has no place for what FedAvgM carries"),
+        ("FedAvgM", {"scheme": "scheduled"}, "server_momentum = 0.5: with Scheduled a number stands for all"),
+        (
+            "FedAvg",
+            {"scheme": "scheduled", "optimizer": GradientDescent(0.9)},
+            "momentum = 0.9: .* clients' own",
+        ),
         (flower.FedXgbBagging(), {}, "strategy = 'FedXgbBagging': must be one of Flower's FedAvg, FedProx"),
         (OwnMean(), {}, "strategy = 'OwnMean': must be one of Flower's"),
         (flower.FedAdam, {}, r"strategy = <class .*FedAdam'>: must be an object: FedAdam\(\.\.\.\)"),

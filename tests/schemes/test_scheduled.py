@@ -409,5 +409,5 @@ def test_momentum_at_the_server_is_taken_where_nothing_waits(momentum, ratio):
 @pytest.mark.parametrize("memory", ["auto", "none", "error"])
 def test_momentum_at_the_server_is_refused_in_one_sentence(memory):
     settings = {"scheme": "scheduled", "server.momentum": 0.9, "uplink.ratio": 0.1, "uplink.memory": memory}
-    with pytest.raises(ValueError, match=r"^server.momentum = 0.9: with scheduled .* devices.momentum"):
+    with pytest.raises(ValueError, match=r"^server.momentum = 0.9: with Scheduled .* devices.momentum"):
         assemble(load_config(None, small.SETTINGS | settings), Own(dataset=small.arrays()))

@@ -34,7 +34,7 @@ from airfeel import _checks
 from airfeel.flower import wire
 from airfeel.flower.replies import Replies, Reply
 from airfeel.flower.state import Arrays, Layout
-from airfeel.uplink.scheme import Scheme
+from airfeel.uplink.scheme import Scheme, require_no_momentum
 
 RULES = (FedAdam, FedAdagrad, FedYogi, FedAvgM)
 ROBUST = (FedMedian, FedTrimmedAvg, Krum, MultiKrum, Bulyan)
@@ -77,6 +77,9 @@ class Wrapped:
 
     def require(self, scheme: Scheme[Any], ratio: float, given: Mapping[str, Any]) -> None:
         """Refuse what cannot be together with this strategy; ``given`` are arguments by name."""
+        for name, of in (("momentum", given["optimizer"]), ("server_momentum", self.inner)):
+            momentum = getattr(of, name, 0.0)
+            require_no_momentum(scheme, ratio, name, momentum, "give the clients' own steps momentum")
         if self.kind == "rows":
             if given["channel"] is not None:
                 rule = f"adds signals up, and {self.name} needs those of every client: leave it out"

@@ -31,7 +31,7 @@ from airfeel.learning.datasets import check_dataset, fetch_dataset
 from airfeel.learning.models import ModelLike
 from airfeel.radio.link import Channel
 from airfeel.registry import SEAMS, Part, has_fields
-from airfeel.simulation.assembly import DataLike, Own, find_data, given
+from airfeel.simulation.assembly import DataLike, Own, check_server, find_data, given
 from airfeel.uplink.scheme import Scheme
 
 if TYPE_CHECKING:
@@ -223,6 +223,8 @@ def planned(experiments: Sequence[Experiment], out: Path) -> tuple[list[list[Wor
     """
     found = [experiment.runs() for experiment in experiments]
     runs = without_repeats(work for members in found for work in members)
+    for config in (run.config for run in runs if isinstance(run.config, Config)):
+        check_server(config, config.part("scheme"), config.part("optimizer"))
     for dataset in _datasets(runs, out):
         check_dataset(dataset)
     return found, runs

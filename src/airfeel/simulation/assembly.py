@@ -21,7 +21,7 @@ from airfeel.simulation.memory import RunMemory, require_memory, shapes_of
 from airfeel.units import count, decibel
 from airfeel.uplink.arrive import Radio
 from airfeel.uplink.memory import Allocate
-from airfeel.uplink.scheme import Array, Scheme, Setting, Shapes
+from airfeel.uplink.scheme import Array, Scheme, Setting, Shapes, require_no_momentum
 
 DataLike = str | Path | Dataset | Sequence[Any]  # four arrays, or a pair of map-style data sets
 
@@ -118,7 +118,7 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
     """Build the parts that ``config`` names; those of ``own`` replace them."""
     scheme = config.part("scheme") if own.scheme is None else own.scheme
     optimizer = config.part("optimizer")
-    _require_no_momentum(config, scheme, optimizer)
+    check_server(config, scheme, optimizer)
     source = find_data(config, own.dataset)
     task = make_task(config, source, own.task)
     needs = require_memory(config, task, source, scheme)
@@ -152,13 +152,10 @@ def assemble(config: Config, own: Own = Own()) -> Parts:  # noqa: B008  (frozen)
     )
 
 
-def _require_no_momentum(config: Config, scheme: Scheme[Any], optimizer: Optimizer) -> None:
-    """Refuse a server that goes on in the direction of lumps: what stands for L rounds would count again."""
-    momentum = getattr(optimizer, "momentum", 0)
-    if momentum and scheme.in_lumps and config.uplink.ratio < 1:
-        why = f"with {config.scheme} a number stands for all rounds that it waited, and the server would go"
-        rule = f"{why} on in its direction, which ruins training; set devices.momentum instead"
-        raise _checks.reject("server.momentum", momentum, rule)
+def check_server(config: Config, scheme: Scheme[Any], optimizer: Optimizer) -> None:
+    """Refuse a server's momentum that the scheme does not bear."""
+    given = "server.momentum", getattr(optimizer, "momentum", 0)
+    require_no_momentum(scheme, config.uplink.ratio, *given, "set devices.momentum")
 
 
 def find_data(config: Config, dataset: DataLike | None = None) -> Dataset:

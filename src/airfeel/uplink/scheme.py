@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from airfeel import _checks
 from airfeel.ranges import require
 from airfeel.receivers.base import Estimate
 from airfeel.uplink import packing
@@ -295,6 +296,14 @@ def announced(plan: Plan) -> int:
 def everywhere(row: Memory, devices: int) -> Memory:
     """Return the rows of so many devices that all carry the same, without taking memory for them."""
     return {name: np.broadcast_to(part, (devices, *np.shape(part))) for name, part in row.items()}
+
+
+def require_no_momentum(scheme: Scheme[Any], ratio: float, name: str, momentum: float, instead: str) -> None:
+    """Refuse a server that goes on in the direction of lumps: what stands for L rounds would count again."""
+    if momentum and scheme.in_lumps and ratio < 1:
+        why = f"with {type(scheme).__name__} a number stands for all rounds that it waited, and the server"
+        rule = f"{why} would go on in its direction, which ruins training; {instead} instead"
+        raise _checks.reject(name, momentum, rule)
 
 
 def size_of(shapes: Shapes) -> int:
