@@ -217,6 +217,9 @@ def test_values_between_are_whole_or_by_ratios_where_that_is_fit():
         ({"target_accuracy": 0.5, "schemes": ["tsa_ga"], "scheme": "common_k"}, "and --schemes: must not"),
         ({"target_accuracy": 0.5, "uplink.ration": 0.3}, "unknown key"),
         ({"within_seconds": 1e-9, **RADIO}, "must be a round at least, which takes"),
+        ({"within_joules": 1.0, "schemes": ["scheduled", "split"], **RADIO}, "'split': sends nothing over"),
+        ({"target_accuracy": 0.5, "vary": "server.momentum=0:0.9"}, "set devices.momentum instead"),
+        ({"target_accuracy": 0.5, "schemes": [""]}, "scheme = ''"),
     ],
 )
 def test_what_is_no_question_gets_one_sentence(asked, sentence, tmp_path):

@@ -2,8 +2,9 @@
 
 import shlex
 from dataclasses import asdict
+from typing import Annotated
 
-from airfeel.commands import HERE, Computing, Settings, check_counts, load, log, show
+from airfeel.commands import HERE, WHOLE, Computing, Settings, Whole, check_counts, load, log, show
 
 
 def plan(
@@ -12,12 +13,12 @@ def plan(
     *,
     settings: Settings = None,
     target_accuracy: float | None = None,
-    within_rounds: int | None = None,
+    within_rounds: Whole = None,
     within_seconds: float | None = None,
     within_joules: float | None = None,
     vary: str = "",
     schemes: str = "",
-    seeds: int = 4,
+    seeds: Annotated[int, WHOLE] = 4,
     computing: Computing = HERE,
 ) -> None:
     """Answer a question by trial trainings: how long, how well, with what value of a key, with which scheme.
@@ -62,7 +63,7 @@ def plan(
         within_seconds=within_seconds,
         within_joules=within_joules,
         vary=vary,
-        schemes=[word for word in schemes.split(",") if word],
+        schemes=schemes.split(",") if schemes else [],
         seeds=seeds,
         **asdict(computing),
         **dict(parse_override(setting) for setting in settings or []),
@@ -70,7 +71,7 @@ def plan(
     show(found.text)
     if computing.dry_run:
         return
-    heading = list(dict.fromkeys(key for row in found.table for key in row))
+    heading = max((list(row) for row in found.table), key=len)
     rows = [[_cell(row.get(key)) for key in heading] for row in found.table]
     show("", text_table([heading, *rows]))
     page = ["airfeel", "report", str(computing.out)]

@@ -141,8 +141,8 @@ def _cost(inquiry: Inquiry, out: Path, workers: int | None) -> str:
         return forecast(planned([inquiry.experiment()], out)[1], out, workers)
     search = inquiry.search
     most = STEPS + 4
-    values = {search.middle(search.low, search.high, place / (most - 1)) for place in range(most)}
-    runs = planned([inquiry.experiment(sorted(values), [search.high])], out)[1]
+    values = sorted({search.middle(search.low, search.high, place / (most - 1)) for place in range(most)})
+    runs = planned([inquiry.experiment(values, values[-STEPS - 1 :])], out)[1]
     return f"at most {forecast(runs, out, workers)}"
 
 
@@ -201,6 +201,9 @@ def _compared(inquiry: Inquiry, tried: Sequence[Trial]) -> tuple[str, dict[str, 
             told = _words(sure[best], "round" if name == "rounds" else name)
             words.insert(0, f"{best} with {told}{_doubt(unsure)}")
             chosen = sure[best]
+    words += [f"{name} does not reach it for sure" for name in by if name not in sure]
+    silent = [name for name, numbers in sure.items() if len(numbers) < len(chosen)]
+    words += [f"{name} sends nothing over the air and takes {_words(sure[name], 'round')}" for name in silent]
     return f"{goal} takes least of {', '.join(by)}: {'; '.join(words)}; {INTERVAL}", chosen, True
 
 
@@ -302,6 +305,8 @@ def _costs(inquiry: Inquiry, reached: Sequence[Mapping[str, float]]) -> dict[str
             values = [cost[key] for cost in reached]
             one = max(cost[key] / cost["round"] for cost in reached)
             found[name] = span(values, every * one, ratios=True)
+            if key == "round":
+                found[name] = found[name]._replace(low=max(found[name].low, every))
     return found
 
 

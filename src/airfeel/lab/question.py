@@ -107,6 +107,11 @@ class Inquiry:
         Of ``values`` the first half of the seeds is computed, of those in ``sure`` the others too.
         """
         config, first = self.config, int(self.keys.get("seed", 0))
+        for name in self.schemes or [config.scheme]:
+            for limit in self.within.keys() - {"round"}:
+                if not getattr(SCHEMES.get(name).kind, "uses_radio", True):
+                    rule = f"sends nothing over the air, so there are no {LIMITS[limit]} to count"
+                    raise ValueError(f"scheme = {name!r}: {rule}")
         base = {key: value for key, value in self.keys.items() if key not in ("seed", "rounds")}
         seeds = list(range(first, first + self.seeds))
         shape: dict[str, Any] = {}
@@ -272,10 +277,6 @@ def trials(inquiry: Inquiry, results: ResultsFolder, members: Iterable[Member]) 
         run = results.run(member.label)
         if run is None:
             raise ValueError(f"{results.path / 'runs' / member.label}: is damaged or was removed meanwhile")
-        for name in inquiry.within:
-            if name not in costs(run.rows[-1]):
-                rule = f"sends nothing over the air, so there are no {LIMITS[name]} to count"
-                raise ValueError(f"scheme = {run.settings.get('scheme')!r}: {rule}")
         known = [row for row in run.rows if row.get("accuracy") is not None]
         kept = [
             row for row in known if all(costs(row)[k] <= v * (1 + 1e-9) for k, v in inquiry.within.items())
