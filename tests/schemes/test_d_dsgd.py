@@ -150,6 +150,13 @@ def test_a_device_with_a_weak_link_is_silent_and_keeps_everything(policy, margin
         assert heard > 100 * chance - 4.5 * spread
 
 
+def test_those_that_compute_in_a_round_share_it():
+    fifth = Setting(25, 200, 500.0, 1.0, computing=5)
+    assert DDsgd().init(SHAPES, fifth) == DDsgd().init(SHAPES, SETTING)
+    with pytest.raises(ValueError, match="bits for each of 25 devices in a round"):
+        DDsgd().init(SHAPES, Setting(25, 200, 500.0, 1.0))
+
+
 def test_mistakes_are_sentences():
     with pytest.raises(ValueError, match=r"^symbols = 10: D-DSGD has 14.3\d bits for each of 2 devices"):
         DDsgd().init({"theta": (1000,)}, Setting(2, 10, 260.0, 1.0))

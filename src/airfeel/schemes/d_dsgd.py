@@ -3,6 +3,7 @@
 import math
 from bisect import bisect_right
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,8 +32,8 @@ class DDsgdState:
 class DDsgd(ErrorFeedback[DDsgdState]):
     """D-DSGD: every device sends a few of its largest entries in bits, free of error.
 
-    The devices take turns: each has s/M channel uses of a round and all its energy P in them, which carry at
-    most R = s/(2M) log2(1 + M P / (s sigma_e^2)) bits. A device looks at its q largest and at its q smallest
+    The M devices of a round take turns: each has s/M channel uses and all its energy P in them, which carry
+    at most R = s/(2M) log2(1 + M P / (s sigma_e^2)) bits. A device looks at its q largest and at its q smallest
     entries and sends the group whose mean is farther from zero: which q of the N entries they are, in
     ceil(log2 binomial(N, q)) bits, and their mean, in 33. q is the largest number that fits in R, at most
     N/2. What the mean does not say of these entries waits in the error memory with all the others.
@@ -46,6 +47,7 @@ class DDsgd(ErrorFeedback[DDsgdState]):
     margin: Fraction = option(1.0, "share of the power that the rate counts on; the rest is for weak links")
 
     superposes, exact = False, True
+    revision: ClassVar[int] = 2  # those that compute in a round share it, not all devices
 
     def init(self, shapes: Shapes, setting: Setting) -> DDsgdState:
         """Find out how many entries fit in the bits of a round."""
@@ -53,11 +55,12 @@ class DDsgd(ErrorFeedback[DDsgdState]):
             if value is None:
                 raise _checks.reject(name, value, "d_dsgd must know power and noise to count its bits")
         size, energy = size_of(shapes), self.margin * float(setting.power or 0)
-        bits = capacity(setting.symbols / setting.devices, energy, float(setting.noise_var or 0))
+        devices = setting.computing or setting.devices
+        bits = capacity(setting.symbols / devices, energy, float(setting.noise_var or 0))
         keep = fitting(size, bits)
         if keep == 0:
             rule = (
-                f"D-DSGD has {bits:.4g} bits for each of {setting.devices} devices in a round "
+                f"D-DSGD has {bits:.4g} bits for each of {devices} devices in a round "
                 f"and needs {message_bits(size, 1)} for one of {size} entries; "
                 "fewer devices, more channel uses or more power would do"
             )

@@ -111,6 +111,7 @@ class Parts:
             power=self.air.policy.power,
             noise_var=getattr(self.air.channel, "noise_var", None),
             rounds=config.rounds,
+            computing=self.participation.computing(len(self.data)),
         )
 
 

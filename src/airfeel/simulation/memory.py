@@ -12,6 +12,7 @@ import numpy as np
 from airfeel import _files
 from airfeel.learning.datasets import Dataset
 from airfeel.learning.tasks import Task
+from airfeel.learning.training import Participation
 from airfeel.units import count
 from airfeel.uplink.memory import height
 from airfeel.uplink.scheme import Scheme, Shapes
@@ -45,7 +46,7 @@ def estimate(
     size = float(task.size)
     number = 8 if str(getattr(task, "dtype", "")) == "float64" else 4  # bytes of a coefficient of an update
     devices = config.devices.count if devices is None else devices
-    computing = max(1, int(config.devices.participation * devices + 0.5))
+    computing = Participation(config.devices.participation).computing(devices)
     symbols = count(config.uplink.ratio, task.size) if scheme.uses_radio else 0
     values = float(np.prod(source.shape, dtype=float)) * _samples(config, source)
     rows = [np.asarray(row) for row in scheme.memory(shapes_of(task)).values()]

@@ -33,7 +33,8 @@ class Setting:
     """What a scheme may know before the first round.
 
     ``symbols`` is s, the channel uses of a round; ``power`` P, ``noise_var`` sigma_e^2 where the channel has
-    one; ``rounds`` the horizon. None stands for what is not known.
+    one; ``rounds`` the horizon. None stands for what is not known; ``computing``, how many of the devices
+    compute in a round, for all of them.
     """
 
     devices: int
@@ -41,6 +42,7 @@ class Setting:
     power: float | None = None
     noise_var: float | None = None
     rounds: int | None = None
+    computing: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -43,12 +43,16 @@ class Participation(Checked):
     fraction: Fraction = 1.0
     dropout: Annotated[float, Ge(0), Le(1)] = 0.0
 
+    def computing(self, num_devices: int) -> int:
+        """Return how many of the devices compute in every round."""
+        return max(1, int(self.fraction * num_devices + 0.5))
+
     def draw(self, num_devices: int, seed: int, round: int) -> tuple[Mask, Mask]:
         """Return two masks (M,): the devices that compute, and those among them that send."""
         selected = np.ones(num_devices, dtype=np.bool_)
         if self.fraction < 1:
-            count = max(1, int(self.fraction * num_devices + 0.5))
-            chosen = stream(seed, "participation", round).permutation(num_devices)[:count]
+            mixed = stream(seed, "participation", round).permutation(num_devices)
+            chosen = mixed[: self.computing(num_devices)]
             selected[:] = False
             selected[chosen] = True
         if self.dropout == 0:
