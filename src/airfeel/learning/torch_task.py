@@ -225,20 +225,23 @@ class _FlatModule:
 
     def __init__(self, module: Any) -> None:
         self.module, parameters = module, list(trainable(module).values())
-        sizes = [p.numel() for p in parameters]
+        self._parameters, self._sizes = parameters, [p.numel() for p in parameters]
         self._values = torch.cat([p.detach().reshape(-1) for p in parameters])
-        self._gradients = torch.zeros_like(self._values)
         self._start, self._moved = torch.empty_like(self._values), False
-        parts = zip(self._values.split(sizes), self._gradients.split(sizes), parameters, strict=True)
-        for values, gradients, parameter in parts:
+        for values, parameter in zip(self._values.split(self._sizes), parameters, strict=True):
             parameter.data = values.view(parameter.shape)
-            parameter.grad = gradients.view(parameter.shape)
 
     def load(self, theta: Array) -> None:
         """Set all parameters, and all gradients to zero."""
         self._values.copy_(torch.from_numpy(np.ascontiguousarray(theta)))
-        self._gradients.zero_()
+        self._begin()
         self._moved = False
+
+    def _begin(self) -> None:
+        """Have gradients in a vector of their own: the one before belongs to whoever took it."""
+        self._gradients = torch.zeros_like(self._values)
+        for gradients, parameter in zip(self._gradients.split(self._sizes), self._parameters, strict=True):
+            parameter.grad = gradients.view(parameter.shape)
 
     def move(self, rate: float) -> None:
         """Set all parameters to what was loaded minus so much of the gradients, which stay."""
@@ -250,7 +253,7 @@ class _FlatModule:
     def taken(self) -> Array:
         """Return the gradients, and begin anew."""
         found = self.gradient()
-        self._gradients.zero_()
+        self._begin()
         return found
 
     def add(self, gradients: Array) -> None:
@@ -258,8 +261,8 @@ class _FlatModule:
         self._gradients.add_(torch.from_numpy(gradients).to(self._gradients.device))
 
     def gradient(self) -> Array:
-        """Return the sum of all gradients since :meth:`load`."""
-        return np.array(self._gradients.cpu().numpy())
+        """Return the sum of all gradients since :meth:`load`; they go on in it until the next one."""
+        return np.asarray(self._gradients.cpu().numpy())
 
 
 def for_data(data: DataShape, build: Callable[[int], Any], **options: Any) -> TorchTask:

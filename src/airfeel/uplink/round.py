@@ -211,7 +211,8 @@ class Uplink:
         with np.errstate(over="ignore", invalid="ignore"):  # together with what waited it may be too large
             found = self.scheme.encode(self._told(devices), take(self.state.memory, devices), updates)
         sent: Sent = _checks.returned(self.scheme, "encode", found, Sent)
-        require_finite(devices, sent.signal)
+        if sent.signal is not updates:
+            require_finite(devices, sent.signal)
         return sent
 
     def _settle(self, devices: Devices, updates: Array, sent: Sent, delivered: Array) -> None:
