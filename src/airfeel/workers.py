@@ -1,11 +1,14 @@
 """A few threads for NumPy work, with results that do not depend on their number."""
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self, TypeVar
 
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from airfeel import _checks
@@ -38,6 +41,8 @@ class Workers:
         )
         self._pool: ThreadPoolExecutor | None = None
         self._limits: Any = None
+        self._rows: NDArray[Any] = np.empty((0, 0))
+        self._unheld = self._holders()
 
     def __enter__(self) -> Self:
         """Pin BLAS and start the threads."""
@@ -52,6 +57,21 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
         self._limits.restore_original_limits()
+
+    def rows(self, count: int, size: int, dtype: DTypeLike) -> NDArray[Any]:
+        """Return an array of rows to be written, the one of the call before unless somebody holds it still.
+
+        A fresh array of some hundred megabytes is cleared by the system, in every round.
+        """
+        fits = self._rows.dtype == dtype and self._rows.shape[1] == size and len(self._rows) >= count
+        if not fits or self._holders() > self._unheld:
+            self._rows = np.empty((0, 0))  # freed before the next one is there
+            self._rows = np.empty((count, size), dtype)
+        return self._rows[:count]
+
+    def _holders(self) -> int:
+        """Return how many references there are, of which each view has one too."""
+        return sys.getrefcount(self._rows)
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """Return ``[function(item) for item in items]``, computed by the threads, in their order."""

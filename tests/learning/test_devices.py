@@ -170,3 +170,22 @@ def test_an_epoch_uses_every_sample_once(size, epochs):
     samples = [Samples(np.arange(10), np.arange(10))] * 8
     used = gradients(Counting(), samples, LocalSGD(batch_size=size, local_epochs=epochs))
     assert (used == epochs).all()
+
+
+def test_rows_that_somebody_holds_are_never_written_again():
+    workers = Workers()
+    first = workers.rows(3, 4, np.float32)
+    first[:] = 1
+    held = first[1:2]
+    del first
+    second = workers.rows(3, 4, np.float32)
+    second[:] = 2
+    assert (held == 1).all() and second.shape == (3, 4)
+    place = second.ctypes.data
+    del held, second
+    again = workers.rows(2, 4, np.float32)
+    assert again.ctypes.data == place and again.shape == (2, 4)
+    del again
+    for wanted in ((5, 4, np.float32), (5, 6, np.float32), (5, 6, np.float64)):
+        found = workers.rows(*wanted)
+        assert (*found.shape, found.dtype.type) == wanted

@@ -33,9 +33,9 @@ class DDsgd(ErrorFeedback[DDsgdState]):
     """D-DSGD: every device sends a few of its largest entries in bits, free of error.
 
     The M devices of a round take turns: each has s/M channel uses and all its energy P in them, which carry
-    at most R = s/(2M) log2(1 + M P / (s sigma_e^2)) bits. A device looks at its q largest and at its q smallest
-    entries and sends the group whose mean is farther from zero: which q of the N entries they are, in
-    ceil(log2 binomial(N, q)) bits, and their mean, in 33. q is the largest number that fits in R, at most
+    at most R = s/(2M) log2(1 + M P / (s sigma_e^2)) bits. A device looks at its q largest and at its q
+    smallest entries and sends the group whose mean is farther from zero: which q of the N entries they are,
+    in ceil(log2 binomial(N, q)) bits, and their mean, in 33. q is the largest number that fits in R, at most
     N/2. What the mean does not say of these entries waits in the error memory with all the others.
 
     Capacity is taken for granted: a message that was sent is decoded, and what devices misjudge of their

@@ -90,7 +90,7 @@ def local_gradients(
             gradient = training.accumulated_gradient(task, theta, data[device], rate, seed, round, device)
         with one_at_a_time:
             if not gradients:
-                gradients.append(np.empty((len(wanted), task.size), gradient.dtype))
+                gradients.append(workers.rows(len(wanted), task.size, gradient.dtype))
         gradients[0][row] = gradient  # at once, so that no row is there twice for long
         trained()
 
