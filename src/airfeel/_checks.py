@@ -29,7 +29,7 @@ def shown(value: object) -> str:
     if isinstance(value, int) and value.bit_length() > 4 * LONGEST:  # Python refuses to write very long ones
         return f"a whole number of about {int(value.bit_length() * math.log10(2)) + 1} digits"
     try:
-        text = repr(value)
+        text = re.sub(r"\s*\n\s*", " ", repr(value))  # arrays are written in several lines
     except (RecursionError, ValueError):  # lists in lists without end, or such a number inside
         return f"a {type(value).__name__}"
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... ({len(text)} characters)"

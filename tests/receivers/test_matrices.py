@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
-from scipy.sparse.linalg import aslinearoperator
+from scipy import linalg, sparse
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import airfeel as af
 from oracles import exact_mmse
@@ -33,10 +33,15 @@ def with_noise(matrix, x, part, rng):
     return clean + spread * noise, spread**2
 
 
-def correlated(rng):
+def of_neighbours(rng):
     places = np.arange(SIZE)
     law = np.linalg.cholesky(0.9 ** np.abs(np.subtract.outer(places, places)))
     return rng.standard_normal((ROWS, SIZE)) @ law.T
+
+
+def correlated(rng):
+    axes = np.linalg.qr(rng.standard_normal((SIZE, SIZE)))[0]
+    return rng.standard_normal((ROWS, SIZE)) @ (axes * np.geomspace(1, 1e-9, SIZE)) @ axes.T
 
 
 def of_rows(rng):
@@ -48,7 +53,12 @@ def of_condition(rng):
     return left @ np.diag(np.geomspace(1, 1e-4, ROWS)) @ right
 
 
-STRUCTURED = {"correlated columns": correlated, "scaled rows": of_rows, "condition 1e4": of_condition}
+STRUCTURED = {
+    "alike neighbours": of_neighbours,
+    "correlated columns": correlated,
+    "scaled rows": of_rows,
+    "condition 1e4": of_condition,
+}
 
 
 @pytest.mark.parametrize("noise_var", [0.01, np.geomspace(1e-3, 1, 160)], ids=["equal", "unequal"])
@@ -64,15 +74,15 @@ def test_a_gaussian_x_is_estimated_as_dense_lmmse_does(rows, noise_var):
     assert found.variance.mean() == pytest.approx(1 - np.trace(gain @ matrix) / SIZE, rel=1e-6)
 
 
-@pytest.mark.parametrize("receiver", [af.TurboCS(0.1), af.TSAGA(0.1)], ids=["turbo_cs", "tsaga"])
+@pytest.mark.parametrize("receiver", [af.TurboCS, af.TSAGA])
 def test_scaled_orthonormal_rows_are_decoded_as_the_fast_path_does(receiver):
+    receiver = receiver(0.1, max_iterations=100, tolerance=1e-12)
     rng = np.random.default_rng(1)
     operator = af.PartialDCT(SIZE, ROWS, seed=1)
     y, noise_var = with_noise(operator, spikes(rng), 0.05, rng)
     fast = received(receiver, y, operator, noise_var)
     slow = received(receiver, 3 * y, 3 * (operator @ np.eye(SIZE)), 9 * noise_var)
     np.testing.assert_allclose(slow.mean, fast.mean, atol=1e-7)
-    assert slow.info.iterations == fast.info.iterations
 
 
 def test_all_forms_of_a_matrix_are_the_same():
@@ -107,7 +117,7 @@ def test_matrices_that_are_not_random_come_to_rest_no_worse_than_convex_recovery
     convex = min(decibel(lasso(matrix, y, noise_var**0.5 * factor), x) for factor in (0.1, 0.3, 1.0, 3.0))
     for receiver in (af.TurboCS(0.1, variance=1.0), af.TSAGA(0.1)):
         found = received(receiver, y, matrix, noise_var)
-        assert found.info.status != "diverged"
+        assert found.info.status == "converged"
         assert decibel(found.mean, x) < max(convex, -30.0) + 0.5
 
 
@@ -116,7 +126,8 @@ def test_without_much_noise_condition_ten_thousand_is_recovered(kind):
     rng = np.random.default_rng(20)
     matrix, x = STRUCTURED[kind](rng), spikes(rng)
     y, noise_var = with_noise(matrix, x, 1e-5, rng)
-    assert decibel(received(af.TurboCS(0.1), y, matrix, noise_var).mean, x) < -60
+    found = received(af.TurboCS(0.1), y, matrix, noise_var)
+    assert found.info.status == "converged" and decibel(found.mean, x) < -60
 
 
 def test_rounds_with_a_matrix_of_ones_own_help_each_other():
@@ -129,6 +140,16 @@ def test_rounds_with_a_matrix_of_ones_own_help_each_other():
         found, state = receiver.receive(state, af.Reception(y, matrix, noise_var))
         errors.append(decibel(found.mean, x))
     assert errors[2] < errors[0] - 10
+
+
+def test_singular_values_are_found_once_per_matrix(monkeypatch):
+    rng, found = np.random.default_rng(7), []
+    svd = linalg.svd
+    monkeypatch.setattr(linalg, "svd", lambda *given, **options: found.append(1) or svd(*given, **options))
+    first, second = rng.standard_normal((2, 20, 50))
+    for matrix, times in ((first, 1), (first.copy(), 1), (second, 2), (2 * second, 3)):
+        received(af.TSAGA(0.1), rng.standard_normal(20), matrix, 0.1)
+        assert len(found) == times
 
 
 def lasso(matrix, y, penalty):
@@ -173,6 +194,9 @@ def test_a_transform_of_complex_numbers_keeps_both_parts():
         (2 * af.PartialDCT(5000, 4500, seed=0), r"its shape is \(4500, 5000\): .* at most 4000"),
         (np.zeros((3, 8)), "the matrix must not be zero"),
         (np.full((3, 8), np.inf), "all entries of the matrix must be finite"),
+        (sparse.coo_array((100, 3_000_000)), r"its shape is \(100, 3000000\): .* at most 2147483648 bytes"),
+        (LinearOperator((3, 8), matvec=lambda x: x[:3]), "must have matvec and rmatvec"),
+        (LinearOperator((3, 8), lambda x: x[:3], lambda y: np.ones(8)), "rmatvec must multiply by"),
     ],
 )
 def test_matrices_that_cannot_be_decoded_are_one_sentence(receiver, matrix, rule):
@@ -186,9 +210,9 @@ def test_matrices_that_cannot_be_decoded_are_one_sentence(receiver, matrix, rule
         (np.ones(3), np.ones(8), "operator = .*must be a scipy"),
         (np.ones(3), np.full((3, 8), "a"), "operator = .*must be a scipy"),
         (np.ones(4), np.ones((3, 8), complex), "must be 3 samples, one for each row of the complex operator"),
-        (np.ones(3) * 1j, np.ones((3, 8)), "must be 2 complex channel uses .*or an operator of complex type"),
+        (np.ones(3) * 1j, np.ones((3, 8)), "must be 2 complex channel uses .* as x is real; or an operator"),
     ],
 )
 def test_observations_that_do_not_fit_are_one_sentence(y, matrix, rule):
-    with pytest.raises(ValueError, match=f"(?s){rule}"):
+    with pytest.raises(ValueError, match=rule):
         af.Reception(y, matrix, 0.1)

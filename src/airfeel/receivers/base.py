@@ -21,24 +21,23 @@ Precision = Literal["float32", "float64"]
 class Reception:
     """What the server holds after one round: y = A x + n with independent noise (13).
 
-    ``noise_var`` is the variance of the noise: a number, or one number per measurement. Whoever has a real
-    radio builds these and needs nothing else of the channel code. The ``operator`` is a SciPy linear
-    operator, a sparse matrix or an array. Orthonormal rows, A A^T = I, are fast at any size; any other matrix
-    is decoded by its singular values, up to 4,000 rows or columns.
+    Whoever has a real radio builds these and needs nothing else of the channel code. The ``operator`` is a
+    SciPy linear operator, a sparse matrix or an array. Orthonormal rows, A A^T = I, are fast at any size; any
+    other matrix is decoded by its singular values, up to 4,000 rows or columns.
+
+    ``noise_var`` is the variance of the noise in an entry of ``observation``: a number, or one number per
+    entry. In a complex entry the noise is circular, half of it in either part.
 
     **I/Q samples, x real.** The operator's type tells what a complex ``observation`` is. A complex operator
-    has a row for every sample, and ``noise_var`` is that of a complex sample, half of it in either part. Both
-    are stored as real ones: first all real parts, then all imaginary parts.
-
-    With a real operator a complex ``observation`` holds channel uses: entry e has rows 2e
-    (in phase) and 2e + 1 (quadrature) of the operator, the last one for a single row where their number is
-    odd. It is stored as real measurements in the order of the rows. ``noise_var`` is still that of a real
-    measurement, half of that of a complex channel use; one per channel use counts for both of its rows.
+    has a row for every entry. With a real operator an entry is a channel use: entry e has rows 2e (in phase)
+    and 2e + 1 (quadrature) of the operator, the last one a single row where their number is odd. Both are
+    stored as real measurements: first all real parts, then all imaginary parts, or in the order of the rows.
 
     >>> from airfeel.operators import PartialDCT
     >>> operator = PartialDCT(size=8, rows=4, seed=0)
-    >>> Reception(np.array([1 + 2j, 3 - 4j]), operator, 0.1).observation
-    array([ 1.,  2.,  3., -4.])
+    >>> uses = Reception(np.array([1 + 2j, 3 - 4j]), operator, noise_var=0.2)
+    >>> uses.observation, uses.noise_var
+    (array([ 1.,  2.,  3., -4.]), 0.1)
     """
 
     observation: Array
@@ -48,41 +47,38 @@ class Reception:
     def __post_init__(self) -> None:
         """Refuse an observation that does not fit the operator."""
         operator = linear_operator(self.operator)
-        rows, observation, noise_var = int(operator.shape[0]), self.observation, self.noise_var
-        if np.issubdtype(operator.dtype, np.complexfloating):
-            observation = np.asarray(observation)
-            if observation.shape != (rows,):
-                rule = f"must be {rows} samples, one for each row of the complex operator"
-                raise ValueError(f"observation has shape {observation.shape}: {rule}")
-            observation = np.concatenate([observation.real, observation.imag])
-            noise_var = np.tile(np.asarray(noise_var) / 2, 2) if np.ndim(noise_var) else _half(noise_var)
-            operator, rows = real_form(operator), 2 * rows
-        elif np.iscomplexobj(observation):
-            uses, expected = np.asarray(observation), (rows + 1) // 2
-            if uses.shape != (expected,):
+        rows, observation = int(operator.shape[0]), np.asarray(self.observation)
+        samples = np.issubdtype(operator.dtype, np.complexfloating)
+        uses = np.iscomplexobj(observation) and not samples
+        entries = (rows + 1) // 2 if uses else rows
+        if (samples or uses) and observation.shape != (entries,):
+            rule = f"must be {rows} samples, one for each row of the complex operator"
+            if uses:
                 rule = (
-                    f"must be {expected} complex channel uses for the operator's {rows} rows, two rows each; "
-                    "or an operator of complex type, a row for each"
+                    f"must be {entries} complex channel uses for the operator's {rows} rows, two each as x "
+                    "is real; or an operator of complex type, a row for each"
                 )
-                raise ValueError(f"observation has shape {uses.shape}: {rule}")
-            observation = np.stack([uses.real, uses.imag], axis=1).reshape(-1)[:rows]
-            if np.shape(noise_var) == uses.shape:
-                noise_var = np.repeat(noise_var, 2)[:rows]
-        observation = _checks.vector("observation", observation, rows)
-        if np.ndim(noise_var) == 0:
-            noise_var = _checks.real("noise_var", noise_var, at_least=0)
+            raise ValueError(f"observation has shape {observation.shape}: {rule}")
+        noise_var: Any
+        if np.ndim(self.noise_var) == 0:
+            noise_var = _checks.real("noise_var", self.noise_var, at_least=0)
         else:
-            noise_var = _checks.vector("noise_var", noise_var, rows)
+            noise_var = _checks.vector("noise_var", self.noise_var, entries)
             if (noise_var < 0).any():
                 bad = int(np.flatnonzero(noise_var < 0)[0])
                 raise _checks.reject(f"noise_var[{bad}]", float(noise_var[bad]), "every entry must be >= 0")
+        if samples or uses:
+            parts = np.stack([observation.real, observation.imag], axis=int(uses)).reshape(-1)
+            noise_var = noise_var / 2
+            if samples:
+                operator, rows = real_form(operator), 2 * rows
+            if np.ndim(noise_var):
+                noise_var = (np.repeat(noise_var, 2) if uses else np.tile(noise_var, 2))[:rows]
+            observation = parts[:rows]
+        observation = _checks.vector("observation", observation, rows)
         object.__setattr__(self, "operator", operator)
         object.__setattr__(self, "observation", observation)
         object.__setattr__(self, "noise_var", noise_var)
-
-
-def _half(noise_var: Any) -> float:
-    return _checks.real("noise_var", noise_var, at_least=0) / 2
 
 
 def linear_operator(matrix: Any) -> LinearOperator:

@@ -6,8 +6,7 @@ Arrays of coefficients are (blocks, length), what belongs to a block is (blocks,
 is one block, as with a plain operator.
 """
 
-import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -17,13 +16,13 @@ from scipy.fftpack import dct, idct  # those of scipy.fft, called at half the co
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from airfeel import _checks
-from airfeel.operators import PartialDCT
+from airfeel.operators import GAUSSIAN_LIMIT, PartialDCT
 from airfeel.receivers.base import Reception
 from airfeel.receivers.scale import Array, Scaled
 from airfeel.streams import stream
 
 LARGEST = 4000  # rows or columns, whichever are fewer, of a matrix whose singular values are found
-PACE = 0.3  # with such a matrix: correlated columns, and sparse ones, need about that
+PACE, LONGER = 0.5, 6  # with such a matrix: of an iteration's way, and times as many iterations
 TOGETHER = 1 << 16  # coefficients of the blocks decoded together; more of them leave the caches
 
 
@@ -168,24 +167,30 @@ def pose(operator: LinearOperator, heard: Scaled) -> Problem:
     return kind(int(operator.shape[1]), shape, operator, index, sign, *heard_so)
 
 
-def orthonormal(reception: Reception) -> tuple[Reception, float]:
-    """Return the reception as one with A A^T = I and the same posterior, and the pace for a second try.
+def orthonormal(reception: Reception) -> tuple[Reception, float, int]:
+    """Return the reception as one with A A^T = I and the same posterior; and the pace, and how much longer.
 
     With noise of variance one, y = U D V^T x + n says of x what D^-1 U^T y = V^T x + D^-1 n says: orthonormal
     rows, and a noise of its own in every measurement. The linear step for those is the one of OAMP and vector
     AMP for A: LMMSE, with its extrinsic part. What is known of random rows does not hold for those of any
-    matrix: where the iteration does not come to rest, it may do so at a slower pace.
+    matrix: with correlated columns the iteration often comes to rest only at a slower pace.
     """
     operator = reception.operator
     rows, size = operator.shape
     if isinstance(operator, PartialDCT):
-        return reception, 1.0
+        return reception, 1.0, 1
     probe = stream(0, "orthonormal rows").standard_normal(rows)
-    if np.linalg.norm(operator.matvec(operator.rmatvec(probe)) - probe) < 1e-3 * np.linalg.norm(probe):
-        return reception, 1.0
-    if min(rows, size) > LARGEST:
-        rule = f"rows must be orthonormal, A A^T = I, or rows or columns at most {LARGEST}; PartialDCT is"
-        raise _checks.reject("operator", operator, f"its shape is {operator.shape}: {rule}")
+    back = _product(operator, operator.rmatvec, probe)
+    seen = _product(operator, operator.matvec, back)
+    # <A A^T p, p> is |A^T p|^2, if it is the transpose.
+    if abs(seen @ probe - back @ back) > 1e-3 * np.linalg.norm(seen) * np.linalg.norm(probe):
+        raise _checks.reject("operator", operator, "rmatvec must multiply by the (conjugate) transpose")
+    if np.linalg.norm(seen - probe) < 1e-3 * np.linalg.norm(probe):
+        return reception, 1.0, 1
+    if min(rows, size) > LARGEST or 8 * rows * size > GAUSSIAN_LIMIT:
+        rule = f"rows must be orthonormal, A A^T = I, or rows or columns at most {LARGEST}"
+        held = f"and 8 * rows * columns at most {GAUSSIAN_LIMIT} bytes; PartialDCT is"
+        raise _checks.reject("operator", operator, f"its shape is {operator.shape}: {rule}, {held}")
     y, noise_var = reception.observation, np.broadcast_to(reception.noise_var, rows)
     # Rounding is a noise, too: no measurement is worth infinitely more than another.
     power = np.maximum(
@@ -193,25 +198,37 @@ def orthonormal(reception: Reception) -> tuple[Reception, float]:
     )
     if not power.all():  # nothing but zeros was heard
         power = np.ones(rows)
-    width = np.sqrt(power)
-    left, values, right = _decomposed(operator, width / width.max())
+    width = np.sqrt(power / power.max())
+    left, values, right = _decomposed(operator, width, back)
     noise = power.max() / np.square(values)
-    heard = left.T @ (y / (width / width.max())) / values
-    return Reception(heard.astype(y.dtype), aslinearoperator(right), noise), PACE
+    heard = left.T @ (y / width) / values
+    return Reception(heard.astype(y.dtype), aslinearoperator(right), noise), PACE, LONGER
+
+
+def _product(operator: LinearOperator, multiply: Callable[[Array], Array], x: Array) -> Array:
+    """Return what somebody's operator makes of x."""
+    try:
+        found = multiply(x)
+    except NotImplementedError as error:
+        raise _checks.reject("operator", operator, f"must have matvec and rmatvec: {error}") from None
+    if not np.isfinite(found).all():
+        raise _checks.reject("operator", operator, "all entries of the matrix must be finite")
+    return found
 
 
 _known: dict[bytes, tuple[Array, Array, Array]] = {}  # the last matrix: rounds come one after another
 
 
-def _decomposed(operator: LinearOperator, width: Array) -> tuple[Array, Array, Array]:
-    """Return the singular values that are not zero of a matrix with its rows divided by ``width``."""
-    rows, size = operator.shape
-    dense = operator.matmat(np.eye(size)) if size < rows else operator.rmatmat(np.eye(rows)).T
-    matrix = np.ascontiguousarray(dense, dtype=np.float64) / width[:, None]
-    if not np.isfinite(matrix).all():
-        raise _checks.reject("operator", operator, "all entries of the matrix must be finite")
-    name = hashlib.sha256(matrix.data).digest() + bytes(str(matrix.shape), "ascii")
+def _decomposed(operator: LinearOperator, width: Array, probed: Array) -> tuple[Array, Array, Array]:
+    """Return the singular values that are not zero of a matrix with its rows divided by ``width``.
+
+    Matrices that make the same (``probed``) of a random vector are the same.
+    """
+    name = probed.tobytes() + width.tobytes()
     if name not in _known:
+        rows, size = operator.shape
+        dense = operator.matmat(np.eye(size)) if size < rows else operator.rmatmat(np.eye(rows)).T
+        matrix = np.ascontiguousarray(dense, dtype=np.float64) / width[:, None]
         left, values, right = linalg.svd(matrix, full_matrices=False, overwrite_a=True, check_finite=False)
         kept = values > values.max(initial=0) * max(matrix.shape) * np.finfo(float).eps
         if not kept.any():

@@ -65,8 +65,9 @@ class TSAGA:
     support_chain, amplitude_chain
         Switch one chain off for the paper's ablations; without both, every round is an independent Turbo-CS.
     max_iterations, tolerance
-        Stop the turbo iteration after so many rounds, or when tau, the variance of the pseudo-observation
-        z, changes by less than this share of itself.
+        Stop the turbo iteration after so many rounds (six times as many for a matrix whose rows are not
+        orthonormal), or when tau, the variance of the pseudo-observation z, changes by less than this share
+        of itself.
     variance
         Initial gamma; estimated from the first reception when not given.
     amplitude_message
@@ -161,7 +162,7 @@ class TSAGA:
 
         The call is pure: the same state and reception give the same bytes, and neither is changed.
         """
-        reception, pace = orthonormal(reception)
+        reception, pace, longer = orthonormal(reception)
         own = self._in_own_units(state, reception)
         if own is None:
             # Zeros before anything else was received: there is no level to think in yet.
@@ -171,7 +172,7 @@ class TSAGA:
         heard, chain, belief, window, restarted = own
         # Line 2: y = A x + n. Lines 3-8: from the prior (43) on, iterate.
         problem, doubted = pose(reception.operator, heard), chain if self.doubt else None
-        options = {"limit": self.max_iterations, "tolerance": self.tolerance, "pace": pace}
+        options = {"limit": longer * self.max_iterations, "tolerance": self.tolerance, "pace": pace}
         found = decode(belief.prior, problem, chain=doubted, **options)
         prior, post, z, tau = found.prior, found.post, found.z, found.tau
         # Line 9: the estimate.

@@ -129,17 +129,14 @@ def decode(prior: SpikeSlab, problem: Problem, **options: Any) -> Decoded:
     )
 
 
-def settle(prior: SpikeSlab, problem: Problem, pace: float = 1.0, **options: Any) -> Decoded:
+def settle(prior: SpikeSlab, problem: Problem, **options: Any) -> Decoded:
     """Iterate, and where that does not come to rest return to the iterate with the smallest residual.
 
     Strongly structured signals can make the iteration diverge: then the residual |y - A m| grows. Each block
     has a best iterate of its own. Decoding once more up to there is rare, while copies of the best would not
-    be. With a ``pace`` below one, so do matrices: they are given a second try at that pace.
+    be.
     """
     found = iterate(prior, problem, **options)
-    if found.status != "converged" and pace < 1:
-        options = {**options, "pace": pace, "limit": round(options["limit"] / pace)}
-        found = iterate(prior, problem, **options)
     best = found.iterations - np.ravel(np.argmin(found.powers[::-1], axis=0))  # of several the last
     if found.status == "converged" or best.min() == found.iterations:
         return found
@@ -205,13 +202,13 @@ class TurboCS:
     def receive(self, state: Size, reception: Reception) -> tuple[Estimate, Size]:
         """Recover one round."""
         require_size(state.size, reception)
-        reception, pace = orthonormal(reception)
+        reception, pace, longer = orthonormal(reception)
         loudness = scale.level(reception.observation)
         if loudness == 0 and self.variance is not None:
             loudness = scale.level(np.sqrt(np.atleast_1d(self.variance)))
         heard = scale.apply(reception, scale.follow(0.0, loudness) or 1.0, self.precision)
         problem, prior = pose(reception.operator, heard), self._prior(state.size, heard)
-        options = {"limit": self.max_iterations, "tolerance": self.tolerance, "pace": pace}
+        options = {"limit": longer * self.max_iterations, "tolerance": self.tolerance, "pace": pace}
         found = decode(prior, problem, **options)
         info = Info(found.iterations, found.status, float(found.tau.mean()))
         return heard.restored(Estimate(*found.post.moments(), info)), state
