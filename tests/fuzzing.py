@@ -1,9 +1,10 @@
-"""Random cases by number: the seed is fixed, printed, and chosen by the environment variable SEED."""
+"""Random cases by number, and damage: the seed is fixed, printed, and chosen by the variable SEED."""
 
 import os
 
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 SEED = int(os.environ.get("SEED", "20"))
 
@@ -24,6 +25,17 @@ def cases(check, count, record_property, what, each=1):
 def count_cases(record_property, count, what):
     """Take note of what was tried: conftest.py prints the sums over all tests at the end of the session."""
     record_property("counted", [count, f"{what}, SEED={SEED}"])
+
+
+def spoil(content, data):
+    """Return bytes with one of them changed, or cut off at some place, as hypothesis draws it."""
+    spoiled = bytearray(content)
+    place = data.draw(st.integers(0, len(spoiled) - 1))
+    if data.draw(st.booleans()):
+        spoiled[place] ^= data.draw(st.integers(1, 255))
+    else:
+        del spoiled[place:]
+    return bytes(spoiled)
 
 
 def magnitude(rng, low=-320.0, high=308.0):

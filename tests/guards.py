@@ -1,8 +1,26 @@
-"""Limits for tests of endless input: a wrong implementation fails, and takes no machine with it."""
+"""Endless input, and limits for its tests: a wrong implementation fails, and takes no machine with it."""
 
 import contextlib
+import os
 import resource
 import signal
+import socket
+
+
+def plant(path, kind):
+    """Put something in the place of a file: a pipe, a folder, a socket, a hole, or a link to ``kind``."""
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "hole":
+        path.touch()
+        os.truncate(path, 2**42)
+    elif kind == "socket":
+        with contextlib.chdir(path.parent), socket.socket(socket.AF_UNIX) as opened:
+            opened.bind(path.name)  # there is little room for a whole path
+    else:
+        path.symlink_to(kind)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import struct
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import sys
 import numpy as np
 
 from airfeel.cli import main
+from airfeel.simulation.records import Progress
 
 SIDE, CLASSES = 8, 4
 
@@ -75,3 +77,22 @@ def succeed(words):
     done = call(words)
     assert done.returncode == 0, done.stderr
     return done
+
+
+def stop_after(rounds):
+    """Return a question that is answered with yes from so many rounds on."""
+    asked = itertools.count(1)
+    return lambda: next(asked) >= rounds
+
+
+class Heard(Progress):
+    """Remembers after which round a run began, and why; and does something after every round."""
+
+    def __init__(self, then=lambda: None):
+        self.then = then
+
+    def begin(self, rounds, done, notes):
+        self.done, self.notes = done, list(notes)
+
+    def update(self, record):
+        self.then()

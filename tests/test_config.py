@@ -1,6 +1,5 @@
 """Every valid configuration builds and reproduces itself; every mistake is one clear sentence."""
 
-import os
 import pickle
 import tomllib
 
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from airfeel.config import Config, load_config, parse_override
 from airfeel.registry import PARTITIONS, SCHEMES
-from guards import limited
+from guards import limited, plant
 
 FRACTION = st.floats(0, 1, exclude_min=True)
 SAFE = {
@@ -250,15 +249,7 @@ def test_overrides_are_toml_or_plain_text():
 @pytest.mark.parametrize("kind", ["/dev/zero", "pipe", "folder", "hole"])
 def test_a_file_that_is_none_is_one_sentence(tmp_path, kind):
     path = tmp_path / "config.toml"
-    if kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "folder":
-        path.mkdir()
-    elif kind == "hole":
-        path.touch()
-        os.truncate(path, 2**42)
-    else:
-        path.symlink_to(kind)
+    plant(path, kind)
     rule = "is larger than" if kind == "hole" else "is not a regular file"
     with limited(), pytest.raises(ValueError, match=f"cannot be read as a configuration file .{rule}"):
         load_config(path)

@@ -2,7 +2,6 @@
 
 import ast
 import io
-import os
 import subprocess
 import sys
 import zipfile
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 from airfeel import _files
-from guards import limited
+from guards import limited, plant
 
 READERS = {
     "read_bytes": _files.read_bytes,
@@ -29,31 +28,20 @@ WRITERS = {
 }
 
 
-def make_odd(path, kind):
-    """Put something in the place of a file that is no regular one."""
-    if kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "folder":
-        path.mkdir()
-    else:
-        path.symlink_to(kind)
-
-
 ODD = ["/dev/zero", "/dev/urandom", "/dev/null", "pipe", "folder"]
 
 
 @pytest.mark.parametrize("kind", ODD)
 @pytest.mark.parametrize("reader", READERS)
 def test_only_regular_files_are_read(tmp_path, kind, reader):
-    make_odd(tmp_path / "file", kind)
+    plant(tmp_path / "file", kind)
     with limited(), pytest.raises(_files.Unreadable, match="file: is not a regular file$"):
         READERS[reader](tmp_path / "file")
 
 
 @pytest.mark.parametrize("reader", ["read_bytes", "read_text", "read_lines", "digest", "read_arrays"])
 def test_a_file_of_nothing_but_a_hole_is_refused(tmp_path, reader):
-    with (tmp_path / "file").open("wb") as file:
-        file.truncate(2**42)
+    plant(tmp_path / "file", "hole")
     with limited(), pytest.raises(_files.Unreadable, match="file: (is larger than|has a line of more than)"):
         READERS[reader](tmp_path / "file")
 
@@ -164,7 +152,7 @@ def test_nothing_is_written_through_a_link(tmp_path, victim, writer):
 @pytest.mark.parametrize("kind", ["pipe", "folder"])
 @pytest.mark.parametrize("writer", WRITERS)
 def test_only_regular_files_are_written(tmp_path, kind, writer):
-    make_odd(tmp_path / "file", kind)
+    plant(tmp_path / "file", kind)
     with limited(), pytest.raises(OSError, match="not a regular file|Is a directory"):
         WRITERS[writer](tmp_path / "file")
 
@@ -177,7 +165,7 @@ def test_a_lock_leaves_the_content_of_its_file_alone(victim):
 @pytest.mark.parametrize("kind", ["pipe", "link"])
 def test_what_stands_in_the_place_of_a_lock_blocks_nobody(tmp_path, victim, kind):
     path = tmp_path / "file"
-    path.symlink_to(victim) if kind == "link" else make_odd(path, kind)
+    plant(path, kind.replace("link", str(victim)))
     with limited(), _files.locked(path, wait=False):
         assert path.is_file() and not path.is_symlink()
 

@@ -3,7 +3,6 @@
 import errno
 import os
 import shutil
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import pytest
 import small
 from airfeel import storage
 from airfeel.config import load_config
-from airfeel.lab import progress, rundir
+from airfeel.lab import rundir
 from airfeel.lab.runner import execute
 from airfeel.lab.store import RunError
 from airfeel.simulation.loop import train
@@ -33,20 +32,6 @@ def whole(data, tmp_path_factory):
     return {name: (folder / name).read_bytes() for name in RESULTS}
 
 
-@dataclass
-class Listener(progress.Progress):
-    """Hears the notes of a run, and does something after every round."""
-
-    then: object = lambda round: None
-    _shown: object = None
-
-    def begin(self, rounds, done, notes):
-        self.notes, self.done = notes, done
-
-    def update(self, record):
-        self.then(record.round)
-
-
 def memories(folder):
     return sorted(path.name for path in folder.iterdir() if path.name.startswith("memory"))
 
@@ -57,19 +42,17 @@ def results(folder):
 
 def stopped(config, out, after):
     """Leave a run after some round, with a checkpoint of it."""
-    seen = []
-    listener = Listener(then=seen.append)
-    return execute(config, out, progress=listener, stop=lambda: seen[-1] == after).folder
+    return execute(config, out, stop=small.stop_after(after)).folder
 
 
 def resume(config, out):
-    listener = Listener()
-    return execute(config, out, progress=listener).folder, listener
+    heard = small.Heard()
+    return execute(config, out, progress=heard).folder, heard
 
 
 def test_files_change_no_byte_and_none_is_left(data, tmp_path, whole):
     there = set()
-    listener = Listener(then=lambda round: there.update(memories(next((tmp_path / "runs").iterdir()))))
+    listener = small.Heard(then=lambda: there.update(memories(next((tmp_path / "runs").iterdir()))))
     folder = execute(settings(data), tmp_path, progress=listener).folder
     assert results(folder) == whole
     assert {"memory-000003.bin", "memory-000006.bin"} <= there

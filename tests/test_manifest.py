@@ -163,8 +163,7 @@ def test_damage_does_not_hide_behind_other_damage(trained, tmp_path, first):
 
 def test_a_run_in_progress_with_a_damaged_aggregate_starts_again(trained, tmp_path):
     config, whole = trained
-    answers = iter([False] * 4 + [True])
-    run = execute(config, tmp_path, stop=lambda: next(answers)).folder
+    run = execute(config, tmp_path, stop=small.stop_after(5)).folder
     file = run / "aggregates" / "round-000001.npz"
     content = file.read_bytes()
     file.write_bytes(content[:-60] + bytes(60))

@@ -9,84 +9,23 @@ from pathlib import Path
 
 import pytest
 
-CODE = '''
-"""Parts for airfeel."""
-from dataclasses import dataclass
-from typing import Literal
+import processes
+import small
 
-import numpy as np
-
-import airfeel as af
-from airfeel.learning.models.softmax import SoftmaxRegression
-
-
-@dataclass(frozen=True)
-class Halves(af.ErrorFeedback):
-    """The first half of the coordinates in odd rounds, the second in even ones.
-
-    It ignores how many symbols it may send.
-    """
-
-    first: Literal["odd", "even"] = af.option("odd", "rounds in which the first half is sent")
-    exact = True
-
-    def init(self, shapes, setting):
-        return af.size_of(shapes)
-
-    def plan(self, state, seed, round):
-        start = 0 if (round % 2 == 1) == (self.first == "odd") else state // 2
-        return {"start": start, "stop": start + state // 2}
-
-    def compress(self, plan, accumulated):
-        remainder = accumulated.copy()
-        remainder[:, plan["start"] : plan["stop"]] = 0
-        return af.Sent(accumulated[:, plan["start"] : plan["stop"]], remainder)
-
-    def decode(self, state, plan, heard):
-        mean = np.zeros(state)
-        mean[plan["start"] : plan["stop"]] = heard.observation
-        return af.Estimate(mean), state
-
-
-@dataclass(frozen=True)
-class Night:
-    """Half of the devices sleep in every round."""
-
-    noise_var: float = af.option(1.0, "sigma_e^2")
-    asleep: float = af.option(0.5, "share of the devices that sleep")
-
-    def link(self, num_devices, symbols, seed, round):
-        awake = af.stream(seed, "night", round).random(num_devices) >= self.asleep
-        one = np.ones(num_devices)
-        return af.Link(awake, one, one, self.noise_var)
-
-
-def ridge(data, *, penalty: float = 0.01):
-    """Softmax regression with a penalty."""
-    return SoftmaxRegression(int(np.prod(data.shape)), data.classes, l2=penalty)
-
-
-def blobs():
-    """Bright spots in four corners."""
-    draw = af.stream(0, "blobs")
-    labels = draw.integers(0, 4, 900)
-    images = draw.integers(0, 120, (900, 8, 8), dtype=np.uint8)
-    images[np.arange(900), labels // 2 * 6, labels % 2 * 6] = 255
-    return af.Dataset.from_arrays(images[:700], labels[:700], images[700:], labels[700:], name="blobs")
-'''
-
+EXAMPLES = Path(__file__).parents[1] / "examples"
+PARTS = ("own_scheme", "own_channel", "own_task", "own_data")  # what the package has in it
 ENTRY_POINTS = """[airfeel.schemes]
-halves = airfeel_beside:Halves
+largest = airfeel_beside.own_scheme:Largest
 broken = airfeel_beside:Nothing
 
 [airfeel.channels]
-night = airfeel_beside:Night
+path_loss = airfeel_beside.own_channel:PathLoss
 
 [airfeel.models]
-ridge = airfeel_beside:ridge
+layer = airfeel_beside.own_task:HiddenLayer
 
 [airfeel.datasets]
-blobs = airfeel_beside:blobs
+stripes = airfeel_beside.own_data:stripes
 """
 
 
@@ -96,7 +35,8 @@ def site(tmp_path_factory):
     home = tmp_path_factory.mktemp("beside")
     wheel, info = home / "airfeel_beside-1.0-py3-none-any.whl", "airfeel_beside-1.0.dist-info"
     files = {
-        "airfeel_beside.py": CODE,
+        "airfeel_beside/__init__.py": "",
+        **{f"airfeel_beside/{part}.py": (EXAMPLES / f"{part}.py").read_text() for part in PARTS},
         f"{info}/METADATA": "Metadata-Version: 2.1\nName: airfeel-beside\nVersion: 1.0\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{info}/entry_points.txt": ENTRY_POINTS,
@@ -110,16 +50,9 @@ def site(tmp_path_factory):
     return home / "site"
 
 
-def airfeel(site, *words, cwd=None):
+def airfeel(site, *words):
     path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    return subprocess.run(
-        [sys.executable, "-m", "airfeel", *map(str, words)],
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-    )
+    return small.run(processes.airfeel(*words), env=os.environ | {"PYTHONPATH": path})
 
 
 def settings(**flat):
@@ -127,12 +60,13 @@ def settings(**flat):
 
 
 SMALL = settings(devices__count=4, devices__samples=60, devices__learning_rate=0.5, rounds=6)
-BY_NAME = settings(scheme="halves", channel__kind="night", model__kind="ridge", dataset="blobs")
+LAYER = settings(model__features=144, model__classes=4)
+BY_NAME = settings(scheme="largest", channel__kind="path_loss", model__kind="layer", dataset="stripes")
 BY_PLACE = settings(
-    scheme="airfeel_beside:Halves",
-    channel__kind="airfeel_beside:Night",
-    model__kind="airfeel_beside:ridge",
-    dataset="airfeel_beside:blobs",
+    scheme="airfeel_beside.own_scheme:Largest",
+    channel__kind="airfeel_beside.own_channel:PathLoss",
+    model__kind="airfeel_beside.own_task:HiddenLayer",
+    dataset="airfeel_beside.own_data:stripes",
 )
 
 
@@ -140,20 +74,24 @@ BY_PLACE = settings(
 def test_lists_and_configurations_show_them_with_their_help(site):
     listed = airfeel(site, "list").stdout
     for words in (
-        "halves               The first half of the coordinates in odd rounds, the second in even ones",
-        "night                Half of the devices sleep",
-        "ridge                Softmax regression with a penalty",
-        "blobs                Bright spots",
+        "largest              The coordinates that were largest when they were last heard, and some by",
+        "path_loss            Devices spread evenly over a disc of radius 1",
+        "layer                ",
+        "stripes              Grey images of stripes",
     ):
         assert f"  {words}" in listed
     shown = airfeel(site, "--quiet", "config", *BY_NAME)
     assert shown.returncode == 0, shown.stderr
-    assert 'first = "odd"            # rounds in which the first half is sent' in shown.stdout
-    assert "asleep = 0.5             # share of the devices that sleep" in shown.stdout
-    assert "penalty = 0.01" in shown.stdout
+    help = "share of the symbols whose coordinates are drawn by chance"
+    for line in (
+        f"chance = 0.5             # {help}",
+        "exponent = 3.0           # of the path loss",
+        "hidden = 32",
+    ):
+        assert f"\n{line}" in shown.stdout
     elsewhere = airfeel(site, "--quiet", "config").stdout  # where other parts are chosen
-    assert '# first = "odd"          # rounds in which the first half is sent (scheme = halves)' in elsewhere
-    assert "# penalty = 0.01" in elsewhere
+    assert f"# chance = 0.5           # {help} (scheme = largest)" in elsewhere
+    assert "# features = 784" in elsewhere
 
 
 @pytest.mark.parametrize(
@@ -164,25 +102,25 @@ def test_lists_and_configurations_show_them_with_their_help(site):
     ],
 )
 def test_they_run_and_resume_in_a_folder(site, named, tmp_path):
-    options = settings(uplink__first="even", channel__asleep=0.3, model__penalty=0.02)
-    words = ["run", *SMALL, *named, *options, "--out", tmp_path]
+    options = settings(uplink__chance=0.25, channel__exponent=2.5, model__hidden=6)
+    words = ["run", *SMALL, *LAYER, *named, *options, "--out", tmp_path]
     done = airfeel(site, *words)
     assert done.returncode == 0, done.stderr
     folder = Path(done.stdout.strip())
     assert len((folder / "rounds.jsonl").read_text().splitlines()) == 6
     written = (folder / "config.toml").read_text()
-    assert 'first = "even"' in written and "penalty = 0.02" in written and "source.scheme" in written
+    assert all(word in written for word in ("chance = 0.25", "exponent = 2.5", "hidden = 6", "source.scheme"))
     again = airfeel(site, *words)
     assert "finished before, not repeated" in again.stderr
-    assert "halves" in (tmp_path / "results.csv").read_text() or "Halves" in folder.name
+    assert "largest" in (tmp_path / "results.csv").read_text() or "Largest" in folder.name
 
 
 @pytest.mark.long
 def test_a_mistake_is_one_sentence_with_the_nearest_key(site, tmp_path):
     sentences = {
-        "uplink.fist=even": "uplink.fist = 'even': unknown key, the nearest valid key is 'uplink.first'",
-        "uplink.first=never": "--set: uplink.first = 'never': must be one of 'odd', 'even'",
-        "scheme=halfes": "did you mean 'halves'?",
+        "uplink.chanse=1": "uplink.chanse = 1: unknown key, the nearest valid key is 'uplink.chance'",
+        "uplink.chance=never": "--set: uplink.chance = 'never': must be a",
+        "scheme=largets": "did you mean 'largest'?",
         "scheme=broken": "'broken': must name something in 'airfeel_beside', which has no 'Nothing'",
     }
     for change, sentence in sentences.items():
@@ -196,7 +134,7 @@ def test_a_mistake_is_one_sentence_with_the_nearest_key(site, tmp_path):
 def test_a_sweep_compares_them_with_our_own_and_the_report_shows_them_everywhere(data, site, tmp_path):
     sweep = tmp_path / "mine.toml"
     sweep.write_text(
-        f"""title = "Halves against random choice"
+        f"""title = "Our own against random choice"
 seeds = [0, 1]
 [base]
 dataset = "{data}"
@@ -205,8 +143,8 @@ devices.count = 4
 devices.samples = 60
 uplink.ratio = 0.5
 [grid]
-scheme = ["halves", "airfeel_beside:Halves", "common_k"]
-channel.kind = ["night", "gaussian"]
+scheme = ["largest", "airfeel_beside.own_scheme:Largest", "common_k"]
+channel.kind = ["path_loss", "gaussian"]
 """
     )
     out = tmp_path / "out"
@@ -214,8 +152,8 @@ channel.kind = ["night", "gaussian"]
     assert done.returncode == 0, done.stderr
     with (out / "results.csv").open() as file:
         found = {(row["scheme"], row["channel.kind"], row["seed"]) for row in csv.DictReader(file)}
-    schemes = ("halves", "airfeel_beside:Halves", "common_k")
-    assert found == {(s, c, seed) for s in schemes for c in ("night", "gaussian") for seed in "01"}
+    schemes = ("largest", "airfeel_beside.own_scheme:Largest", "common_k")
+    assert found == {(s, c, seed) for s in schemes for c in ("path_loss", "gaussian") for seed in "01"}
     # Nothing is imported because a file names it: the report is the same where the package is not installed.
     for place in (site, tmp_path / "empty"):
         told = airfeel(place, "report", out)

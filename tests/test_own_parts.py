@@ -72,6 +72,7 @@ class Typed(Largest):
     array: npt.NDArray[typing.Any] | None = None
     number: Decimal = 3
     weight: float = 2.0
+    first: typing.Literal["odd", "even"] = "odd"
 
 class Plain(Largest):
     def __init__(self, chance: Decimal = 0.25, count: int = 3):
@@ -295,7 +296,7 @@ NAMED = [
     ["model.kind=plausible:Maker.made", "model.l2=0.25"],
     ["model.kind=plausible:Maker"],
     ["model.kind=plausible:Linear", "model.l2=0.25"],
-    ["scheme=plausible:Typed", "uplink.number=7", "uplink.weight=1.5"],
+    ["scheme=plausible:Typed", "uplink.number=7", "uplink.weight=1.5", "uplink.first=even"],
     ["scheme=plausible:Plain", "uplink.chance=0.125", "uplink.count=2"],
     ["scheme=plausible:Derived"],
     ["scheme=plausible:often"],
@@ -407,6 +408,7 @@ OTHERS = {
     "model.kind=airfeel.learning.tasks:Task": "cannot be made (TypeError: Protocols cannot be",
     "model.kind=builtins:dict": "cannot be made (ValueError: no signature found",
     "scheme=plausible:Factory": "has options that cannot be told (ZeroDivisionError: division by zero, ",
+    "scheme=plausible:Typed uplink.first=never": "uplink.first = 'never': must be one of 'odd', 'even'",
     "scheme=plausible:Hidden": "an option of plausible:Hidden cannot be a key of a configuration (",
     "scheme=plausible:Object": "uplink.extra = <object object at ",
     "scheme=plausible:Revised": "plausible:Revised.revision = 'two': must be a whole number >= 1",

@@ -17,22 +17,13 @@ RECIPES = {
 REGISTRIES = {registry.key: registry for registry in (DATASETS, *SEAMS.values())}
 
 HEAD = "from dataclasses import dataclass\n\nimport numpy as np\n\nimport airfeel as af\n"
+EXAMPLES = {
+    "scheme": "own_scheme:Largest",
+    "channel": "own_channel:PathLoss",
+    "model": "own_task:HiddenLayer",
+    "data set": "own_data:stripes",
+}
 PARTS = {
-    "scheme": """
-from airfeel.schemes.common_k import CommonK
-
-@dataclass(frozen=True)
-class Mine(CommonK):
-    strength: float = af.option(1.0, "a number")
-""",
-    "channel": """
-@dataclass(frozen=True)
-class Mine:
-    strength: float = af.option(1.0, "variance of the noise")
-
-    def link(self, num_devices, symbols, seed, round):
-        return af.Link(np.ones(num_devices, bool), np.ones(num_devices), np.ones(num_devices), self.strength)
-""",
     "power policy": """
 from airfeel.radio.power import EqualPower
 
@@ -43,22 +34,6 @@ class Mine(EqualPower):
     def alpha(self, demand, ledger):
         alpha = EqualPower.alpha(self, demand, ledger)
         return None if alpha is None else self.strength * alpha
-""",
-    "model": """
-from airfeel.learning.models.softmax import SoftmaxRegression
-
-@dataclass(frozen=True)
-class Mine:
-    strength: float = af.option(0.1, "weight of ||theta||^2 / 2")
-
-    def __call__(self, data):
-        return SoftmaxRegression(int(np.prod(data.shape)), data.classes, l2=self.strength)
-""",
-    "data set": """
-import small
-
-def Mine():
-    return small.arrays()
 """,
     "partition": """
 @dataclass(frozen=True)
@@ -93,7 +68,7 @@ class Mine:
 
 
 def test_there_is_a_recipe_for_every_kind_of_part():
-    assert RECIPES.keys() == PARTS.keys()
+    assert RECIPES.keys() == PARTS.keys() | EXAMPLES.keys()
     assert {row[4] for row in RECIPES.values()} == REGISTRIES.keys()
     for row in RECIPES.values():
         assert f"airfeel.{row[2].replace('/', '.')}" == REGISTRIES[row[4]].home
@@ -101,15 +76,18 @@ def test_there_is_a_recipe_for_every_kind_of_part():
             assert (ROOT / "tests" / place).exists()
 
 
-@pytest.mark.parametrize("kind", PARTS)
+@pytest.mark.parametrize("kind", RECIPES)
 def test_a_part_of_the_recipe_runs_by_its_command(kind, tmp_path, monkeypatch):
-    module, key = f"recipe_{kind.replace(' ', '_')}", RECIPES[kind][4]
-    (tmp_path / f"{module}.py").write_text(HEAD + PARTS[kind])
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    small.write_folder(tmp_path / "data")
-    settings = {"scheme": "common_k", "rounds": 2, key.replace(".", "__"): f"{module}:Mine"}
-    done = small.succeed(small.command(tmp_path / "data", tmp_path / "out", **settings))
+    for folder in (tmp_path, ROOT / "examples"):
+        monkeypatch.syspath_prepend(str(folder))
+    key, name = RECIPES[kind][4], EXAMPLES.get(kind) or f"recipe_{kind.replace(' ', '_')}:Mine"
+    if kind in PARTS:
+        (tmp_path / f"{name.partition(':')[0]}.py").write_text(HEAD + PARTS[kind])
+    settings = {"scheme": "common_k", "rounds": 2, key.replace(".", "__"): name}
+    settings |= {"model__features": 64, "model__classes": 4} if kind == "model" else {}
+    done = small.succeed(small.command(small.write_folder(tmp_path / "data"), tmp_path / "out", **settings))
     written = tomllib.loads((Path(done.stdout.strip()) / "config.toml").read_text())
-    keys = written["identity"]["keys"]
-    assert key in keys and (kind == "data set" or any(name.endswith(".strength") for name in keys))
+    keys = {one.rpartition(".")[2] for one in written["identity"]["keys"]}
+    assert key in written["identity"]["keys"]
+    assert kind == "data set" or keys & {"strength", "chance", "exponent", "hidden"}

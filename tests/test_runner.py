@@ -13,13 +13,6 @@ import small
 from airfeel.config import load_config
 from airfeel.lab import runner
 from airfeel.lab.runner import execute
-from airfeel.simulation.records import Progress
-
-
-def stop_after(rounds):
-    """Return a question that is answered with yes after so many rounds."""
-    answers = iter([False] * (rounds - 1) + [True])
-    return lambda: next(answers)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +29,7 @@ def whole(config, tmp_path_factory):
 
 def test_a_run_stopped_again_and_again_comes_to_the_same_end(config, whole, tmp_path):
     for rounds in (1, 1, 3, 2):
-        assert execute(config, tmp_path, stop=stop_after(rounds)).summary is None
+        assert execute(config, tmp_path, stop=small.stop_after(rounds)).summary is None
     ended = execute(config, tmp_path)
     assert (ended.folder / "rounds.jsonl").read_bytes() == (whole.folder / "rounds.jsonl").read_bytes()
     assert not execute(config, tmp_path).computed
@@ -93,19 +86,12 @@ class Counting:
         return theta - (rate / (1 + state.steps)) * mean, Taken(state.steps + 1)
 
 
-class Heard(Progress):
-    """Remembers after which round a run began, and why."""
-
-    def begin(self, rounds, done, notes):
-        self.done, self.notes = done, list(notes)
-
-
 def test_a_run_with_a_part_of_one_s_own_goes_on_from_its_state(config, tmp_path, monkeypatch):
     real = runner.assemble
     monkeypatch.setattr(runner, "assemble", lambda *given: replace(real(*given), optimizer=Counting()))
     whole = execute(config, tmp_path / "whole")
-    execute(config, tmp_path / "parts", stop=stop_after(7))
-    heard = Heard()
+    execute(config, tmp_path / "parts", stop=small.stop_after(7))
+    heard = small.Heard()
     ended = execute(config, tmp_path / "parts", progress=heard)
     assert (heard.done, heard.notes[0]) == (7, "continuing after round 7")
     assert "600 training and 200 test samples of shape (8, 8), uint8; 4 classes" in heard.notes[1]
@@ -116,7 +102,7 @@ def test_a_run_with_a_part_of_one_s_own_goes_on_from_its_state(config, tmp_path,
     assert (ended.folder / "rounds.jsonl").read_bytes() == (whole.folder / "rounds.jsonl").read_bytes()
     # Without that part, nobody vouches for the class that the checkpoint names.
     monkeypatch.undo()
-    execute(config, tmp_path / "parts", force=True, stop=stop_after(1))
+    execute(config, tmp_path / "parts", force=True, stop=small.stop_after(1))
     (tmp_path / "parts/runs" / ended.folder.name / "checkpoint.npz").write_bytes(
         (whole.folder / "checkpoint.npz").read_bytes()
     )

@@ -1,14 +1,13 @@
 """A results folder that others may write to: a link or a pipe in any place harms nobody and hangs nothing."""
 
-import os
 import shutil
 
 import pytest
 
 import fakes
+import guards
 import small
 from airfeel.lab.plan import Experiment, remember_experiment
-from guards import limited
 
 pytest.importorskip("altair")
 
@@ -200,14 +199,8 @@ def test_an_endless_file_ends_in_a_sentence(results, out, monkeypatch, name, kin
     fakes.draw_nothing(monkeypatch)
     path = place_of(out, name)
     path.unlink()
-    if kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "hole":
-        with path.open("wb") as file:
-            file.truncate(2**42)
-    else:
-        path.symlink_to(kind)
-    with limited(2**31):
+    guards.plant(path, kind)
+    with guards.limited(2**31):
         # What may replace the file comes last.
         for command in (report, inspect, lambda out: train(results, out)):
             ended = command(out)

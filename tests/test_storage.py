@@ -16,6 +16,7 @@ import airfeel as af
 from airfeel import storage
 from airfeel.beliefs.chains import ChainParams
 from airfeel.receivers.tsaga import TSAGAState
+from fuzzing import spoil
 from modeldata import Model, stream_of
 
 MODEL = Model(size=200, ratio=0.5, activity=0.2, p01=0.05, beta=0.05)
@@ -259,13 +260,7 @@ def test_any_damage_is_a_state_or_one_sentence(tmp_path_factory, data):
     """The archive's own checksums do not cover everything: what is read is checked all the same."""
     path = tmp_path_factory.mktemp("damage") / "state.npz"
     af.save_state(path, later(RECEIVERS[0], 2))
-    content = bytearray(path.read_bytes())
-    place = data.draw(st.integers(0, len(content) - 1))
-    if data.draw(st.booleans()):
-        content[place] ^= data.draw(st.integers(1, 255))
-    else:
-        del content[place:]
-    path.write_bytes(content)
+    path.write_bytes(spoil(path.read_bytes(), data))
     with contextlib.suppress(ValueError):  # and nothing else is raised
         assert isinstance(af.load_state(path), TSAGAState)
 

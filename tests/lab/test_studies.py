@@ -58,8 +58,7 @@ def test_a_study_of_no_known_experiment_is_named_and_left_out_of_a_report(kind, 
 
 @pytest.mark.parametrize("kind", ["recovery", "bound"])
 def test_a_stopped_study_starts_again(kind, trees, tmp_path):
-    answers = iter([False, True, True])
-    complete, path = do(kind, trees[kind], tmp_path, stop=lambda: next(answers))
+    complete, path = do(kind, trees[kind], tmp_path, stop=small.stop_after(2))
     assert not complete and finished(path) is None
     assert do(kind, trees[kind], tmp_path)[0] and len(read_rows(path)) == 2
 

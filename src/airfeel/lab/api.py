@@ -12,7 +12,7 @@ import numpy as np
 
 from airfeel import _checks
 from airfeel.config import Config, ConfigLike, build_config, mistakes
-from airfeel.lab.campaign import FailedRuns, carry_out, without_repeats
+from airfeel.lab.campaign import FailedRuns, carry_out
 from airfeel.lab.engines import check_engine
 from airfeel.lab.plan import (
     COURSES,
@@ -222,7 +222,7 @@ def planned(experiments: Sequence[Experiment], out: Path) -> tuple[list[list[Wor
     Every mistake in a configuration is found here, and data that do not exist, before anything is computed.
     """
     found = [experiment.runs() for experiment in experiments]
-    runs = without_repeats(work for members in found for work in members)
+    runs = list({work.label: work for members in found for work in members}.values())
     for config in (run.config for run in runs if isinstance(run.config, Config)):
         check_server(config, config.part("scheme"), config.part("optimizer"))
     for dataset in _datasets(runs, out):

@@ -6,7 +6,7 @@ And what that would take, without computing it: runs, time, memory.
 import json
 import os
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -37,11 +37,6 @@ class FailedRuns(Exception):
     """Some runs failed; the message says which and why."""
 
     exit_code = 1
-
-
-def without_repeats(runs: Iterable[Work]) -> list[Work]:
-    """Return every run once, also where several experiments share it."""
-    return list({run.label: run for run in runs}.values())
 
 
 def carry_out(

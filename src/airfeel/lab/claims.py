@@ -179,11 +179,7 @@ def _values(comparison: Comparison, collected: Mapping[str, RunSelection]) -> li
     common = sorted(set.intersection(*map(set, runs)))
     seeds = [seed for seed in common if len({len(of[seed].rows) for of in runs}) == 1]
     if comparison.measure == "rate_per_symbol":
-        known = [collected[p.experiment].by_line.dropna(subset=["accuracy"]) for p in places]
-        rounds = [
-            of[(of["curve"] == p.curve) & (of["variant"] == p.variant)]
-            for p, of in zip(places, known, strict=True)
-        ]
+        rounds = [collected[p.experiment].rounds_of(p[1:]).dropna(subset=["accuracy"]) for p in places]
         by_seed = [rate_per_symbol([of[of["seed"] == seed] for of in rounds]) for seed in seeds]
     else:
         ends = [collected[p.experiment].ends(comparison.measure)[p.curve, p.variant] for p in places]

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
-from airfeel import _files
 from airfeel._checks import visible
 from airfeel._timing import Timer
+from airfeel.lab import store
 from airfeel.lab.runner import Work
 from airfeel.simulation.records import Lines, Progress, Record, describe, timing, trained
 
@@ -88,7 +88,7 @@ class Overview(Display):
         self._efforts = {run.label: run.effort for run in runs}
         self._rounds = {run.label: run.config.rounds for run in runs}
         self._settled: set[str] = set()
-        self._seen: dict[str, tuple[int, int]] = {}
+        self._seen: dict[str, tuple[store.Stamp | None, int]] = dict.fromkeys(self._efforts, (None, 0))
         dearest = max((run.effort / run.config.rounds for run in runs), default=1.0)  # of all rounds
         self._timer = Timer(sum(self._efforts.values()), self._done(), dearest)
         if skipped:
@@ -123,14 +123,11 @@ class Overview(Display):
         )
 
     def _lines(self, label: str) -> int:
-        """Count the rounds on record, reading a file only when it has grown."""
-        path = self._out / "runs" / label / "rounds.jsonl"
-        try:
-            size = path.stat().st_size
-            if self._seen.get(label, (-1, 0))[0] != size:
-                self._seen[label] = size, sum(line.endswith(b"\n") for line in _files.read_lines(path))
-        except OSError:
-            return 0
+        """Count the rounds on record, reading a file only when it has changed."""
+        path = self._out / "runs" / label
+        stamp = store.stamp(path / store.ROUNDS)
+        if self._seen[label][0] != stamp:
+            self._seen[label] = stamp, store.count_records(path)
         return self._seen[label][1]
 
 

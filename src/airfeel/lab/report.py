@@ -238,11 +238,10 @@ def _place(begun: Begun) -> tuple[int, str]:
 
 def _costs(parts: Sequence[RunSelection]) -> list[list[str]]:
     """Return one row per experiment, and a last one over all runs, each counted once."""
-    labels = {one.experiment.name: one.members["run"].unique() for one in parts if one.experiment}
-    rows = [[name, *cost_cells([parts[0].runs[run] for run in of])] for name, of in labels.items()]
+    rows = [[one.experiment.name, *cost_cells(one.every)] for one in parts if one.experiment]
     if len(parts) > 1:
-        every = dict.fromkeys(run for of in labels.values() for run in of)
-        rows.append(["all, shared runs counted once", *cost_cells([parts[0].runs[run] for run in every])])
+        every = {run.folder: run for one in parts for run in one.every}
+        rows.append(["all, shared runs counted once", *cost_cells(every.values())])
     return [["experiment", *COSTS], *rows] if rows else []
 
 

@@ -21,7 +21,7 @@ from airfeel import _checks, _files
 from airfeel._extras import missing
 from airfeel.lab import store
 from airfeel.lab.plan import Begun, ResultsFolder
-from airfeel.lab.store import ROUNDS, left_out, log
+from airfeel.lab.store import left_out, log
 
 _FROM_ROW = (
     *("round", "accuracy", "loss", "nmse_db", "symbols", "energy"),
@@ -97,7 +97,7 @@ def list_runs(results: ResultsFolder) -> list[dict[str, Any]]:
         run = results.run(label)
         if run is None:
             status = "damaged" if results.damage(label) else "unfinished"
-            rounds = _count(results.path / "runs" / label / ROUNDS)
+            rounds = store.count_records(results.path / "runs" / label)
             found.append({"run": label, "status": status, "rounds": rounds})
             continue
         accuracies = [value for value in run.rows.values("accuracy") if value is not None]
@@ -183,14 +183,6 @@ def _cell(value: str) -> str:
 def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the columns of ``runs.csv``: results first, then keys."""
     return [*FIRST, *sorted({key for row in rows for key in row} - set(FIRST))]
-
-
-def _count(path: Path) -> int:
-    """Count the records of a run that is not finished."""
-    try:
-        return sum(line.endswith(b"\n") for line in _files.read_lines(path))
-    except OSError:
-        return 0
 
 
 def _places(begun: Sequence[Begun], labels: Sequence[str]) -> Iterator[tuple[str | None, str | None, str]]:

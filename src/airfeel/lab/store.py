@@ -183,6 +183,14 @@ def read_records(path: Path) -> list[Record]:
     return _records(path, read_rows(path))
 
 
+def count_records(path: Path) -> int:
+    """Return how many whole lines ``rounds.jsonl`` in ``path`` has; 0 where it cannot be read."""
+    try:
+        return sum(line.endswith(b"\n") for line in _files.read_lines(path / ROUNDS))
+    except OSError:
+        return 0
+
+
 def checked_records(path: Path) -> list[Record]:
     """Return the same if the files of the run are intact, with a word where nobody can tell."""
     run = examine(path)

@@ -159,11 +159,16 @@ def group_names(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     names = {}
     for scheme in dict.fromkeys(of["scheme"] for of in every.values()):
         same = {label: of for label, of in every.items() if of["scheme"] == scheme}
-        keys = sorted({key for of in same.values() for key in of})
-        differ = [key for key in keys if len({repr(of.get(key)) for of in same.values()}) > 1]
+        differ = differing(same.values())
         for label, of in same.items():
             names[label] = ", ".join([str(scheme), *(f"{key} = {of.get(key)}" for key in differ)])
     return names
+
+
+def differing(every: Collection[Mapping[str, Any]]) -> list[str]:
+    """Return the keys in which settings are not all alike."""
+    keys = sorted({key for of in every for key in of})
+    return [key for key in keys if len({repr(of.get(key)) for of in every}) > 1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,6 +195,11 @@ class RunSelection:
         for curve, variant, seed, run in self.members.itertuples(index=False):
             found.setdefault((curve, variant), {})[seed] = self.runs[run]
         return found
+
+    @cached_property
+    def every(self) -> list[FinishedRun]:
+        """All of these runs, each once."""
+        return [self.runs[label] for label in self.members["run"].unique()]
 
     @property
     def variants(self) -> list[str]:
@@ -219,6 +229,10 @@ class RunSelection:
     def by_line(self) -> Frame:
         """The rounds once for every curve and variant that they belong to, with these and the seed."""
         return self.members.merge(self.rounds, on="run", how="inner")
+
+    def rounds_of(self, line: Line) -> Frame:
+        """Return the rounds of one curve and variant."""
+        return self.by_line[(self.by_line["curve"] == line[0]) & (self.by_line["variant"] == line[1])]
 
     def ends(self, measure: str) -> dict[Line, BySeed]:
         """Return a measure by line and seed, where it is a number."""
@@ -314,9 +328,7 @@ def _observed(name: str) -> Callable[[RunSelection], Frame]:
         except RunError:  # too few rounds, or no aggregates
             return math.nan
 
-    return lambda shown: pandas.Series(
-        {label: of(shown.runs[label]) for label in shown.members["run"].unique()}
-    )
+    return lambda shown: pandas.Series({run: of(shown.runs[run]) for run in shown.members["run"].unique()})
 
 
 class Measure(NamedTuple):

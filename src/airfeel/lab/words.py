@@ -31,7 +31,7 @@ def opening(shown: RunSelection) -> str:
     """Return who learned what over which channel, and how many symbols that saved."""
     if not shown.is_training or not any(shown.ends("final").values()):
         return ""
-    runs = _runs(shown)
+    runs = shown.every
     settings = [run.settings for run in runs]
     way = "over one noisy radio channel" if any(map(_uses, runs)) else "without any radio"
     ratios = {_ratio(run) for run in runs}
@@ -50,7 +50,7 @@ def opening(shown: RunSelection) -> str:
 
 def trained(shown: RunSelection) -> str:
     """Return in plain sentences what was trained, and how a round goes; empty where runs do not say."""
-    runs = _runs(shown)
+    runs = shown.every
     settings = [run.settings for run in runs]
     if not shown.is_training or not any("devices.count" in of for of in settings):
         return ""
@@ -149,10 +149,6 @@ def _numbers(settings: Iterable[Mapping[str, Any]], key: str) -> str:
 
 def _values(settings: Iterable[Mapping[str, Any]], key: str) -> list[str]:
     return list(dict.fromkeys(str(value) for of in settings if (value := of.get(key)) is not None))
-
-
-def _runs(shown: RunSelection) -> list[FinishedRun]:
-    return [shown.runs[label] for label in shown.members["run"].unique()]
 
 
 def _uses(run: FinishedRun) -> float:

@@ -27,9 +27,8 @@ def cost(shown: RunSelection, spec: FigureSpec) -> Iterator[Any]:
     by_curve: dict[str, dict[int, float]] = {}
     rows = []
     for line, size in sizes.items():
-        of = shown.by_line[(shown.by_line["curve"] == line[0]) & (shown.by_line["variant"] == line[1])]
-        share = 1e9 * single[line] / _growth(size)
-        rows.append([f"{size:,}", f"{of['seconds'].median():.3g}", f"{single[line]:.3g}", f"{share:.2f}"])
+        seconds, share = shown.rounds_of(line)["seconds"], 1e9 * single[line] / _growth(size)
+        rows.append([f"{size:,}", f"{seconds.median():.3g}", f"{single[line]:.3g}", f"{share:.2f}"])
         if spec.variant in ("", line[1]):
             by_curve.setdefault(line[0], {})[size] = single[line]
     curves = []

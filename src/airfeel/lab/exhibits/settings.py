@@ -6,7 +6,7 @@ from typing import Any
 from airfeel.config import identity, mistakes
 from airfeel.lab.exhibits import EXHIBITS, TextTable
 from airfeel.lab.exhibits.links import TITLE, level
-from airfeel.lab.table import RunSelection, compared
+from airfeel.lab.table import RunSelection, compared, differing
 
 
 @EXHIBITS.register("settings", place=50)
@@ -33,9 +33,9 @@ def _of_groups(shown: RunSelection) -> Iterator[TextTable]:
         snr = level(runs.values())
         every.append(compared(next(iter(runs.values())).settings) | ({TITLE: snr} if snr else {}))
         seeds.append(", ".join(sorted(map(str, runs), key=lambda seed: (len(seed), seed))))
-    keys = sorted({key for of in every for key in of})
-    differ = [key for key in keys if len({repr(of.get(key)) for of in every}) > 1]
-    shared = [[key, _word(every[0].get(key))] for key in keys if key not in differ]
+    differ = differing(every)
+    keys = sorted({key for of in every for key in of} - set(differ))
+    shared = [[key, _word(every[0].get(key))] for key in keys]
     yield TextTable("All runs", [["setting", "value"], *shared], section="settings")
     rows = [
         [curve, of_seeds, *(_word(of.get(key)) for key in differ)]
