@@ -106,11 +106,11 @@ def press_control_c(process):
     os.killpg(process.pid, signal.SIGINT)
 
 
-def until(condition, process, seconds=300):
-    """Wait until something is so while a process goes on."""
+def until(condition, process=None, seconds=300):
+    """Wait until something is so, and while a process goes on."""
     limit = time.monotonic() + seconds
     while not condition():
-        assert process.poll() is None, process.communicate()
+        assert process is None or process.poll() is None, process.communicate()
         assert time.monotonic() < limit
         time.sleep(0.005)
 
@@ -128,10 +128,7 @@ def workers_of(process):
 
 def until_gone(pids, seconds=300):
     """Wait until processes have ended by themselves."""
-    limit = time.monotonic() + seconds
-    while not all(map(_gone, pids)):
-        assert time.monotonic() < limit, "a worker outlives its campaign"
-        time.sleep(0.01)
+    until(lambda: all(map(_gone, pids)), seconds=seconds)  # or a worker outlives its campaign
 
 
 def _gone(pid):

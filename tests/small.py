@@ -10,6 +10,7 @@ import sys
 import numpy as np
 
 from airfeel.cli import main
+from airfeel.learning.readers import NAMES
 from airfeel.simulation.records import Progress
 
 SIDE, CLASSES = 8, 4
@@ -41,6 +42,20 @@ def write_folder(folder):
         head = struct.pack(">BBBB", 0, 0, 8, block.ndim) + struct.pack(f">{block.ndim}I", *block.shape)
         (folder / stem).write_bytes(head + block.astype(np.uint8).tobytes())
     return folder
+
+
+def write_npz(place, arrays):
+    """Write four arrays into one file."""
+    np.savez(place / "mine.npz", **dict(zip(NAMES, arrays, strict=True)))
+    return place / "mine.npz"
+
+
+def write_npy(place, arrays):
+    """Write four arrays into a folder, each in a file of its own."""
+    (place / "mine").mkdir(exist_ok=True)
+    for name, array in zip(NAMES, arrays, strict=True):
+        np.save(place / "mine" / f"{name}.npy", array)
+    return place / "mine"
 
 
 SETTINGS = {

@@ -107,38 +107,37 @@ def test_all_mistakes_are_told_at_once_with_the_file(tmp_path):
     }
 
 
-@pytest.mark.parametrize(
-    ("flat", "sentence"),
-    [
-        ({"partition.classes": 2}, "partition.classes = 2: is only read with partition.kind = 'classes'"),
-        ({"partition.kind": "dirichlet"}, "partition.alpha is missing: must be given with partition.kind"),
-        (
-            {"partition.classes": 2, "partition.alpha": 1.0, "partition.kind": "classes"},
-            "'dirichlet', but that",
-        ),
-        ({"server.optimizer": "adam", "server.momentum": 0.5}, "is only read with server.optimizer = 'sgd'"),
-        (
-            {"server.beta1": 0.5},
-            "server.beta1 = 0.5: is only read with server.optimizer = 'adam', but that is",
-        ),
-        ({"devices.local_steps": 2, "devices.local_epochs": 1}, "devices.local_steps = 2: must not be given"),
-        ({"devices.training": "adam"}, "devices.training = 'adam': must be one of 'sgd', or package.module:"),
-        (
-            {"uplink.policy": "mean"},
-            "must be one of 'equal', 'long_term', 'selection', 'mse', 'fixed', or package.mod",
-        ),
-        ({"channel.threshold": 0.2}, "channel.threshold = 0.2: is only read with channel.kind = 'fading'"),
-        ({"devices.samples": [5, 6]}, "devices.samples = [5, 6]: must have one entry for each of the 25"),
-        ({"receiver.activity": 0.9, "receiver.p01": 0.5}, "receiver.p01 = 0.5: must be <= (1 - activity)"),
-        ({"model.kind": "cnn", "model.l2": 0.1}, "model.l2 = 0.1: is only read with model.kind = 'softmax'"),
-        ({"ratio": 0.1}, "ratio = 0.1: unknown key, the nearest valid key is 'uplink.ratio'"),
-        ({"uplnk.power": 5}, "uplnk.power = 5: unknown key, the nearest valid key is 'uplink.power'"),
-    ],
-)
-def test_contradictions_and_neighbours(flat, sentence):
+CONTRADICTIONS = {
+    "partition.classes=2": "partition.classes = 2: is only read with partition.kind = 'classes'",
+    "partition.kind=dirichlet": "partition.alpha is missing: must be given with partition.kind",
+    "partition.classes=2 partition.alpha=1.0 partition.kind=classes": "'dirichlet', but that",
+    "server.optimizer=adam server.momentum=0.5": "is only read with server.optimizer = 'sgd'",
+    "server.beta1=0.5": "server.beta1 = 0.5: is only read with server.optimizer = 'adam', but that is",
+    "devices.local_steps=2 devices.local_epochs=1": "devices.local_steps = 2: must not be given with",
+    "devices.local_epochs=0": "devices.local_epochs = 0: must be a whole number >= 1",
+    "devices.momentum=1.0": "devices.momentum = 1.0: must be a finite number >= 0 and < 1",
+    "devices.weight_decay=-1.0": "devices.weight_decay = -1.0: must be a finite number >= 0",
+    "devices.schedule=linear": "devices.schedule = 'linear': must be one of 'constant'",
+    "devices.schedule_every=5": "devices.schedule_every = 5: is only read with devices.schedule",
+    "devices.training=adam": "devices.training = 'adam': must be one of 'sgd', or package.module:",
+    "devices.samples=[5,6]": "devices.samples = [5, 6]: must have one entry for each of the 25",
+    "uplink.policy=mean": "one of 'equal', 'long_term', 'selection', 'mse', 'fixed', or package.mod",
+    "channel.threshold=0.2": "channel.threshold = 0.2: is only read with channel.kind = 'fading'",
+    "receiver.activity=0.9 receiver.p01=0.5": "receiver.p01 = 0.5: must be <= (1 - activity)",
+    "model.kind=cnn model.l2=0.1": "model.l2 = 0.1: is only read with model.kind = 'softmax'",
+    "ratio=0.1": "ratio = 0.1: unknown key, the nearest valid key is 'uplink.ratio'",
+    "uplnk.power=5": "uplnk.power = 5: unknown key, the nearest valid key is 'uplink.power'",
+} | {
+    f"model.kind=mlp model.hidden={hidden}": "must be a list of whole numbers >= 1, such as [100, 50]"
+    for hidden in ("100", "[0]", "[1.5]", "[true]", "[[3]]")
+}
+
+
+@pytest.mark.parametrize("settings", CONTRADICTIONS)
+def test_contradictions_and_neighbours(settings):
     with pytest.raises(ValueError) as caught:
-        load_config(None, flat)
-    assert sentence in str(caught.value)
+        load_config(None, dict(map(parse_override, settings.split())))
+    assert CONTRADICTIONS[settings] in str(caught.value)
 
 
 DOTTED = {"scheme": "a_dsgd", "uplink.ratio": 0.04, "channel.kind": "fading", "channel.threshold": 0.2}

@@ -13,22 +13,6 @@ from airfeel.config.identity import content_digest
 from airfeel.lab.runner import execute
 from airfeel.lab.store import RunError
 
-NAMES = ("train_inputs", "train_labels", "test_inputs", "test_labels")
-
-
-def write_npz(place, arrays):
-    path = place / "mine.npz"
-    np.savez(path, **dict(zip(NAMES, arrays, strict=True)))
-    return path
-
-
-def write_npy(place, arrays):
-    folder = place / "mine"
-    folder.mkdir(exist_ok=True)
-    for name, array in zip(NAMES, arrays, strict=True):
-        np.save(folder / f"{name}.npy", array)
-    return folder
-
 
 def write_responses(place, arrays):
     """Responses of as many devices as a small run has; which ones, one pixel decides."""
@@ -45,7 +29,7 @@ def other(arrays):
     return (images, *arrays[1:])
 
 
-@pytest.mark.parametrize("write", [write_npz, write_npy, write_responses])
+@pytest.mark.parametrize("write", [small.write_npz, small.write_npy, write_responses])
 def test_a_run_goes_on_only_with_the_files_it_began_with(tmp_path, write):
     arrays, out = small.arrays(), tmp_path / "out"
     path = write(tmp_path, arrays)

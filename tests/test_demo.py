@@ -52,27 +52,6 @@ def test_the_demo_is_what_it_promises(name):
     assert [run.config.seed for run in short.runs() if run.curve in CURVES[-2:]] == [0, 1, 0]
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        (
-            {"seeds": [9]},
-            r"curves.seeds = \[9\]: must be a list of some of the experiment's seeds, \[0, 1, 2\]",
-        ),
-        ({"seeds": 1}, "curves.seeds = 1: must be a list"),
-        ({"seeds": []}, r"curves.seeds = \[\]: must be a list"),
-    ],
-)
-def test_seeds_of_a_curve_are_some_of_the_experiment_s(change, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        Experiment(name="x", title="x", curves=[{"label": "a", "scheme": "tsa_ga", **change}])
-
-
-def test_a_subject_is_a_curve():
-    with pytest.raises(ValueError, match=r"subjects = 'b': must be one of \['a'\]"):
-        Experiment(name="x", title="x", curves=[{"label": "a", "scheme": "tsa_ga"}], subjects=["b"])
-
-
 def found_of(experiment, folder):
     fakes.write_experiment(experiment, folder)
     return fakes.collected(experiment, folder)

@@ -112,26 +112,3 @@ def test_a_rule_for_the_devices_alone_leaves_the_server_as_it_is():
     )
     assert (both.local_rate(2), both.server_rate(2)) == (0.25, 0.25)
     assert (apart.local_rate(2), apart.server_rate(2)) == (pytest.approx(0.5 / 1.5), 0.25)
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"local_epochs": 2, "local_steps": 3}, "devices.local_steps = 3: must not be given with"),
-        ({"local_epochs": 0}, "devices.local_epochs = 0: must be a whole number >= 1"),
-        ({"momentum": 1.0}, "devices.momentum = 1.0: must be a finite number >= 0 and < 1"),
-        ({"weight_decay": -1.0}, "devices.weight_decay = -1.0: must be a finite number >= 0"),
-        ({"schedule": "linear"}, "devices.schedule = 'linear': must be one of 'constant'"),
-        ({"schedule_every": 5}, "devices.schedule_every = 5: is only read with devices.schedule"),
-    ],
-)
-def test_mistakes_about_local_training_are_one_sentence(settings, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        af.load_config(None, {f"devices.{key}": value for key, value in settings.items()})
-
-
-@pytest.mark.parametrize("hidden", ["100", "[0]", "[1.5]", "[true]", "[[3]]"])
-def test_sizes_of_layers_are_a_list_of_whole_numbers(hidden, capsys):
-    done = small.call(["airfeel", "config", "--set", "model.kind=mlp", "--set", f"model.hidden={hidden}"])
-    assert done.returncode == 2
-    assert "must be a list of whole numbers >= 1, such as [100, 50]" in done.stderr

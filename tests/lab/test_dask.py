@@ -7,7 +7,6 @@ import socketserver
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -22,13 +21,6 @@ def start(*words):
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def wait_for(condition, seconds=300):
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit
-        time.sleep(0.01)
-
-
 @pytest.fixture
 def scheduler(tmp_path):
     """A scheduler without workers: its address and its process."""
@@ -36,7 +28,7 @@ def scheduler(tmp_path):
     options = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(notice))
     process = start("scheduler", *options)
     try:
-        wait_for(lambda: notice.exists() and notice.read_text().endswith("}"))
+        processes.until(lambda: notice.exists() and notice.read_text().endswith("}"))
         yield json.loads(notice.read_text())["address"], process
     finally:
         end([process])
@@ -67,10 +59,10 @@ def begin(path, out, address):
 def test_a_killed_worker_loses_nothing(cluster, tmp_path):
     address, workers = cluster
     path = write_sweep(tmp_path)
-    wait_for(lambda: connected(address) == 2)
+    processes.until(lambda: connected(address) == 2)
     campaign = begin(path, tmp_path / "dask", address)
-    wait_for(lambda: len(finished(tmp_path / "dask")) >= 2)
-    wait_for(lambda: len(list((tmp_path / "dask/runs").glob("*/rounds.jsonl"))) >= 4)
+    processes.until(lambda: len(finished(tmp_path / "dask")) >= 2)
+    processes.until(lambda: len(list((tmp_path / "dask/runs").glob("*/rounds.jsonl"))) >= 4)
     workers[0].kill()
     output, errors = campaign.communicate(timeout=600)
     assert campaign.returncode == 0, errors
@@ -87,9 +79,9 @@ def test_a_killed_worker_loses_nothing(cluster, tmp_path):
 def test_control_c_leaves_the_cluster_usable(cluster, tmp_path):
     address, _ = cluster
     path, out = write_sweep(tmp_path), tmp_path / "out"
-    wait_for(lambda: connected(address) == 2)
+    processes.until(lambda: connected(address) == 2)
     campaign = begin(path, out, address)
-    wait_for(lambda: len(finished(out)) >= 1)
+    processes.until(lambda: len(finished(out)) >= 1)
     interrupt(campaign, out)
     # Runs under way have ended after their rounds, the others never began, and nothing is in use any more.
     assert len(list(out.glob("runs/*"))) <= len(finished(out)) + 2
@@ -108,9 +100,9 @@ def connected(address):
 @pytest.mark.long
 def test_a_scheduler_without_workers_is_refused(tmp_path, cluster):
     address, workers = cluster
-    wait_for(lambda: connected(address) == 2)
+    processes.until(lambda: connected(address) == 2)
     end(workers)
-    wait_for(lambda: connected(address) == 0)
+    processes.until(lambda: connected(address) == 0)
     ended = sweep(write_sweep(tmp_path), tmp_path / "out", "--engine", address)
     assert ended.returncode == 2
     assert f"--engine {address}: the scheduler has no worker; start some with: dask worker" in ended.stderr
@@ -182,9 +174,9 @@ def unanswered(address, monkeypatch):
 def test_runs_say_that_their_scheduler_was_lost(tmp_path, scheduler, cluster):
     address, process = scheduler
     path, out = write_sweep(tmp_path, rounds=100_000), tmp_path / "out"
-    wait_for(lambda: connected(address) == 2)
+    processes.until(lambda: connected(address) == 2)
     campaign = begin(path, out, address)
-    wait_for(lambda: len(list(out.glob("runs/*/rounds.jsonl"))) == 2)
+    processes.until(lambda: len(list(out.glob("runs/*/rounds.jsonl"))) == 2)
     process.kill()
     _, errors = campaign.communicate(timeout=600)
     assert campaign.returncode == 1

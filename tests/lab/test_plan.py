@@ -62,17 +62,6 @@ def test_fig5_compares_six_schemes(name, steps):
         assert config.uplink.sparsity == (0.05 if config.scheme.startswith("a_dsgd") else 0.2)
 
 
-def test_left_out_must_name_what_there_is(tmp_path):
-    file = tmp_path / "x.toml"
-    text = 'seeds = [0]\n[[curves]]\nlabel = "a"\n[[left_out]]\ncurve = "{}"\nvariants = {}\nwhy = "w"\n'
-    file.write_text(text.format("b", "[]"))
-    with pytest.raises(ValueError, match=r"left_out.curve = 'b': must be one of \['a'\]"):
-        read_experiment(file)
-    file.write_text(text.format("a", '["v"]'))
-    with pytest.raises(ValueError, match="left_out.variants = 'v': must be one of"):
-        read_experiment(file)
-
-
 def test_a_file_can_be_like_a_shipped_one(tmp_path):
     file, model = tmp_path / "mine.toml", shipped("rivals-softmax")
     file.write_text(
@@ -98,25 +87,6 @@ def test_a_grid_takes_the_place_of_the_variants_of_the_other(tmp_path):
     mine = read_experiment(file)
     assert {run.config.uplink.power for run in mine.runs()} == {1.0, 2.0}
     assert mine.variants == () and shipped("fig7").variants
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ('like = "fig99"\n', "like = 'fig99': must be one of fig2, "),
-        ("like = 3\n", "like = 3: must be one of fig2, "),
-        ('like = "fig5a"\n[[curves]]\nscheme = "dense"\n', "every entry must have a label"),
-        ('like = "fig5a"\n[[curves]]\nlabel = [1]\n', "every entry must have a label"),
-        ('like = "fig5a"\ncurves = 3\n', "must be a list of tables"),
-        ('like = "fig5a"\nbase = 3\n', "must be a table"),
-    ],
-)
-def test_what_a_file_can_be_like_is_checked(tmp_path, text, sentence):
-    file = tmp_path / "mine.toml"
-    file.write_text(text)
-    with pytest.raises(ValueError, match=r"mine\.toml") as told:
-        read_experiment(file)
-    assert sentence in str(told.value)
 
 
 def test_fig6_ties_sparsity_to_the_ratio():
@@ -191,54 +161,56 @@ def test_curves_win_over_variants_and_those_over_the_base(tmp_path):
     assert (uplink.ratio, uplink.power, uplink.sparsity, run.config.rounds) == (0.1, 2.0, 0.05, 3)
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("seeds = 3", "seeds = 3: must be a list of whole numbers >= 0"),
-        ("seeds = []", "seeds = []: must be a list of whole numbers >= 0"),
-        ("sedes = [1]", "sedes = [1]: unknown key, the nearest valid key is 'seeds'"),
-        ("kind = 'trainin'", "did you mean 'training'?"),
-        ("base = 3", "base = 3: must be a table of configuration keys"),
-        ("grid.uplink.ratio = 0.1", "grid.uplink.ratio = 0.1: must be a list of values"),
-        (
-            f"grid.seed = [0{', 0' * 100}]\ngrid.rounds = [1{', 1' * 99}]",
-            "characters): must make at most 10000 combinations",
-        ),
-        (
-            "[grid]\nuplink.ratio = [0.1, 2]",
-            "mine / uplink.ratio = 2: uplink.ratio = 2: must be a finite number",
-        ),
-        (
-            "[base]\nuplink.rato = 1",
-            "mine: uplink.rato = 1: unknown key, the nearest valid key is 'uplink.ratio'",
-        ),
-        ("[[curves]]\nscheme = 'tsa_ga'", "every entry must have a label"),
-        ("[[curves]]\nlabel = 'a'\n[[curves]]\nlabel = 'a'", "no label may appear twice"),
-        ("[base]\nuplink.sparsity = { of = 'uplink.ratoi' }", "must name a key that has a number here"),
-        ("[[figures]]\nname = 'a b'\ntitle = 'x'", "figures.name = 'a b': must be a text"),
-        ("[grid]\nrounds = [1]\n[[variants]]\nlabel = 'x'", "must be empty where variants are listed"),
-        ("rounds = ", "is not valid TOML"),
-        (
-            "[base]\ndataset = 'mnits'",
-            "dataset = 'mnits': must be one of 'mnist', 'fashion-mnist', 'cifar-10', 'kjv', or",
-        ),
-        ("[base]\ndataset = 'no.npz'", "dataset = 'no.npz': No such file"),
-        ("[base]\ndataset = 'no.such:load'", "dataset = 'no.such:load': cannot import 'no.such'"),
-        (
-            "[[figures]]\nname = 'a'\ntitle = 'a'\nmetric = 'acuracy'",
-            "figures.metric = 'acuracy': must be one of",
-        ),
-        (
-            "[[figures]]\nname = 'a'\ntitle = 'a'\nx = 'uplink.ratio'",
-            "figures.x = 'uplink.ratio': must be one of",
-        ),
-        ("[[figures]]\nnam = 'a'", "figures.nam = 'a': unknown key, the nearest valid key is 'figures.name'"),
-    ],
-)
-def test_mistakes_in_a_file_are_one_sentence_and_exit_code_2(tmp_path, text, sentence):
+CURVE = "[[curves]]\nlabel = 'a'\n"
+FIGURE = "[[figures]]\nname = 'a'\ntitle = 'a'\n"
+SWEPT = f"grid.uplink.ratio = [0.1, 0.2]\ngrid.scheme = ['tsa_ga', 'dense']\n{FIGURE}"
+MISTAKES = {
+    "seeds = 3": "seeds = 3: must be a list of whole numbers >= 0",
+    "seeds = []": "seeds = []: must be a list of whole numbers >= 0",
+    "sedes = [1]": "sedes = [1]: unknown key, the nearest valid key is 'seeds'",
+    "kind = 'trainin'": "did you mean 'training'?",
+    "base = 3": "base = 3: must be a table of configuration keys",
+    "rounds = ": "is not valid TOML",
+    "grid.uplink.ratio = 0.1": "grid.uplink.ratio = 0.1: must be a list of values",
+    f"grid.seed = [0{', 0' * 100}]\ngrid.rounds = [1{', 1' * 99}]": "must make at most 10000 combinations",
+    "grid.uplink.ratio = [0.1, 2]": "mine / uplink.ratio = 2: uplink.ratio = 2: must be a finite number",
+    "grid.rounds = [1]\n[[variants]]\nlabel = 'x'": "must be empty where variants are listed",
+    "base.uplink.rato = 1": "mine: uplink.rato = 1: unknown key, the nearest valid key is 'uplink.ratio'",
+    "base.uplink.sparsity = { of = 'uplink.ratoi' }": "must name a key that has a number here",
+    "base.dataset = 'mnits'": "dataset = 'mnits': must be one of 'mnist', 'fashion-mnist', 'cifar-10', 'kjv'",
+    "base.dataset = 'no.npz'": "dataset = 'no.npz': No such file",
+    "base.dataset = 'no.such:load'": "dataset = 'no.such:load': cannot import 'no.such'",
+    "[[curves]]\nscheme = 'tsa_ga'": "every entry must have a label",
+    f"{CURVE}{CURVE}": "no label may appear twice",
+    f"{CURVE}seeds = [9]": "curves.seeds = [9]: must be a list of some of the experiment's seeds, [0, 1, 2]",
+    f"{CURVE}seeds = 1": "curves.seeds = 1: must be a list",
+    f"{CURVE}seeds = []": "curves.seeds = []: must be a list",
+    f"subjects = ['b']\n{CURVE}": "subjects = 'b': must be one of ['a']",
+    f"{CURVE}[[left_out]]\ncurve = 'b'\nwhy = 'w'": "left_out.curve = 'b': must be one of ['a']",
+    f"{CURVE}[[left_out]]\ncurve = 'a'\nvariants = ['v']\nwhy = 'w'": "left_out.variants = 'v': must be",
+    "[[figures]]\nname = 'a b'\ntitle = 'x'": "figures.name = 'a b': must be a text",
+    "[[figures]]\nnam = 'a'": "figures.nam = 'a': unknown key, the nearest valid key is 'figures.name'",
+    f"{FIGURE}metric = 'acuracy'": "figures.metric = 'acuracy': must be one of",
+    f"{FIGURE}variant = 'loudest'": "figures.variant = 'loudest': must be one of",
+    f"{FIGURE}kind = 'pie'": "figures.kind = 'pie': must be one of",
+    f"{FIGURE}x = 'uplink.ratio'": "figures.x = 'uplink.ratio': must be one of",
+    f"{SWEPT}y = 'uplink.ratio'": "figures.y = 'uplink.ratio': must be another swept key than x",
+    f"{SWEPT}x = 'uplink.ratio'\ny = 'uplink.ratio'": "figures.y = 'uplink.ratio': must be another",
+    f"{SWEPT}x = 'uplink.ratio'\ny = 'scheme'": "figures.y = 'scheme': must be another swept key",
+    "like = 'fig99'": "like = 'fig99': must be one of fig2, ",
+    "like = 3": "like = 3: must be one of fig2, ",
+    "like = 'fig5a'\n[[curves]]\nscheme = 'dense'": "every entry must have a label",
+    "like = 'fig5a'\n[[curves]]\nlabel = [1]": "every entry must have a label",
+    "like = 'fig5a'\ncurves = 3": "must be a list of tables",
+    "like = 'fig5a'\nbase = 3": "must be a table",
+}
+
+
+@pytest.mark.parametrize("text", MISTAKES, ids=lambda text: text[-40:])
+def test_mistakes_in_a_file_are_one_sentence_and_exit_code_2(tmp_path, text):
     ended = small.call(["airfeel", "sweep", str(write(tmp_path, text)), "--out", str(tmp_path / "out")])
     assert ended.returncode == 2
-    assert sentence in ended.stderr
+    assert MISTAKES[text] in ended.stderr
     assert "Traceback" not in ended.stderr
     assert not (tmp_path / "out").exists()
 

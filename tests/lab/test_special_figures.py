@@ -80,13 +80,6 @@ def names(drawing):
     return drawing.payload()["names"]
 
 
-@pytest.mark.parametrize(("key", "value"), [("variant", "loudest"), ("kind", "pie")])
-def test_a_figure_of_no_variant_or_kind_is_refused(key, value):
-    figure = {"name": "a", "title": "b", key: value}
-    with pytest.raises(ValueError, match=f"figures.{key} = '{value}': must be one of"):
-        Experiment.model_validate({"name": "a", "title": "b", "figures": [figure]})
-
-
 def test_bounds_that_hold_are_counted(results):
     _, ((_, row),) = exhibit("bound", results["bound"])
     assert row[-1] == "6 of 6"

@@ -87,19 +87,6 @@ def test_the_file_decides_where_it_names_figures(tmp_path):
     assert shown.drawings[0].figure.metric == "nmse_db"
 
 
-@pytest.mark.parametrize(
-    ("figure", "sentence"),
-    [
-        ({"y": "uplink.ratio"}, "figures.y = 'uplink.ratio': must be another swept key than x"),
-        ({"x": "uplink.ratio", "y": "uplink.ratio"}, "figures.y = 'uplink.ratio': must be another"),
-        ({"x": "uplink.ratio", "y": "scheme"}, "figures.y = 'scheme': must be another swept key"),
-    ],
-)
-def test_axes_that_do_not_exist_are_refused(figure, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        experiment(figures=[{"name": "a", "title": "a", **figure}])
-
-
 # --- one row per run ---------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import airfeel as af
+import small
 from airfeel.learning.datasets import Dataset, fetchable, load_dataset, shape_of
 from airfeel.learning.readers import NAMES
 from airfeel.simulation.assembly import make_partition
@@ -54,21 +55,10 @@ def check(data, inputs, labels=CLASSES):
     assert not data.train_inputs.flags.writeable and not data.test_labels.flags.writeable
 
 
-def as_npz(folder, arrays):
-    np.savez(folder / "mine.npz", **dict(zip(NAMES, arrays, strict=True)))
-    return folder / "mine.npz"
-
-
 def as_packed_npz(folder, arrays):
     names = ("x_train", "y_train", "x_test", "y_test")
     np.savez_compressed(folder / "mine.npz", **dict(zip(names, arrays, strict=True)), more=np.zeros(3))
     return folder / "mine.npz"
-
-
-def as_folder(folder, arrays):
-    for name, array in zip(NAMES, arrays, strict=True):
-        np.save(folder / f"{name}.npy", array)
-    return folder
 
 
 def as_function(folder, arrays):
@@ -86,9 +76,9 @@ def as_pair(folder, arrays):
 WAYS = {
     "arrays": lambda folder, arrays: arrays,
     "lists of arrays": lambda folder, arrays: list(arrays),
-    "npz": as_npz,
+    "npz": small.write_npz,
     "packed npz": as_packed_npz,
-    "folder": as_folder,
+    "folder": small.write_npy,
     "function": as_function,
     "pair": as_pair,
 }
@@ -309,10 +299,9 @@ BAD = {
 def test_files_with_a_false_header_are_refused(tmp_path, monkeypatch, damage):
     content, rule = BAD[damage]
     monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "folder"
-    folder.mkdir()
     (tmp_path / "bad.npz").write_bytes(member(content))
-    (as_folder(folder, quartet(IMAGES)) / "train_inputs.npy").write_bytes(content)
+    folder = small.write_npy(tmp_path, quartet(IMAGES))
+    (folder / "train_inputs.npy").write_bytes(content)
     for path, name in ((tmp_path / "bad.npz", "bad.npz"), (folder, "train_inputs.npy")):
         with limited(2**28), pytest.raises(ValueError, match=f"dataset = .*{name}.*{rule}"):
             load_dataset(path)
@@ -324,9 +313,10 @@ def test_files_that_are_not_there_are_named(tmp_path):
         load_dataset(tmp_path / "none.npz")
     with pytest.raises(ValueError, match="has no file train-images-idx3-ubyte .* nor train_inputs.npy"):
         load_dataset(tmp_path)
-    (as_folder(tmp_path, quartet(IMAGES)) / "test_labels.npy").unlink()
+    folder = small.write_npy(tmp_path, quartet(IMAGES))
+    (folder / "test_labels.npy").unlink()
     with pytest.raises(ValueError, match="test_labels.npy.*No such file"):
-        load_dataset(tmp_path)
+        load_dataset(folder)
     np.savez(tmp_path / "other.npz", images=IMAGES)
     with pytest.raises(ValueError, match=r"other.npz.*must hold arrays named train_inputs, .*, not images"):
         load_dataset(tmp_path / "other.npz")
@@ -336,8 +326,8 @@ def test_files_that_are_not_there_are_named(tmp_path):
 
 
 def parts(settings, data):
-    small = {"devices.count": 3, "devices.samples": 20}
-    return make_partition(af.load_config(None, small | settings), data)
+    few = {"devices.count": 3, "devices.samples": 20}
+    return make_partition(af.load_config(None, few | settings), data)
 
 
 @pytest.mark.parametrize("settings", [{"partition.classes": 2}, {"partition.alpha": 1.0}])
