@@ -1,4 +1,4 @@
-"""Schemes without an error memory, and a round whose updates are computed when they are needed."""
+"""Updates that drift, schemes without an error memory, and a round whose updates are computed when needed."""
 
 from dataclasses import dataclass
 
@@ -7,6 +7,21 @@ import numpy as np
 import airfeel as af
 from airfeel.schemes.common_k import CommonK, CommonKState, coordinates
 from airfeel.uplink.round import Uplink
+from airfeel.uplink.scheme import size_of
+
+SHAPES = {"weights": (12, 20), "bias": (20,), "kernel": (4, 2, 3, 3)}
+SIZE = size_of(SHAPES)
+WEIGHTS = np.array([4.0, 1.0, 2.0, 2.0, 1.0]) / 10  # of five devices
+
+
+def drifting(rounds, seed=1, dtype=np.float64):
+    """Return updates that drift, (rounds, devices, N): what is large stays large for a while."""
+    rng = np.random.default_rng(seed)
+    common, drawn = rng.standard_normal(SIZE) ** 3, []
+    for _ in range(rounds):
+        common = 0.9 * common + 0.3 * rng.standard_normal(SIZE) ** 3
+        drawn.append(common + 0.3 * rng.standard_normal((len(WEIGHTS), SIZE)))
+    return np.array(drawn, dtype=dtype)
 
 
 def handed_over(scheme, air, state, produce, weights, **options):

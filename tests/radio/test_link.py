@@ -14,12 +14,11 @@ from airfeel.schemes.common_k import coordinates
 from airfeel.schemes.compressed import heard_by_all, shared_seed
 from airfeel.uplink.arrive import Radio, Senders, Superposed
 from airfeel.uplink.round import begin, carry
-from airfeel.uplink.scheme import Heard, Setting, size_of
+from airfeel.uplink.scheme import Heard, Setting
+from rounds import SHAPES, SIZE, WEIGHTS, drifting
 
 M, S = 5, 40
-WEIGHTS = np.array([4.0, 1.0, 2.0, 2.0, 1.0]) / 10
-SHAPES = {"weights": (12, 20), "bias": (20,), "kernel": (4, 2, 3, 3)}
-SIZE, SYMBOLS, ROUNDS = size_of(SHAPES), 101, 5
+SYMBOLS, ROUNDS = 101, 5
 SUPERPOSED = [n for n in SCHEMES.names() if n not in ("error_free", "dense", "d_dsgd")]
 
 
@@ -51,23 +50,14 @@ class Broadcast:
         return Link(ones.astype(bool), ones, ones, np.full(symbols, self.noise_var))
 
 
-def updates(rounds=ROUNDS, seed=1):
-    rng = np.random.default_rng(seed)
-    common, drawn = rng.standard_normal(SIZE) ** 3, []
-    for _ in range(rounds):
-        common = 0.9 * common + 0.3 * rng.standard_normal(SIZE) ** 3
-        drawn.append(common + 0.3 * rng.standard_normal((M, SIZE)))
-    return np.array(drawn)
-
-
 def start(scheme, symbols=SYMBOLS):
     return begin(scheme, SHAPES, Setting(M, symbols, power=500.0, noise_var=1.0, rounds=ROUNDS))
 
 
-def course(name, air, rounds=ROUNDS):
+def course(name, air):
     scheme, results = SCHEMES.get(name).build({}), []
     state = start(scheme)
-    for t, g in enumerate(updates(rounds), start=1):
+    for t, g in enumerate(drifting(ROUNDS), start=1):
         result, state = carry(scheme, air, state, g, WEIGHTS, seed=7, round=t)
         results.append(result)
     return results, state
@@ -151,7 +141,7 @@ def test_a_link_that_is_the_same_in_all_symbols_is_that_link(name):
 
 def test_a_vote_that_was_not_sent_is_cast_again():
     scheme, air = SCHEMES.get("sign_vote").build({"step": 0.5}), Radio(PerSymbol(0.0), EqualPower(500.0))
-    (g, *_), state = updates(), start(scheme)
+    (g, *_), state = drifting(ROUNDS), start(scheme)
     _, after = carry(scheme, air, state, g, WEIGHTS, seed=7, round=1)
     plan = scheme.plan(state.scheme, 7, 1)
     sent = scheme.compress(plan, g)

@@ -16,16 +16,11 @@ from airfeel.registry import CHANNELS, SCHEMES
 from airfeel.schemes.a_dsgd import ADsgd
 from airfeel.uplink.arrive import Radio, Senders, transmission
 from airfeel.uplink.round import Uplink, begin, carry
-from airfeel.uplink.scheme import ErrorFeedback, Heard, Setting, placed, size_of
-from rounds import FirstOnes, Tracking
+from airfeel.uplink.scheme import ErrorFeedback, Heard, Setting, placed
+from rounds import SHAPES, SIZE, WEIGHTS, FirstOnes, Tracking, drifting
 
-SHAPES = {"weights": (12, 20), "bias": (20,), "kernel": (4, 2, 3, 3)}
-SIZE = size_of(SHAPES)
 DEVICES, SYMBOLS, ROUNDS = 5, 83, 6
 SETTING = Setting(DEVICES, SYMBOLS, power=500.0, noise_var=0.0, rounds=ROUNDS)
-WEIGHTS = np.array([4.0, 1.0, 2.0, 2.0, 1.0]) / 10
-
-
 LIST = {**{name: SCHEMES.get(name).build({}) for name in SCHEMES.names()}}
 LIST |= {"tracking": Tracking(), "first_ones": FirstOnes()}
 FEEDBACK = [name for name, scheme in LIST.items() if isinstance(scheme, ErrorFeedback)]
@@ -55,14 +50,8 @@ def pairs(names):
     return [pair for pair in found if not (isinstance(LIST[pair[0]], ADsgd) and pair[1] == "response")]
 
 
-def updates(rounds=ROUNDS, seed=1, dtype=np.float32):
-    """Updates that drift: what is large stays large for a while."""
-    rng = np.random.default_rng(seed)
-    common, drawn = rng.standard_normal(SIZE) ** 3, []
-    for _ in range(rounds):
-        common = 0.9 * common + 0.3 * rng.standard_normal(SIZE) ** 3
-        drawn.append(common + 0.3 * rng.standard_normal((DEVICES, SIZE)))
-    return np.array(drawn, dtype=dtype)
+def updates(dtype=np.float32):
+    return drifting(ROUNDS, dtype=dtype)
 
 
 def course(scheme, air=NOISY, state=None, first=1, last=ROUNDS, dtype=np.float32, **masks):
