@@ -1,12 +1,14 @@
 """TSA-GA over several rounds against Algorithm 1 written out by hand, and its states and options."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from scipy.special import expit, logit
 
 import airfeel as af
 from airfeel.beliefs import spike_slab
-from airfeel.beliefs.chains import MESSAGES
+from airfeel.beliefs.chains import AmplitudeMessage
 from modeldata import Model, estimates, run, stream_of
 from oracles import dense_partial_dct, turbo_loop
 
@@ -46,7 +48,7 @@ def algorithm_1(model, heard, message):
     return np.array(estimates)
 
 
-@pytest.mark.parametrize("message", MESSAGES)
+@pytest.mark.parametrize("message", get_args(AmplitudeMessage))
 def test_every_round_is_algorithm_1(message):
     heard, _, _, _ = stream_of(SMALL, seed=3, rounds=6)
     exactly = {"doubt": False, "tolerance": 1e-13, "max_iterations": 300}
@@ -102,7 +104,7 @@ def test_turbo_cs_believes_its_prior():
     assert again.info.surprised and again.info.tau > 10 * expected
 
 
-@pytest.mark.parametrize("message", MESSAGES)
+@pytest.mark.parametrize("message", get_args(AmplitudeMessage))
 def test_large_problems_are_worked_on_in_tiles(monkeypatch, message):
     """Neither the tiles of the denoiser nor the padding of a block may show in the result."""
     model = Model(size=1500, ratio=0.4)

@@ -4,19 +4,21 @@ A round is carried into the next prior (33)-(42) with one of three messages to t
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Gt
 
 from airfeel import _checks
 from airfeel.beliefs.spike_slab import Array, SpikeSlab, bounded_exp
+from airfeel.ranges import Checked, Fraction, Probability
 
-MESSAGES = ("joint", "moments", "expansion")
+AmplitudeMessage = Literal["expansion", "moments", "joint"]
 EPSILON = 1e-7  # the small support value that stands for 0 in the amplitude message (34)
 
 
 @dataclass(frozen=True, slots=True)
-class ChainParams:
+class ChainParams(Checked):
     """Parameters of the support chain (18) and the amplitude chain (19).
 
     ``activity`` is lambda = P(s = 1), ``p01`` = P(1 -> 0), ``beta`` the forgetting coefficient of the
@@ -27,20 +29,18 @@ class ChainParams:
     0.000526
     """
 
-    activity: float
-    p01: float
-    beta: float
-    variance: float = 1.0
+    activity: Probability
+    p01: Fraction
+    beta: Fraction
+    variance: Annotated[float, Gt(0)] = 1.0
 
     def __post_init__(self) -> None:
         """Refuse values outside the ranges in which both chains exist."""
-        activity = _checks.real("activity", self.activity, above=0, below=1)
-        p01 = _checks.real("p01", self.p01, above=0, at_most=1)
-        _checks.real("beta", self.beta, above=0, at_most=1)
-        _checks.real("variance", self.variance, above=0)
-        limit = (1 - activity) / activity
-        if p01 > limit * (1 + 1e-12):
-            raise _checks.reject("p01", p01, f"must be <= (1 - activity)/activity = {limit:g}, or p10 > 1")
+        Checked.__post_init__(self)
+        limit = (1 - self.activity) / self.activity
+        if self.p01 > limit * (1 + 1e-12):
+            rule = f"must be <= (1 - activity)/activity = {limit:g}, or p10 > 1"
+            raise _checks.reject("p01", self.p01, rule)
 
     @property
     def p10(self) -> float:

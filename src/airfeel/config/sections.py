@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from airfeel.config import mistakes
-from airfeel.radio.units import MOST_DB
+from airfeel.radio.units import Level
 from airfeel.ranges import MOST, Count, Fraction, NonNegative, Positive, Rule
 from airfeel.registry import CHANNELS, DATASETS, MODELS, OPTIMIZERS, PARTITIONS, POLICIES, SCHEMES, TRAININGS
 
@@ -30,7 +30,6 @@ Counts = Annotated[
     BeforeValidator(_counts),
     Field(json_schema_extra={"rule": "must be a whole number >= 1 or a list of them, one per device"}),
 ]
-Level = Annotated[float, Field(ge=-MOST_DB, le=MOST_DB)]
 
 
 def _text(value: Any) -> Any:

@@ -6,13 +6,14 @@ everybody's noise; the last two give up a part of the weighted mean where that s
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 import numpy as np
+from annotated_types import Gt, Le
 from numpy.typing import NDArray
 
 from airfeel import _checks
-from airfeel.ranges import LARGEST, Positive, require
+from airfeel.ranges import LARGEST, Checked, Positive
 from airfeel.registry import POLICIES, option
 
 Array = NDArray[np.floating[Any]]
@@ -105,15 +106,10 @@ class PowerPolicy(Protocol):
 
 @POLICIES.register("equal", place=0)
 @dataclass(frozen=True, slots=True)
-class EqualPower:
+class EqualPower(Checked):
     """alpha = P / max_m demand_m: the strongest device spends exactly P in every round, the others less."""
 
-    power: float = 500.0
-
-    def __post_init__(self) -> None:
-        """Refuse a power that cannot send, and options outside their ranges."""
-        _checks.real("power", self.power, above=0, at_most=LARGEST)
-        require(self)
+    power: Annotated[float, Gt(0), Le(LARGEST)] = 500.0
 
     def alpha(self, demand: Array, ledger: Ledger) -> float | None:
         """Return alpha for this round alone."""

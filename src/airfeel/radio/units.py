@@ -5,8 +5,11 @@ A complex baseband of bandwidth B carries B complex channel uses a second, and e
 """
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
-from airfeel import _checks
+from annotated_types import Ge, Gt, Le
+
+from airfeel.ranges import Checked
 from airfeel.units import decibel, from_decibel
 
 BOLTZMANN = 1.380649e-23  # J/K, by definition
@@ -15,6 +18,8 @@ NOISE_FIGURE_DB = 7.0  # of a usual base station, where nothing else is said
 OVERHEAD = 0.3  # cyclic prefix, pilots and guards of LTE and NR are 0.25 to 0.35 in all
 BITS = 32  # of a number on its way to the devices
 MOST_DB = 400.0  # no level is farther from 1: products of a few stay finite
+
+Level = Annotated[float, Ge(-MOST_DB), Le(MOST_DB)]
 
 
 def watts(level_dbm: float) -> float:
@@ -36,7 +41,7 @@ def dbm(power: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class RadioUnits:
+class RadioUnits(Checked):
     """The radio of one device, as an engineer states it.
 
     ``bandwidth_hz`` is B of the complex baseband; ``tx_power_dbm`` the most a device sends with in any round;
@@ -56,21 +61,12 @@ class RadioUnits:
     (391.4, 25.5)
     """
 
-    bandwidth_hz: float
-    tx_power_dbm: float
-    path_loss_db: float
-    noise_figure_db: float = NOISE_FIGURE_DB
-    overhead: float = OVERHEAD
-    downlink_bps_hz: float | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what is no radio."""
-        _checks.real("bandwidth_hz", self.bandwidth_hz, above=0)
-        for name in ("tx_power_dbm", "path_loss_db", "noise_figure_db"):
-            _checks.real(name, getattr(self, name), at_least=-MOST_DB, at_most=MOST_DB)
-        _checks.real("overhead", self.overhead, at_least=0)
-        if self.downlink_bps_hz is not None:
-            _checks.real("downlink_bps_hz", self.downlink_bps_hz, above=0)
+    bandwidth_hz: Annotated[float, Gt(0)]
+    tx_power_dbm: Level
+    path_loss_db: Level
+    noise_figure_db: Level = NOISE_FIGURE_DB
+    overhead: Annotated[float, Ge(0)] = OVERHEAD
+    downlink_bps_hz: Annotated[float, Gt(0)] | None = None
 
     @property
     def noise_density(self) -> float:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from annotated_types import Gt
@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 from airfeel import _checks
 from airfeel.beliefs.spike_slab import Array, SpikeSlab, posterior
 from airfeel.operators import GaussianMatrix, PartialDCT
-from airfeel.ranges import Count, Probability, require
+from airfeel.ranges import Checked, Count, Probability
 from airfeel.receivers import scale
 from airfeel.receivers.base import Estimate, Info, Reception, Size, Tolerance, require_size
 from airfeel.receivers.scale import Scaled
@@ -27,7 +27,7 @@ PATIENCE = 16  # iterations of a noisy threshold without a smaller power, after 
 
 
 @dataclass(frozen=True, slots=True)
-class AMP:
+class AMP(Checked):
     """AMP for an IID matrix with unit-norm columns, one round at a time.
 
     Parameters
@@ -62,16 +62,11 @@ class AMP:
     """
 
     activity: Probability
-    denoiser: str = "soft"
+    denoiser: Literal["soft", "mmse"] = "soft"
     threshold: Annotated[float, Gt(0)] | None = None
     variance: Annotated[float, Gt(0)] | None = None
     max_iterations: Count = 40
     tolerance: Tolerance = 1e-2
-
-    def __post_init__(self) -> None:
-        """Refuse parameters outside their range."""
-        _checks.choice("denoiser", self.denoiser, ("soft", "mmse"))
-        require(self)
 
     def init(self, size: int) -> Size:
         """Return the state, which is only the number of coefficients."""

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from airfeel import _checks
-from airfeel.beliefs.chains import MESSAGES, Belief, ChainParams, carry, stationary
-from airfeel.ranges import Count, Several, require
+from airfeel.beliefs.chains import AmplitudeMessage, Belief, ChainParams, carry, stationary
+from airfeel.ranges import Checked, Count, Several
 from airfeel.receivers import em, scale
 from airfeel.receivers.base import Estimate, Info, Precision, Reception, Tolerance, require_size
 from airfeel.receivers.em import PastRound
@@ -50,7 +50,7 @@ class TSAGAState:
 
 
 @dataclass(frozen=True, slots=True)
-class TSAGA:
+class TSAGA(Checked):
     """The receiver of the paper, Algorithm 1 with the real-time learning of Algorithm 2, made robust.
 
     It differs from the paper in two ways that :meth:`paper` undoes: the message to the amplitude, and doubt.
@@ -100,7 +100,7 @@ class TSAGA:
     amplitude_chain: bool = True
     max_iterations: Count = 25
     variance: float | None = None
-    amplitude_message: str = "joint"
+    amplitude_message: AmplitudeMessage = "joint"
     tolerance: Tolerance = 5e-3
     window: Several = 5
     learn_from: Count = 10
@@ -109,9 +109,8 @@ class TSAGA:
 
     def __post_init__(self) -> None:
         """Refuse parameters outside their range."""
+        Checked.__post_init__(self)
         ChainParams(self.activity, self.p01, self.beta, 1.0 if self.variance is None else self.variance)
-        _checks.choice("amplitude_message", self.amplitude_message, MESSAGES)
-        require(self)
 
     @classmethod
     def paper(cls, activity: float, **options: Any) -> "TSAGA":

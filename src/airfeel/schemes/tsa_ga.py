@@ -1,8 +1,9 @@
 """TSA-GA, the paper's scheme, its ablations (without any memory: Turbo-CS), and our own settings of it."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
+from airfeel.beliefs.chains import AmplitudeMessage
 from airfeel.ranges import Count, Fraction, Several
 from airfeel.receivers import em
 from airfeel.receivers.base import Receiver
@@ -25,7 +26,7 @@ class TsaGa(TurboDecoded):
     learn: bool = option(True, "learn the chains by EM", section="receiver")
     window: Several = option(5, "rounds EM looks at", section="receiver")
     learn_from: Count = option(10, "first round of EM", section="receiver")
-    amplitude_message: Literal["expansion", "moments", "joint"] = option(
+    amplitude_message: AmplitudeMessage = option(
         "expansion", "expansion (the paper's), moments or joint", section="receiver"
     )
     doubt: bool = option(
@@ -62,7 +63,7 @@ class NoAmplitudeChain(TsaGa):
 
     amplitude_chain: bool = fixed(False)
     beta: float = fixed(0.005)
-    amplitude_message: Literal["expansion", "moments", "joint"] = fixed("expansion")
+    amplitude_message: AmplitudeMessage = fixed("expansion")
 
 
 @SCHEMES.register("tsa_ga_tuned", place=13)

@@ -11,7 +11,6 @@ from airfeel.beliefs.chains import ChainParams
 from airfeel.ranges import GREATEST
 from airfeel.theory.scalar import Prediction, first_round_mmse, require_ranges
 
-DENOISERS = ("soft", "mmse")
 EXACT = 1e-30  # an error of this share is none
 LEVELS = np.linspace(0.0, 12.0, 1201)  # tried as thresholds: nothing is left beyond, and minima are flat
 
@@ -51,7 +50,7 @@ def amp_evolution(
     require_ranges(chain, ratio)
     noise_var = _checks.real("noise_var", noise_var, at_least=0, at_most=GREATEST)
     rounds = _checks.integer("rounds", rounds, at_least=1)
-    risk = _risk(chain, _checks.choice("denoiser", denoiser, DENOISERS), threshold)
+    risk = _risk(chain, _checks.choice("denoiser", denoiser, ("soft", "mmse")), threshold)
     power = chain.activity * chain.variance
     v, course = power, []
     for _ in range(_checks.integer("max_iterations", max_iterations, at_least=1)):

@@ -4,33 +4,34 @@ For a loss that is c-strongly convex with an L-Lipschitz gradient, trained with 
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Ge, Gt
 from numpy.typing import ArrayLike, NDArray
 
 from airfeel import _checks
+from airfeel.ranges import Checked
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class LossConstants:
+class LossConstants(Checked):
     """What Assumptions 1 to 3 ask of the loss.
 
     ``strong_convexity`` is c, ``smoothness`` L. ``gradient_bound`` is G, which has to bound the norm of
     every device's local gradient, not only of the global one.
     """
 
-    strong_convexity: float
-    smoothness: float
-    gradient_bound: float
+    strong_convexity: Annotated[float, Gt(0)]
+    smoothness: Annotated[float, Gt(0)]
+    gradient_bound: Annotated[float, Ge(0)]
 
     def __post_init__(self) -> None:
         """Refuse constants that no loss has."""
-        L = _checks.real("smoothness", self.smoothness, above=0)
-        _checks.real("strong_convexity", self.strong_convexity, above=0, at_most=L)
-        _checks.real("gradient_bound", self.gradient_bound, at_least=0)
+        Checked.__post_init__(self)
+        _checks.real("strong_convexity", self.strong_convexity, at_most=self.smoothness)
 
 
 def sparsification_bound(constants: LossConstants, keep: int, size: int, rounds: int) -> Array:

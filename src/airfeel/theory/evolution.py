@@ -7,13 +7,14 @@ messages on them.
 
 from dataclasses import dataclass
 from itertools import islice
+from typing import Literal
 
 import numpy as np
 
 from airfeel import _checks
-from airfeel.beliefs.chains import MESSAGES, Belief, ChainParams, carry, stationary
+from airfeel.beliefs.chains import AmplitudeMessage, Belief, ChainParams, carry, stationary
 from airfeel.beliefs.spike_slab import Array, SpikeSlab, denoise, divide, posterior
-from airfeel.ranges import GREATEST, LARGEST, MOST, SMALLEST
+from airfeel.ranges import GREATEST, LARGEST, MOST, SMALLEST, Checked, Count, NonNegative
 from airfeel.theory.scalar import (
     Prediction,
     linear_variance,
@@ -29,25 +30,23 @@ FLOOR = 1e-15  # of the signal's power: less is rounding error
 
 
 @dataclass(frozen=True, slots=True)
-class Assumptions:
+class Assumptions(Checked):
     """The options of :func:`state_evolution`, checked."""
 
     chain: ChainParams
     ratio: float
     noise_var: Array
     """(rounds, measurements), either of them 1 where all are alike"""
-    recursion: str
-    start: str
-    max_iterations: int
-    tolerance: float
+    amplitude_message: AmplitudeMessage
+    recursion: Literal["actual", "paper"]
+    start: Literal["prior", "signal"]
+    max_iterations: Count
+    tolerance: NonNegative
 
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
         require_ranges(self.chain, self.ratio)
-        _checks.choice("recursion", self.recursion, ("actual", "paper"))
-        _checks.choice("start", self.start, ("prior", "signal"))
-        _checks.integer("max_iterations", self.max_iterations, at_least=1, at_most=MOST)
-        _checks.real("tolerance", self.tolerance, at_least=0, at_most=LARGEST)
+        Checked.__post_init__(self)
 
     @property
     def power(self) -> float:
@@ -70,11 +69,11 @@ def state_evolution(
     *,
     sent: Array | None = None,
     arriving: Array | None = None,
-    amplitude_message: str = "joint",
+    amplitude_message: AmplitudeMessage = "joint",
     support_chain: bool = True,
     amplitude_chain: bool = True,
-    recursion: str = "actual",
-    start: str = "prior",
+    recursion: Literal["actual", "paper"] = "actual",
+    start: Literal["prior", "signal"] = "prior",
     samples: int = 80_000,
     seed: int = 0,
     max_iterations: int = 50,
@@ -118,8 +117,7 @@ def state_evolution(
     left = np.ones(rounds) if sent is None else _factors("sent", sent, rounds, SMALLEST)
     came = left if arriving is None else _factors("arriving", arriving, rounds, -LARGEST)
     table = _noise_table(noise_var, rounds)
-    given = Assumptions(chain, ratio, table, recursion, start, max_iterations, tolerance)
-    _checks.choice("amplitude_message", amplitude_message, MESSAGES)
+    given = Assumptions(chain, ratio, table, amplitude_message, recursion, start, max_iterations, tolerance)
     length = _checks.integer("samples", samples, at_least=100 * BATCHES, at_most=MOST) // BATCHES
     if samples * chain.activity < 1:
         rule = f"must be at least 1/activity = {1 / chain.activity:g}, or no coefficient is active"

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
 from airfeel import _checks
-from airfeel.beliefs.chains import ChainParams
-from airfeel.ranges import GREATEST, LARGEST, LEAST, MOST, SMALLEST
-from airfeel.theory.amp import DENOISERS, amp_evolution
+from airfeel.beliefs.chains import AmplitudeMessage, ChainParams
+from airfeel.ranges import GREATEST, LARGEST, LEAST, MOST, SMALLEST, Checked
+from airfeel.theory.amp import amp_evolution
 from airfeel.theory.evolution import state_evolution
 from airfeel.theory.scalar import Array, Prediction, averaged
 from airfeel.units import decibel
@@ -87,18 +87,13 @@ class LinkBudget:
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class Method(Checked):
     """A way to recover: TSA-GA, its ablations, Turbo-CS (both chains off), or AMP (with a ``denoiser``)."""
 
-    amplitude_message: str = "joint"
+    amplitude_message: AmplitudeMessage = "joint"
     support_chain: bool = True
     amplitude_chain: bool = True
-    denoiser: str | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse an unknown denoiser; the other options are checked where they are used."""
-        if self.denoiser is not None:
-            _checks.choice("denoiser", self.denoiser, DENOISERS)
+    denoiser: Literal["soft", "mmse"] | None = None
 
     @property
     def dense(self) -> bool:
