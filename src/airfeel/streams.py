@@ -24,6 +24,11 @@ def stream(seed: int, purpose: str, round: int = 0, device: int = 0) -> np.rando
     return np.random.Generator(bits(seed, purpose, round, device))
 
 
+def derived(seed: int, purpose: str, round: int = 0) -> int:
+    """Return a seed that others can be told, as a plan does: what they draw from it, both sides know."""
+    return int(bits(seed, purpose, round).random_raw() >> 1)
+
+
 def bits(seed: int, purpose: str, round: int = 0, device: int = 0) -> np.random.Philox:
     """Return the bit generator behind :func:`stream`.
 

@@ -103,15 +103,7 @@ def predict(
         Of the sampling and of the channel; that of the configuration by default.
     """
     from airfeel.config import mistakes, parse_override
-    from airfeel.lab.studies.planning import (
-        from_run,
-        link_of,
-        plan_of,
-        require_read,
-        units_of,
-        unread,
-        with_air,
-    )
+    from airfeel.lab.studies import planning
     from airfeel.theory.linear import LinearPlan
     from airfeel.theory.planner import METHODS
     from airfeel.theory.privacy import guarantee
@@ -128,17 +120,18 @@ def predict(
     if source and Path(source).is_dir():
         if not (Path(source) / "rounds.jsonl").exists():
             raise ValueError(f"{source}: must be a configuration file or the folder of a run")
-        run = from_run(Path(source), dict(parse_override(change) for change in changes))
+        run = planning.from_run(Path(source), dict(parse_override(change) for change in changes))
         config, plan, link, units = run.config, run.plan, run.link, run.units
         if excess_db is not None:
             raise ValueError(f"--excess-db {excess_db:g}: must not be given with a run, which tells it")
     else:
         # Without a file, the paper's own scheme is meant, whose chain the flags describe.
         config = load(source, changes if source else ["scheme=tsa_ga", *changes])
-        require_read(config, dict(parse_override(change) for change in changes))
-        if ignored := unread(config, mistakes.flatten(config.model_dump(exclude_unset=True))):
+        planning.require_read(config, dict(parse_override(change) for change in changes))
+        if ignored := planning.unread(config, mistakes.flatten(config.model_dump(exclude_unset=True))):
             log.info(f"{source}: without a part in this answer: {', '.join(ignored)}")
-        units, plan, link = units_of(config), plan_of(config), link_of(config)
+        units = planning.units_of(config)
+        plan, link = planning.plan_of(config), planning.link_of(config)
         link = replace(link, excess=from_decibel(excess_db or 0.0))
     if units is not None and (power is not None or snr_db is not None):
         name = "--power" if power is not None else "--snr-db"
@@ -149,7 +142,7 @@ def predict(
     link = _link(link, units, ratio, snr_db, power=power, devices=devices, size=size)
     log.info(f"predicting the error of {plan.rounds} rounds")
     if run is None:
-        forecast: LinkForecast = with_air(plan, link, config, seed)
+        forecast: LinkForecast = planning.with_air(plan, link, config, seed)
     elif config.scheme not in METHODS or (link.devices, link.size) == (run.own.devices, run.own.size):
         forecast = run.forecast(plan)
     else:

@@ -12,22 +12,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from airfeel.config import mistakes
 from airfeel.radio.units import Level
-from airfeel.ranges import MOST, Count, Fraction, NonNegative, Positive, Rule
+from airfeel.ranges import Count, Fraction, NonNegative, Positive, Rule, Sizes
 from airfeel.registry import CHANNELS, DATASETS, MODELS, OPTIMIZERS, PARTITIONS, POLICIES, SCHEMES, TRAININGS
 
-
-def _counts(value: Any) -> Any:
-    """Accept a whole number >= 1 or a list of them; anything else is refused by the rule of its field."""
-    several = isinstance(value, list | tuple)
-    entries = tuple(value) if several else (value,)
-    if not entries or not all(isinstance(entry, int) and 1 <= entry <= MOST for entry in entries):
-        raise ValueError("not a count")
-    return entries if several else value
-
-
 Counts = Annotated[
-    int | tuple[int, ...],
-    BeforeValidator(_counts),
+    Count | Sizes,
     Field(json_schema_extra={"rule": "must be a whole number >= 1 or a list of them, one per device"}),
 ]
 

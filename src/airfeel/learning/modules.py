@@ -80,15 +80,13 @@ def resnet(outputs: int, blocks: int, channels: int = 3, width: int = 16) -> Any
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4 * width, outputs))
 
 
-def next_token(tokens: int, width: int, embedding: int = 16) -> Any:
-    """Return a gated recurrent network with one layer, from (n, length) to (n, tokens, length)."""
-    return _NextToken(tokens, width, embedding)
+class NextToken(nn.Module):  # type: ignore[misc]
+    """Numbers for each token, a recurrent layer over them, and a score for every token that may follow.
 
+    From (n, length) to (n, tokens, length).
+    """
 
-class _NextToken(nn.Module):  # type: ignore[misc]
-    """Numbers for each token, a recurrent layer over them, and a score for every token that may follow."""
-
-    def __init__(self, tokens: int, width: int, embedding: int) -> None:
+    def __init__(self, tokens: int, width: int, embedding: int = 16) -> None:
         super().__init__()
         self.embedding = nn.Embedding(tokens, embedding)
         self.recurrent = nn.GRU(embedding, width, batch_first=True)

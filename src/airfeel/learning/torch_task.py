@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from airfeel import _checks, _foreign
 from airfeel._extras import missing
 from airfeel.learning.tasks import Array, DataShape, Samples, Score
-from airfeel.streams import bits
+from airfeel.streams import derived
 
 try:
     import torch
@@ -91,7 +91,7 @@ class TorchTask:
 
     def init(self, seed: int) -> Array:
         """Return the parameters of a module built with torch's generator seeded from ``seed``."""
-        module = self._seeded(int(bits(seed, "torch").random_raw() >> 1))
+        module = self._seeded(derived(seed, "torch"))
         flat = torch.cat([p.detach().reshape(-1) for p in trainable(module).values()])
         return np.asarray(flat.double().cpu().numpy())
 

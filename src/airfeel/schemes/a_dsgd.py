@@ -1,6 +1,5 @@
 """A-DSGD (Amiri and Gunduz, IEEE Transactions on Signal Processing 2020), the paper's rival."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -49,7 +48,4 @@ class MmseADsgd(ADsgd):
     activity: Probability = option(0.05, "lambda; k/N where it is not given", section="receiver")
     denoiser: str = fixed("mmse")
 
-    @staticmethod
-    def complete(given: Mapping[str, Any]) -> dict[str, Any]:
-        """Expect a share k/N of active coefficients."""
-        return expect_what_is_kept(given)
+    complete = staticmethod(expect_what_is_kept)

@@ -11,7 +11,7 @@ from airfeel import _checks
 from airfeel.ranges import Positive
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, option
-from airfeel.streams import bits, stream
+from airfeel.streams import derived, stream
 from airfeel.uplink.scheme import Array, ErrorFeedback, Heard, Plan, Sent, Setting, Shapes, size_of
 
 TIE = 1e-12  # what rounding may leave of a vote that was a tie
@@ -39,7 +39,7 @@ class CommonCoordinates(ErrorFeedback[CommonKState]):
         """Announce the seed from which devices and server draw the coordinates."""
         turn = round - 1 if self.order == "turns" else 0
         address = ("permutation", 0) if self.order == "turns" else ("coordinates", round)
-        return {"seed": int(bits(seed, *address).random_raw() >> 1), "turn": turn, "symbols": state.symbols}
+        return {"seed": derived(seed, *address), "turn": turn, "symbols": state.symbols}
 
     def remember(self, plan: Plan, accumulated: Array, sent: Sent, delivered: Array) -> Array:
         """Keep what was not delivered of the coordinates, and the rest."""

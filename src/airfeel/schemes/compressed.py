@@ -13,9 +13,14 @@ from airfeel.ranges import Count, Fraction, NonNegative, Probability, Several
 from airfeel.receivers.base import Estimate, Receiver, Reception
 from airfeel.registry import option
 from airfeel.schemes.sparsification import top_k
-from airfeel.streams import bits
+from airfeel.streams import derived
 from airfeel.units import count
 from airfeel.uplink.scheme import Array, ErrorFeedback, Heard, Plan, Sent, Setting, Shapes, size_of
+
+
+def expect_what_is_kept(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return lambda = k/N, the activity that a receiver starts from where none is given."""
+    return {"activity": min(float(given["sparsity"]), 0.99)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,10 +98,7 @@ class TurboDecoded(Compressed):
         "float32", "float32 or float64 inside the receiver", section="receiver"
     )
 
-    @staticmethod
-    def complete(given: Mapping[str, Any]) -> dict[str, Any]:
-        """Expect a share k/N of active coefficients."""
-        return expect_what_is_kept(given)
+    complete = staticmethod(expect_what_is_kept)
 
     def operator(self, size: int, symbols: int, seed: int) -> LinearOperator:
         """Return s rows of the DCT."""
@@ -126,14 +128,9 @@ def heard_by_all(heard: Heard, operator: LinearOperator) -> Reception:
     return Reception(heard.observation[kept], operator.only(kept), float(left[0]) if equal else left)
 
 
-def expect_what_is_kept(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return lambda = k/N, the activity that a receiver starts from where none is given."""
-    return {"activity": min(float(given["sparsity"]), 0.99)}
-
-
 def shared_seed(seed: int, round: int) -> int:
     """Return the seed of a round's matrix, known to devices and server."""
-    return int(bits(seed, "operator", round).random_raw() >> 1)
+    return derived(seed, "operator", round)
 
 
 @lru_cache(maxsize=1)

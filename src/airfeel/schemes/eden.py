@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from airfeel.registry import SCHEMES, option
 from airfeel.schemes.error_free import RoundedUpdates
-from airfeel.uplink.packing import Arrays, require, rotate, signs
+from airfeel.uplink.packing import Arrays, named, require, rotate, signs
 from airfeel.uplink.scheme import Array, Plan, Sent
 
 LARGEST = 1024  # coefficients that are rotated together
@@ -61,11 +61,9 @@ class Eden(RoundedUpdates):
 
     def unpack(self, plan: Plan, arrays: Arrays, length: int) -> NDArray[np.float32]:
         """Return what stands in such bytes; refuse what no device can have sent."""
-        if set(arrays) != {"message"}:
-            raise ValueError(f"its signal has the arrays {sorted(arrays)}: must be message")
-        (place,), (side, count) = plan["places"], _blocks(length)
+        (place,), (message,), (side, count) = plan["places"], named(arrays, "message"), _blocks(length)
         size = 4 * count + -(-side * count * self.bits // 8)
-        message = require(arrays["message"], np.uint8, (size,))
+        require(message, np.uint8, (size,))
         scales = message[: 4 * count].view("<f4").astype(np.float32)
         if not (np.isfinite(scales) & (scales >= 0) & (scales <= 1e36)).all():
             raise ValueError("its signal has a scale that is not between 0 and 1e36")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from airfeel.registry import SCHEMES
 from airfeel.schemes.error_free import RoundedUpdates
 from airfeel.streams import bits
-from airfeel.uplink.packing import Arrays, lengthen, require, shorten
+from airfeel.uplink.packing import Arrays, lengthen, named, require, shorten
 from airfeel.uplink.scheme import Array, Plan, Sent
 
 BLOCK = 256  # coefficients that share a scale
@@ -48,10 +48,9 @@ class EightBit(RoundedUpdates):
 
     def unpack(self, plan: Plan, arrays: Arrays, length: int) -> NDArray[np.float32]:
         """Return counts times scales; refuse what no device can have sent."""
-        if set(arrays) != {"counts", "scales"}:
-            raise ValueError(f"its signal has the arrays {sorted(arrays)}: must be counts and scales")
-        counts = require(arrays["counts"], np.int8, (length,))
-        steps = lengthen(require(arrays["scales"], np.uint16, (-(-length // BLOCK),)))
+        counts, scales = named(arrays, "counts", "scales")
+        counts = require(counts, np.int8, (length,))
+        steps = lengthen(require(scales, np.uint16, (-(-length // BLOCK),)))
         if not (np.isfinite(steps) & (steps >= 0) & (steps <= 1e36)).all():
             raise ValueError("its signal has a scale that is not between 0 and 1e36")
         return counts.astype(np.float32) * np.repeat(steps, BLOCK)[:length]

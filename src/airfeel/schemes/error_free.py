@@ -8,7 +8,7 @@ from airfeel.ranges import Fraction
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, fixed, option
 from airfeel.schemes.sparsification import top_k
-from airfeel.streams import bits
+from airfeel.streams import derived
 from airfeel.units import count
 from airfeel.uplink.scheme import (
     Array,
@@ -108,4 +108,4 @@ class RoundedUpdates(WholeUpdates):
 
     def plan(self, state: int, seed: int, round: int) -> Plan:
         """Announce the seed from which devices draw, each numbers of its own."""
-        return {"seed": int(bits(seed, "rounding", round).random_raw() >> 1)}
+        return {"seed": derived(seed, "rounding", round)}

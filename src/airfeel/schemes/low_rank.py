@@ -18,7 +18,7 @@ from airfeel.ranges import Count
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, option
 from airfeel.schemes.common_k import coordinates
-from airfeel.streams import bits, stream
+from airfeel.streams import derived, stream
 from airfeel.units import count
 from airfeel.uplink.scheme import Array, ErrorFeedback, Heard, Plan, Sent, Setting, Shapes, size_of
 
@@ -84,7 +84,7 @@ class LowRank(ErrorFeedback[LowRankState]):
             "side": state.side,
             "factors": factors,
             "symbols": state.symbols,
-            "seed": int(bits(seed, "coordinates", round).random_raw() >> 1),
+            "seed": derived(seed, "coordinates", round),
         }
 
     def compress(self, plan: Plan, accumulated: Array) -> Sent:

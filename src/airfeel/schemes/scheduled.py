@@ -109,7 +109,8 @@ class Scheduled(Scheme[ScheduledState]):
 
     def plan(self, state: ScheduledState, seed: int, round: int) -> Plan:
         """Announce which coefficients to send, how many rounds each stands for, and how far controls move."""
-        waiting = self._waiting(state)
+        # V_n = E_n L_n^2, what will be missing when the next round is sent.
+        waiting = state.expected * (state.age + 1.0) ** self.age_exponent
         symbols = min(self._symbols(state, round), len(waiting))
         # Equal ones are told apart by the seed, far above rounding: all processors choose the same.
         index = waiting * (1 + 1e-6 * stream(seed, "schedule", round).random(len(waiting)))
@@ -208,10 +209,6 @@ class Scheduled(Scheme[ScheduledState]):
     def basis_of(self, state: ScheduledState) -> str:
         """Return the basis of the coefficients that are announced."""
         return state.layout
-
-    def _waiting(self, state: ScheduledState) -> Array:
-        """Return V_n = E_n L_n^2, what will be missing when the next round is sent."""
-        return np.asarray(state.expected * (state.age + 1.0) ** self.age_exponent)
 
     def _symbols(self, state: ScheduledState, round: int) -> int:
         if not self.warmup:

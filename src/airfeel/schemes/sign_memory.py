@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from airfeel import _checks
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES
-from airfeel.uplink.packing import Arrays, require
+from airfeel.uplink.packing import Arrays, named, require
 from airfeel.uplink.scheme import Array, ErrorFeedback, Heard, Plan, Sent, Setting, Shapes, size_of
 
 Ends = NDArray[np.int64]  # where each tensor ends
@@ -56,11 +56,9 @@ class SignMemory(ErrorFeedback[Ends]):
 
     def unpack(self, plan: Plan, arrays: Arrays, length: int) -> NDArray[np.float32]:
         """Return signs times scales; refuse what no device can have sent."""
-        if set(arrays) != {"signs", "scales"}:
-            raise ValueError(f"its signal has the arrays {sorted(arrays)}: must be signs and scales")
-        sizes = _sizes(plan, length)
-        signs = require(arrays["signs"], np.uint8, (-(-length // 8),))
-        scales = require(arrays["scales"], np.float32, sizes.shape)
+        (signs, scales), sizes = named(arrays, "signs", "scales"), _sizes(plan, length)
+        signs = require(signs, np.uint8, (-(-length // 8),))
+        scales = require(scales, np.float32, sizes.shape)
         if not (np.isfinite(scales) & (scales >= 0)).all():
             raise ValueError("its signal has a scale that is not finite and >= 0")
         spread = np.repeat(scales, sizes)

@@ -12,8 +12,8 @@ from airfeel import _checks
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES
 from airfeel.schemes.common_k import CommonKState
-from airfeel.streams import bits
-from airfeel.uplink.packing import BLOCK, Arrays, Rounding
+from airfeel.streams import bits, derived
+from airfeel.uplink.packing import BLOCK, Arrays, Rounding, named
 from airfeel.uplink.scheme import Array, Heard, Plan, Scheme, Sent, Setting, Shapes, size_of
 
 BYTES = BLOCK // 8 + 2  # of a block in a message: its signs, and a scale of 16 bits
@@ -50,7 +50,7 @@ class Split(Scheme[CommonKState]):
 
     def plan(self, state: CommonKState, seed: int, round: int) -> Plan:
         """Announce the seed of all that is drawn, and s."""
-        return {"seed": int(bits(seed, "split", round).random_raw() >> 1), "symbols": state.symbols}
+        return {"seed": derived(seed, "split", round), "symbols": state.symbols}
 
     def encode(self, plan: Plan, memory: Any, update: Array) -> Sent:
         """Send signs and scales of the blocks, and say what the server reads in them."""
@@ -91,12 +91,10 @@ class Split(Scheme[CommonKState]):
 
     def unpack(self, plan: Plan, arrays: Arrays, length: int) -> NDArray[np.float32]:
         """Return what stands in such bytes, of which there must be as many as this client has to send."""
-        if set(arrays) != {"blocks"}:
-            raise ValueError(f"its signal has the arrays {sorted(arrays)}: must be blocks")
-        (place,) = plan["places"]
+        (place,), (blocks,) = plan["places"], named(arrays, "blocks")
         chosen = coefficients(plan, place, length)
         signal = np.zeros(length, np.float32)
-        signal[chosen] = Rounding(1, plan["seed"], int(place)).read(arrays["blocks"], len(chosen))
+        signal[chosen] = Rounding(1, plan["seed"], int(place)).read(blocks, len(chosen))
         return signal
 
     def takes(self, size: int, symbols: int) -> float:

@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 
 from airfeel import _checks
-from airfeel.beliefs.chains import ChainParams
+from airfeel.beliefs.chains import Amplitude, ChainParams, predict_amplitude
 from airfeel.beliefs.spike_slab import Array, SpikeSlab, extrinsic_variance, log_likelihood_ratio
 from airfeel.theory.scalar import linear_variance, sample_paths, standard_error
 
@@ -111,12 +111,8 @@ def _next(belief: Hypotheses, x: Array, w: Array, tau: Array, chain: ChainParams
     """Split every history by s_t, take the observation in, and go one round on."""
     z = x + np.sqrt(tau) * w
     (on, off), mean, variance = _posterior(belief, z, tau)
-    keep = 1 - chain.beta
-    idle_mean, idle_variance = belief.mean + 0 * z, belief.variance + 0 * z
-    count = len(on)
-    return Hypotheses(
-        weight=np.concatenate([on, off]),
-        active=np.repeat([1 - chain.p01, chain.p10], count)[:, None, None],
-        mean=keep * np.concatenate([mean, idle_mean]),
-        variance=keep**2 * np.concatenate([variance, idle_variance]) + chain.process_var,
+    amplitude = Amplitude(
+        np.concatenate([mean, belief.mean + 0 * z]), np.concatenate([variance, belief.variance + 0 * z])
     )
+    after, active = predict_amplitude(amplitude, chain), np.repeat([1 - chain.p01, chain.p10], len(on))
+    return Hypotheses(np.concatenate([on, off]), active[:, None, None], after.mean, after.variance)

@@ -159,6 +159,13 @@ def pack(signal: NDArray[np.float32], rounding: Rounding | None = None) -> dict[
     return {"signal": write(signal)}
 
 
+def named(arrays: Arrays, *names: str) -> list[NDArray[Any]]:
+    """Return the arrays of a signal, which must have these names; refuse others in a sentence."""
+    if set(arrays) != set(names):
+        raise ValueError(f"its signal has the arrays {sorted(arrays)}: must be {' and '.join(names)}")
+    return [arrays[name] for name in names]
+
+
 def unpack(arrays: Arrays, length: int, rounding: Rounding | None = None) -> NDArray[np.float32]:
     """Undo :func:`pack` for a signal of known length; refuse everything else in a sentence."""
 
@@ -216,9 +223,7 @@ def unpack_sparse(
     arrays: Arrays, width: int, count: int, length: int
 ) -> tuple[np.float32, NDArray[np.bool_], NDArray[np.intp]]:
     """Undo :func:`pack_sparse` for so many values; refuse everything else in a sentence."""
-    if set(arrays) != {"message"}:
-        raise ValueError(f"its signal has the arrays {sorted(arrays)}: must be message")
-    message, low = arrays["message"], _low_bits(count, length)
+    (message,), low = named(arrays, "message"), _low_bits(count, length)
     fixed = count * (width + low)
     most = 4 + -(-(fixed + (length >> low) + count) // 8)
     if message.dtype != np.uint8 or message.ndim != 1 or not 4 < message.size <= most:

@@ -211,25 +211,6 @@ class ErrorFeedback(Scheme[State]):
 
     A subclass writes ``init``, ``plan``, ``compress`` and ``decode``. If the device was heard, ``remainder``
     becomes its error memory; if not, it keeps everything.
-
-    >>> @dataclass(frozen=True)
-    ... class LastOnes(ErrorFeedback):
-    ...     def init(self, shapes, setting):
-    ...         return size_of(shapes)
-    ...     def plan(self, state, seed, round):
-    ...         return {"symbols": 1}
-    ...     def decode(self, state, plan, heard):
-    ...         return Estimate(np.append(np.zeros(state - 1), heard.observation)), state
-    ...     def compress(self, plan, accumulated):
-    ...         remainder = accumulated.copy()
-    ...         remainder[:, -plan["symbols"] :] = 0
-    ...         return Sent(accumulated[:, -plan["symbols"] :], remainder)
-    >>> scheme = LastOnes()
-    >>> plan = scheme.plan(2, seed=0, round=1)
-    >>> memory, update = {"error": np.array([[1.0, 2.0]])}, np.array([[3.0, 4.0]])
-    >>> sent = scheme.encode(plan, memory, update)
-    >>> sent.signal, scheme.settle(plan, memory, update, sent, np.ones(1))
-    (array([[6.]]), {'error': array([[4., 0.]])})
     """
 
     stateless: ClassVar[bool] = False

@@ -139,7 +139,7 @@ class Gru:
         if data.label_shape != data.shape or data.dtype == np.uint8:
             rule = f"must be {data.shape}, one for each token; and tokens must be no uint8, which are pixels"
             raise _checks.reject("shape of a label", data.label_shape, rule)
-        from airfeel.learning.modules import next_token
+        from airfeel.learning.modules import NextToken
         from airfeel.learning.torch_task import TorchTask
 
-        return TorchTask(partial(next_token, data.classes, width=self.width), device=self.device)
+        return TorchTask(partial(NextToken, data.classes, width=self.width), device=self.device)
