@@ -16,7 +16,7 @@ from airfeel.ranges import Count, Fraction, NonNegative, Positive, Rule, Sizes
 from airfeel.registry import CHANNELS, DATASETS, MODELS, OPTIMIZERS, PARTITIONS, POLICIES, SCHEMES, TRAININGS
 
 Counts = Annotated[
-    Count | Sizes,
+    Count | Annotated[Sizes, Field(min_length=1)],
     Field(json_schema_extra={"rule": "must be a whole number >= 1 or a list of them, one per device"}),
 ]
 
