@@ -123,12 +123,6 @@ def test_scalecom_sends_where_the_leader_is_largest_and_filters_memories(newest,
         assert result.downlink == SYMBOLS  # the leader's positions
 
 
-def test_scalecom_keeps_what_was_not_delivered():
-    sending = np.array([[True, False, True, True, False]] * 2)
-    (g, _, _, _, after), _ = course(ScaleCom(), updates(2), sending)
-    np.testing.assert_array_equal(after.memory["error"][[1, 4]], g[[1, 4]])
-
-
 def test_a_scheme_whose_devices_lead_is_refused_where_nobody_can_speak_first():
     pytest.importorskip("flwr", reason="needs Flower (make flower)")
     from airfeel.flower import AirAvg
