@@ -341,6 +341,15 @@ def test_classes_are_shared_out_only_where_each_sample_has_one(settings, labels)
         parts(settings | {"partition.kind": kind}, data)
 
 
+@pytest.mark.parametrize(
+    ("labels", "rule"),
+    [(TARGETS["numbers"], "needs classes"), (TOKENS, r"needs one label for each sample, .* shape \(2,\)")],
+)
+def test_softmax_wants_one_class_for_each_sample(labels, rule):
+    with pytest.raises(ValueError, match=f"^model.kind = 'softmax': {rule}"):
+        list(af.train(rounds=1, dataset=quartet(IMAGES, labels), devices={"count": 3, "samples": 20}))
+
+
 def large(**options):
     """60,000 samples, of which version 0.1 would have taken 50,000."""
     inputs = np.zeros((60_000, 1), np.uint8)

@@ -24,6 +24,9 @@ class Softmax:
         """Return the task for samples of this shape."""
         if data.classes is None:
             raise _checks.reject("model.kind", "softmax", "needs classes, and these data have none")
+        if data.label_shape:
+            rule = f"needs one label for each sample, and these have labels of shape {data.label_shape}"
+            raise _checks.reject("model.kind", "softmax", rule)
         return SoftmaxRegression(prod(data.shape), data.classes, l2=self.l2)
 
 
