@@ -170,8 +170,8 @@ def trained(sampled):
 
 
 def train_table(sampled):
-    print("| devices in the round | s, with the evaluation | peak, GB | own, GB | estimate, GB | loss |")
-    print("|---|---|---|---|---|---|")
+    heading = "s, with the evaluation | ms per device | peak, GB | own, GB | estimate, GB | loss after it"
+    print(f"| devices in the round | {heading} |\n|{'---|' * 7}", flush=True)
     for count in sampled:
         found = in_a_process(count, call="trained")
         if isinstance(found, str):
