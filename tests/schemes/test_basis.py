@@ -101,6 +101,18 @@ def test_the_transform_of_images_is_the_one_of_the_definition(width, colours, in
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rows_together", [1, 3, 100])
+def test_some_coefficients_have_the_bytes_they_have_among_all(dtype, rows_together, monkeypatch):
+    layout, rng = basis.choose(SHAPES, "auto"), np.random.default_rng(0)
+    size = sum(tensor.size for tensor in layout)
+    rows, places = rng.standard_normal((7, size)).astype(dtype), rng.permutation(size)[: size // 3]
+    monkeypatch.setattr(basis, "AT_A_TIME", rows_together * size)
+    found, before = basis.forward_at(layout, rows, places), rows.copy()
+    assert found.dtype == dtype and found.tobytes() == basis.forward(layout, rows)[:, places].tobytes()
+    np.testing.assert_array_equal(rows, before)
+
+
 @pytest.mark.parametrize("name", basis.BASES)
 def test_a_layout_travels_as_a_word(name):
     layout = basis.choose(SHAPES, name)

@@ -11,6 +11,7 @@ from itertools import pairwise
 from math import isqrt, prod
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import fft
 
 from airfeel import _checks
@@ -18,6 +19,7 @@ from airfeel.uplink.scheme import Array, Shapes
 
 BASES = ("auto", "dct", "identity")
 JOINED = 32  # coefficients of axes at the end that are transformed together, by one matrix
+AT_A_TIME = 2**21  # coefficients of whole rows that are transformed together: what the cache holds
 SHORT = 64  # length of an axis up to which a product with a matrix is faster than a fast transform
 
 
@@ -92,6 +94,15 @@ def _image(inputs: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def forward(layout: Layout, rows: Array) -> Array:
     """Return the coefficients of every row (N,) of ``rows``, in a new array."""
     return _transform(layout, rows.copy(), inverse=False)
+
+
+def forward_at(layout: Layout, rows: Array, places: NDArray[np.integer]) -> Array:
+    """Return some coefficients of every row (N,) of ``rows``: a few rows at a time, never all of all."""
+    found = np.empty((len(rows), len(places)), rows.dtype)
+    step = max(1, AT_A_TIME // max(1, rows.shape[1]))
+    for first in range(0, len(rows), step):
+        found[first : first + step] = forward(layout, rows[first : first + step])[:, places]
+    return found
 
 
 def backward(layout: Layout, rows: Array) -> Array:

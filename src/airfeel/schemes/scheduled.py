@@ -126,14 +126,16 @@ class Scheduled(Scheme[ScheduledState]):
 
     def encode(self, plan: Plan, memory: Memory, update: Array) -> Sent:
         """Send what is new of the chosen coefficients, times the rounds they stand for."""
-        chosen, coefficients = plan["chosen"], basis.forward(basis.read(plan["layout"]), update)
+        chosen, layout = plan["chosen"], basis.read(plan["layout"])
+        if self.keeps == "none":
+            new = basis.forward_at(layout, update, chosen)
+            return Sent(plan["ages"].astype(new.dtype) * new)
+        coefficients = basis.forward(layout, update)
         if self.keeps == "error":
             coefficients += memory["error"]
             return Sent(coefficients[:, chosen], coefficients)
         new = coefficients[:, chosen]
         ages = plan["ages"].astype(new.dtype)
-        if self.keeps == "none":
-            return Sent(ages * new)
         share = np.maximum(self.newest, 1 / (memory["seen"][:, :1] + 1)).astype(new.dtype)
         coefficients -= memory["average"]
         coefficients *= share
