@@ -199,7 +199,13 @@ def gone(place):
 
 def too_long(place):
     with (place / "received.sigmf-data").open("r+b") as file:
-        file.truncate(recordings.LONGEST * recordings.WIDEST + 1)
+        file.truncate(8 * recordings.LONGEST + 8)
+
+
+def elsewhere(place):
+    told = json.loads(meta(place).read_text())
+    told["captures"] = [{"core:sample_start": 10**6}]
+    meta(place).write_text(json.dumps(told))
 
 
 def larger_than_the_samples(place):
@@ -220,7 +226,8 @@ WRONG = [
     (not_finite, r"sample 5 is .*nan.*: all must be finite"),
     (empty, "0 bytes are no whole samples of 8"),
     (gone, r"No such file or directory: .*received.sigmf-data"),
-    (too_long, "received.sigmf-data: "),
+    (too_long, "has more than 16777216 samples: cut out what is around the frame"),
+    (elsewhere, "core:sample_start tells of sample 1000000 of "),
     (larger_than_the_samples, "samples are fewer than the"),
     (of_wide_carriers, "samples are fewer than the"),
 ]
@@ -249,6 +256,10 @@ def test_spoiled_recordings_are_one_sentence(place, capsys, spoil, rule):
         ({"core__sample_rate": "fast"}, "are no SigMF metadata"),
         ({"airfeel__round": -3}, "airfeel:round is -3: must be a whole number >= 1"),
         ({"airfeel__round": "seven"}, 'airfeel:round is "seven": must be a whole number'),
+        (
+            {"airfeel__round": 10**16},
+            "airfeel:round is 10000000000000000: must be a whole number >= 1 and <=",
+        ),
         ({"airfeel__frame": [1, 2]}, "airfeel:frame must have exactly symbols, subcarriers"),
         ({"airfeel__frame": {"symbols": 3}}, "airfeel:frame must have exactly symbols, subcarriers"),
         ({"airfeel__frame": {**asdict(Frame(5)), "symbols": -1}}, "airfeel:frame: symbols = -1: must be"),

@@ -35,7 +35,7 @@ class FrameReading:
     ``symbols`` (s,) are what arrived, and ``noise_var`` is the variance of the noise in each of them, as the
     empty subcarriers show it. The rest is what was found on the way: the sample at which the frame starts
     (its fraction comes from the preamble's phases), the frequency offset in hertz, the mean common phase of
-    the rows in degrees, and the power of the used elements over the noise in decibel.
+    the rows in degrees, and the power of the elements that are sent over the noise in decibel.
     """
 
     symbols: Array
@@ -180,9 +180,10 @@ class Frame(Checked):
         pilots, payload = self.places
         common = used[:, pilots] @ self.known[pilots].conj()
         used *= np.exp(-1j * np.angle(common))[:, None]
-        elements = used[PREAMBLE:, payload].reshape(-1)[: elements_of(self.symbols)]
+        elements, rest = np.split(used[PREAMBLE:, payload].reshape(-1), [elements_of(self.symbols)])
         noise_var = float(np.mean(np.abs(spectrum[:, self.edges]) ** 2)) / 2
-        excess = float(np.mean(np.abs(used) ** 2)) / max(2 * noise_var, 1e-300) - 1
+        power = (_energy(used) - _energy(rest)) / (used.size - rest.size)
+        excess = power / max(2 * noise_var, 1e-300) - 1
         return FrameReading(
             symbols=elements.view(np.float64)[: self.symbols],
             noise_var=noise_var,
@@ -207,7 +208,7 @@ class Frame(Checked):
         sums = np.append(0.0, np.cumsum(np.abs(samples) ** 2))
         energy = sums[self.subcarriers :] - sums[: -self.subcarriers]
         # Where it is silent, rounding would fit as well as anything.
-        energy = np.maximum(energy, max(energy.max() * 1e-12, 1e-300)) * float(np.vdot(row, row).real)
+        energy = np.maximum(energy, max(energy.max() * 1e-12, 1e-300)) * _energy(row)
         fit = np.zeros(places)
         for window in (self.prefix, self.prefix + self.step):
             part = slice(window, window + places)
@@ -235,3 +236,7 @@ class Frame(Checked):
         spectrum = fft.fftshift(spectrum)
         slope = np.angle(np.vdot(spectrum[:-apart], spectrum[apart:]))
         return float(-slope * self.subcarriers / (2 * math.pi * apart))
+
+
+def _energy(values: Complex) -> float:
+    return float(np.vdot(values, values).real)

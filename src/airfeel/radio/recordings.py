@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from airfeel import _files
 from airfeel._extras import LazyModule
 from airfeel.radio.frame import Complex, Frame, FrameMissing, FrameReading
+from airfeel.ranges import MOST
 
 sigmf: Any = LazyModule("sigmf", "sigmf", "recordings need")
 sigmffile: Any = LazyModule("sigmf.sigmffile", "sigmf", "recordings need")
 
 META, DATA = ".sigmf-meta", ".sigmf-data"
 LONGEST = 2**24  # samples of a recording at most: three seconds at 5 MHz
-WIDEST = 16  # bytes of a complex sample at most
 FLAT = 0.01  # share of samples at the limit of a recording that was clipped: of OFDM it is one in thousands
 
 
@@ -85,16 +85,23 @@ def read_recording(path: Path) -> Recording:
     """Return a recording, given the path of its metadata; whatever is wrong with it is one sentence."""
     if not path.name.endswith(META):
         raise _files.refuse(path, f"must be the metadata of a recording, whose name ends in {META}")
-    fields = _fields(path)
+    metadata = _metadata(path)
+    fields: dict[str, Any] = metadata["global"]
     data_path = path.with_name(path.name.removesuffix(META) + DATA)
-    data = _files.read_bytes(data_path, LONGEST * WIDEST)
     size = sigmffile.dtype_info(fields["core:datatype"])["sample_size"]
+    if data_path.stat().st_size > LONGEST * size:
+        raise _files.refuse(data_path, f"has more than {LONGEST} samples: cut out what is around the frame")
+    data = _files.read_bytes(data_path, LONGEST * size)
     if len(data) % size or not data:
         raise _files.refuse(data_path, f"{len(data)} bytes are no whole samples of {size}: it is cut off")
     if "core:sha512" in fields and hashlib.sha512(data).hexdigest() != fields["core:sha512"]:
         raise _files.refuse(
             data_path, f"is not what core:sha512 in {path.name} says: cut off, or another one"
         )
+    for part in metadata["captures"]:
+        place = part["core:sample_start"] - fields.get("core:offset", 0)
+        if not 0 <= place < len(data) // size:
+            raise _files.refuse(path, f"core:sample_start tells of sample {place} of {len(data) // size}")
     opened = sigmf.SigMFFile(metadata={"global": fields, "captures": [], "annotations": []})
     opened.set_data_file(data_buffer=io.BytesIO(data), skip_checksum=True)
     with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused below
@@ -134,10 +141,10 @@ def decode(path: Path, sent: Path | None = None, round: int | None = None) -> tu
         raise _files.refuse(path, str(error)) from None
 
 
-def _fields(path: Path) -> dict[str, Any]:
-    """Return what the metadata say of the whole recording, if SigMF allows them and they can be read here."""
+def _metadata(path: Path) -> dict[str, Any]:
+    """Return the metadata of a recording, if SigMF allows them and they can be read here."""
     try:
-        metadata = _files.parse_json(_files.read_bytes(path, _files.SETTINGS))
+        metadata: dict[str, Any] = _files.parse_json(_files.read_bytes(path, _files.SETTINGS))
     except ValueError as error:
         raise _files.refuse(path, f"is not JSON ({error})") from None
     try:
@@ -147,7 +154,7 @@ def _fields(path: Path) -> dict[str, Any]:
     except Exception as error:  # whatever a schema's checker makes of anybody's file
         said = str(getattr(error, "message", error)).partition("\n")[0][:200]
         raise _files.refuse(path, f"are no SigMF metadata ({said})") from None
-    fields: dict[str, Any] = metadata["global"]
+    fields = metadata["global"]
     for key, wanted in (("core:num_channels", 1), ("core:trailing_bytes", 0), ("core:metadata_only", False)):
         if fields.get(key, wanted) != wanted:
             raise _files.refuse(path, f"{key} is {json.dumps(fields[key])}: must be {json.dumps(wanted)}")
@@ -159,7 +166,7 @@ def _fields(path: Path) -> dict[str, Any]:
         )
     if not fields.get("core:sample_rate"):
         raise _files.refuse(path, "must have core:sample_rate, in hertz")
-    return fields
+    return metadata
 
 
 def _frame(path: Path, told: Any) -> Frame | None:
@@ -176,6 +183,7 @@ def _frame(path: Path, told: Any) -> Frame | None:
 
 def _round(path: Path, fields: Mapping[str, Any]) -> int | None:
     found = fields.get("airfeel:round")
-    if found is not None and (type(found) is not int or found < 1):
-        raise _files.refuse(path, f"airfeel:round is {json.dumps(found)[:80]}: must be a whole number >= 1")
+    if found is not None and (type(found) is not int or not 1 <= found <= MOST):
+        told = json.dumps(found)[:80]
+        raise _files.refuse(path, f"airfeel:round is {told}: must be a whole number >= 1 and <= {MOST}")
     return found
