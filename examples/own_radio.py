@@ -25,6 +25,7 @@ class OverFiles(Waveform):
 
     folder: Path
     measured: np.ndarray  # gains of the used subcarriers, (devices, used)
+    patience: float = 3600.0  # seconds until a recording must be there
 
     def gains(self, num_devices, seed, round):
         return self.measured[:num_devices], self.measured[:num_devices]
@@ -33,7 +34,10 @@ class OverFiles(Waveform):
         place = write_round(self.folder, frame, sent, devices, seed, round)
         heard = place / "heard.sigmf-meta"
         print(f"play {place}/device-*.sigmf-data, and record {heard}", flush=True)
+        end = time.monotonic() + self.patience
         while not heard.exists():
+            if time.monotonic() > end:
+                raise TimeoutError(f"{heard}: has not come in {self.patience:g} seconds")
             time.sleep(0.1)
         one = place / f"device-{devices[0]:03d}.sigmf-meta"
         return decode(heard, sent=one)[0].samples
@@ -41,6 +45,7 @@ class OverFiles(Waveform):
 
 if __name__ == "__main__":
     folder, gains = Path(sys.argv[1]), np.load(sys.argv[2])
+    folder.mkdir()  # a new one: what was heard in another training would be taken for heard in this one
     channel = OverFiles(folder=folder, measured=gains)
     for record in af.train({"devices.count": len(gains), "rounds": 20}, channel=channel):
         print(record.round, record.accuracy)

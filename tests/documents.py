@@ -139,7 +139,8 @@ class Page:
             assert words[0] in {entry.name for entry in entry_points(group="dask_cli")}
 
     def call_python(self, words):
-        programme = (ROOT / words[0]).read_text()
+        found = [folder / words[0] for folder in (ROOT, ROOT / "examples") if (folder / words[0]).exists()]
+        programme = found[0].read_text()
         for option in (word for word in words if word.startswith("--")):
             assert f'"{option}"' in programme, f"{words[0]} has no option {option}"
 
