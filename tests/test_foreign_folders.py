@@ -18,7 +18,7 @@ from airfeel.registry import DATASETS
 
 SETTINGS = {"rounds": 14, "run__record_aggregates": "true", "run__checkpoint_every": 5}
 RADIO = {"radio__bandwidth_hz": 1e6, "radio__tx_power_dbm": 10.0}
-BRIEF = ("--samples", "800", "--rounds", "12", "--json")
+BRIEF = ("--rounds", "12", "--json")
 CANARY = """
 from pathlib import Path
 

@@ -1,7 +1,6 @@
 """What is foreseen from a run, against a training on MNIST at the planned link."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -108,9 +107,10 @@ def test_a_replay_of_the_own_link_is_the_run(short_run):
 
 def test_other_receivers_and_chains_are_not_replayed(short_run):
     """What the run tells about its own receiver says nothing about another one."""
-    run = from_run(short_run, {})
-    other = replace(run.plan, chain=replace(run.plan.chain, beta=0.5))
-    assert isinstance(run.forecast(other), LinkPlan)
+    for settings, size in [({"receiver.beta": 0.5}, None), ({"devices.count": 20}, None), ({}, 10_000)]:
+        other = from_run(short_run, settings, size)
+        assert isinstance(other.forecast(other.plan), LinkPlan) and other.link.size == (size or 7850)
+        assert other.plan.chain.beta == settings.get("receiver.beta", other.plan.chain.beta)
     tuned = from_run(short_run, {"receiver.amplitude_message": "joint"})
     assert isinstance(tuned.forecast(tuned.plan), LinkPlan)
 

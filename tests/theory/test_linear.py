@@ -172,7 +172,7 @@ def test_a_run_tells_the_errors_of_a_linear_scheme(data, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--set", "scheme=common_k", "--activity", "0.1"], "--activity 0.1: must not be given"),
+        (["--set", "scheme=common_k", "--activity", "0.1"], "receiver.activity = 0.1: must not be given"),
         (["--set", "scheme=common_k", "--samples", "8000"], "--samples 8000: must not be given"),
         (["--set", "scheme=common_k", "--set", "receiver.p01=0.1"], "receiver.p01 = "),
         (["--set", "scheme=scheduled", "--set", "uplink.clip=9"], "uplink.clip = 9.0: must not be given"),

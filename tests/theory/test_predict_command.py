@@ -77,9 +77,11 @@ def test_a_radio_is_answered_in_seconds_and_joules(capsys):
     "scheme", ["turbo_cs", "tsa_ga_no_support", "tsa_ga_no_amplitude", "a_dsgd", "a_dsgd_mmse"]
 )
 def test_schemes_are_those_of_a_configuration(capsys, scheme):
-    answer = json.loads(predict(capsys, "--json", "--set", f"scheme={scheme}", "--activity", "0.05"))
-    method = answer["method"]
-    assert (method["denoiser"] is not None) == scheme.startswith("a_dsgd")
+    dense = scheme.startswith("a_dsgd")
+    words = ["--set", f"scheme={scheme}", "--activity", "0.05", *QUICK[2 * dense :]]
+    assert main(["--quiet", "predict", "--json", *words]) == 0
+    method = json.loads(capsys.readouterr().out)["method"]
+    assert (method["denoiser"] is not None) == dense
     assert method["support_chain"] == scheme.startswith(("tsa_ga_no_amplitude", "a_dsgd"))
 
 

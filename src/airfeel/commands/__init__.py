@@ -43,13 +43,15 @@ def show(*lines: object) -> None:
     print(visible("\n".join(map(str, lines)), keep="\n"), flush=True)
 
 
-def load(config: str, settings: list[str] | None) -> "Config":
-    """Return the configuration from a file and ``--set`` options."""
+def load(config: str, settings: list[str] | dict[str, Any] | None) -> "Config":
+    """Return the configuration from a file and ``--set`` options, or keys with their values."""
     from airfeel.config import load_config, parse_override
 
     if "=" in config and not Path(config).exists():
         raise ValueError(f"{config}: no such file; to set a key, use --set {config}")
-    return load_config(config or None, dict(parse_override(setting) for setting in settings or []))
+    if not isinstance(settings, dict):
+        settings = dict(parse_override(setting) for setting in settings or [])
+    return load_config(config or None, settings)
 
 
 @Parameter(name="*")

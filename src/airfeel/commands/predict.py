@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
     Answer = tuple[LinkPlan | LinearPlan, LinkBudget, ForecastCourse, str, RadioUnits | None]
 
+KEYS = {  # of a configuration, which options stand for
+    **{name: f"receiver.{name}" for name in ("activity", "p01", "beta")},
+    **{name: f"radio.{name}" for name in ("bandwidth_hz", "tx_power_dbm", "path_loss_db")},
+    "ratio": "uplink.ratio",
+    "power": "uplink.power",
+    "devices": "devices.count",
+}
+
 
 def predict(
     source: str = "",
@@ -39,7 +47,7 @@ def predict(
     path_loss_db: float | None = None,
     excess_db: float | None = None,
     target_nmse: float | None = None,
-    solve: Literal["rows", "power"] = "rows",
+    solve: Literal["rows", "power"] | None = None,
     figure: Path | None = None,
     json: Flag = False,
     samples: Whole = None,
@@ -49,7 +57,7 @@ def predict(
 
     Of linear schemes, such as scheduled, in closed form; of TSA-GA and its relatives by state evolution.
 
-    Example: airfeel predict --activity 0.05 --ratio 0.1 --power 500 --target-nmse -15 --solve rows
+    Example: airfeel predict --activity 0.05 --power 500 --target-nmse -15 --solve rows
 
     Parameters
     ----------
@@ -91,7 +99,7 @@ def predict(
     target_nmse
         In dB: find the smallest link that reaches it in steady state.
     solve
-        What to find: the number of rows s, or the power P.
+        What --target-nmse finds: the number of rows s (where nothing is said), or the power P.
     figure
         Write a map of steady-state NMSE as this name with .png and .svg: over bandwidth and transmit power
         where these are given, else over s/N and P (144 predictions, or replays).
@@ -105,48 +113,61 @@ def predict(
     from airfeel.config import mistakes, parse_override
     from airfeel.lab.studies import planning
     from airfeel.theory.linear import LinearPlan
-    from airfeel.theory.planner import METHODS
+    from airfeel.theory.planner import LinkPlan
     from airfeel.theory.privacy import guarantee
     from airfeel.units import decibel, from_decibel
 
-    if power is not None and snr_db is not None:
+    options = {"activity": activity, "p01": p01, "beta": beta, "ratio": ratio, "power": power}
+    options |= {"bandwidth_hz": bandwidth_hz, "tx_power_dbm": tx_power_dbm, "path_loss_db": path_loss_db}
+    given = dict(parse_override(setting) for setting in settings or [])
+    for name, value in (options | {"devices": devices}).items():
+        if value is not None:
+            if (key := KEYS[name]) in given:
+                raise ValueError(f"--{name.replace('_', '-')} and --set {key}: must not be given together")
+            given[key] = value
+    if snr_db is not None and "uplink.power" in given:
         raise ValueError("--power and --snr-db: must not be given together, as one follows from the other")
-    radio = {"bandwidth_hz": bandwidth_hz, "tx_power_dbm": tx_power_dbm, "path_loss_db": path_loss_db}
-    changes = [
-        *(settings or []),
-        *(f"radio.{key}={value!r}" for key, value in radio.items() if value is not None),
-    ]
+    if solve is not None and target_nmse is None:
+        raise ValueError(f"--solve {solve}: needs --target-nmse")
+    solve = solve or "rows"
+    sought = "uplink.ratio" if solve == "rows" else "uplink.power" if snr_db is None else "--snr-db"
+    if target_nmse is not None and sought in {*given, "--snr-db"}:
+        raise ValueError(f"{sought}: must not be given with --target-nmse, which finds it")
     run = None
     if source and Path(source).is_dir():
         if not (Path(source) / "rounds.jsonl").exists():
             raise ValueError(f"{source}: must be a configuration file or the folder of a run")
-        run = planning.from_run(Path(source), dict(parse_override(change) for change in changes))
+        run = planning.from_run(Path(source), given, size)
         config, plan, link, units = run.config, run.plan, run.link, run.units
         if excess_db is not None:
             raise ValueError(f"--excess-db {excess_db:g}: must not be given with a run, which tells it")
     else:
         # Without a file, the paper's own scheme is meant, whose chain the flags describe.
-        config = load(source, changes if source else ["scheme=tsa_ga", *changes])
-        planning.require_read(config, dict(parse_override(change) for change in changes))
+        config = load(source, given if source else {"scheme": "tsa_ga", **given})
+        planning.require_read(config, given, sized=size is not None)
         if ignored := planning.unread(config, mistakes.flatten(config.model_dump(exclude_unset=True))):
             log.info(f"{source}: without a part in this answer: {', '.join(ignored)}")
-        units = planning.units_of(config)
-        plan, link = planning.plan_of(config), planning.link_of(config)
-        link = replace(link, excess=from_decibel(excess_db or 0.0))
-    if units is not None and (power is not None or snr_db is not None):
-        name = "--power" if power is not None else "--snr-db"
-        raise ValueError(f"{name}: must not be given with a bandwidth and a transmit power, which tell it")
-    seed = config.seed if seed is None else seed
-    chain = {"activity": activity, "p01": p01, "beta": beta}
-    plan = _plan(plan, chain, seed, rounds=rounds, samples=samples)
-    link = _link(link, units, ratio, snr_db, power=power, devices=devices, size=size)
+        units, plan = planning.units_of(config), planning.plan_of(config)
+        link = replace(planning.link_of(config, size, units), excess=from_decibel(excess_db or 0.0))
+    if snr_db is not None:
+        if units is not None:
+            raise ValueError("--snr-db: must not be given with a bandwidth and a power, which tell it")
+        link = link.with_snr(from_decibel(snr_db))
+    chance = config.seed if seed is None else seed
+    care: dict[str, Any] = {"rounds": rounds, "samples": samples, "seed": chance}
+    care = {name: value for name, value in care.items() if value is not None and hasattr(plan, name)}
+    plan = replace(plan, **care)
     log.info(f"predicting the error of {plan.rounds} rounds")
-    if run is None:
-        forecast: LinkForecast = planning.with_air(plan, link, config, seed)
-    elif config.scheme not in METHODS or (link.devices, link.size) == (run.own.devices, run.own.size):
-        forecast = run.forecast(plan)
-    else:
-        forecast = plan
+    forecast = planning.with_air(plan, link, config, chance) if run is None else run.forecast(plan)
+    sampled = isinstance(forecast, LinkPlan) and not forecast.method.dense
+    drawn = sampled or getattr(forecast, "air", None) is not None
+    for name, number, read in (
+        ("--samples", samples, sampled),
+        ("--seed", seed, drawn),
+        ("--set seed", given.get("seed"), drawn),
+    ):
+        if number is not None and not read:
+            raise ValueError(f"{name} {number}: must not be given, as this answer does not depend on it")
     hold = "energy" if snr_db is None and units is None else "snr"
     if target_nmse is not None:
         if isinstance(forecast, LinearPlan) and solve == "rows":
@@ -162,43 +183,6 @@ def predict(
         show(_as_json(answer) if json else _as_text(answer))
     if figure is not None:
         _draw(forecast, link, units, figure)
-
-
-def _plan(
-    plan: "LinkPlan | LinearPlan", chain: dict[str, float | None], seed: int, **given: int | None
-) -> "LinkPlan | LinearPlan":
-    """Return the plan with what was given on the command line; refuse what its answer does not depend on."""
-    from airfeel.theory.planner import LinkPlan
-
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    of_chain = {name: value for name, value in chain.items() if value is not None}
-    if isinstance(plan, LinkPlan):
-        return replace(plan, chain=replace(plan.chain, **of_chain), seed=seed, **changes)
-    for name in {**of_chain, **changes}.keys() - {"rounds"}:
-        rule = "must not be given, as what a linear scheme recovers depends on no chain"
-        raise ValueError(f"--{name} {(of_chain | changes)[name]:g}: {rule}")
-    return replace(plan, **changes)
-
-
-def _link(
-    link: "LinkBudget",
-    units: "RadioUnits | None",
-    ratio: float | None,
-    snr_db: float | None,
-    **given: Any,
-) -> "LinkBudget":
-    """Return the link with what was given on the command line."""
-    from airfeel.units import count, from_decibel
-
-    ratio = link.ratio if ratio is None else ratio
-    if not 0 < ratio <= 1:
-        raise ValueError(f"ratio = {ratio}: must be a finite number > 0 and <= 1")
-    changes = {name: value for name, value in given.items() if value is not None}
-    rows = count(ratio, changes.get("size", link.size))
-    if units is not None:  # a transmit power gives more energy to more symbols
-        changes["power"] = units.power(rows)
-    link = replace(link, rows=rows, **changes)
-    return link if snr_db is None else link.with_snr(from_decibel(snr_db))
 
 
 def _solve(

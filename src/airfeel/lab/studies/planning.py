@@ -50,7 +50,7 @@ from airfeel.workers import available_cores
 CELLS = 12  # of a map, in each direction
 WIDER, STRONGER_DB = 10.0, 20.0  # how far a map in units goes from its middle, in bandwidth and in power
 LONGEST = 150  # rounds at the end of a run that are predicted or replayed
-_RADIO = (f"radio.{key}" for key in RadioKeys.model_fields)
+_RADIO = (f"radio.{key}" for key in RadioKeys.model_fields if key != "downlink_bps_hz")
 OF_THE_LINK = frozenset(["uplink.ratio", "uplink.power", "channel.noise_var", *_RADIO])
 # And the other keys of the channel:
 OF_THE_AIR = ("devices.dropout", "devices.participation", "uplink.policy")
@@ -60,7 +60,7 @@ DRAWS = 8  # of all rounds; the chains that are sampled are shared out among the
 SILENT = 1000  # rounds in a row in which nobody can send, after which there is no link
 LEVELS = 400  # symbols at most that stand for all of a round, where they differ
 UNHEARD = 1e9  # noise of a symbol that nobody sends, over that of the reference model
-OF_THE_CHAIN = ("activity", "p01", "beta", "amplitude_message")  # keys of [receiver]
+OF_THE_CHAIN = ("activity", "p01", "beta")  # keys of [receiver]
 FINE = 60  # cells per side into which a map is interpolated for drawing
 SHADES = 12  # at most, of 1, 2.5, 5, 10 or 20 dB each
 
@@ -77,7 +77,7 @@ def with_air(
 
     The Gaussian channel is as the plan has it: devices that are alike are treated alike by every policy.
     """
-    participation, weights = make_participation(config), weights_of(config, link.devices)
+    participation, weights = make_participation(config), weights_of(config)
     alike = bool((weights == weights[0]).all())
     if config.channel.kind == "gaussian" and participation == EVERYBODY and alike:
         return plan
@@ -87,11 +87,11 @@ def with_air(
     return replace(plan, air=draw_air(*given, policy=policy, participation=participation, weights=weights))
 
 
-def weights_of(config: Config, devices: int) -> Array:
-    """Return w_m, which the numbers of samples decide; of another number of devices all are alike."""
-    shape = shape_of(config.dataset)
-    sizes = np.array(sample_counts(config, config.partition.pool or getattr(shape, "pool", None)), float)
-    return sizes / sizes.sum() if len(sizes) == devices else np.full(devices, 1 / devices)
+def weights_of(config: Config) -> Array:
+    """Return w_m, which the numbers of samples decide."""
+    pool = config.partition.pool or getattr(shape_of(config.dataset), "pool", None)
+    sizes = np.array(sample_counts(config, pool), float)
+    return np.asarray(sizes / sizes.sum())
 
 
 def is_linear(scheme: Any) -> bool:
@@ -133,24 +133,30 @@ def method_of(config: Config) -> Method:
     return replace(method, amplitude_message=config.scheme_as("tsa_ga").amplitude_message)
 
 
-def unread(config: Config, given: Iterable[str], run: bool = False) -> list[str]:
-    """Return the keys on which an answer by theory does not depend, or that of a run."""
+def unread(config: Config, given: Iterable[str], run: bool = False, sized: bool = False) -> list[str]:
+    """Return the keys on which an answer by theory does not depend, or that of a run; N may be given."""
     read = {*OF_THE_LINK, "scheme", "uplink.policy", "channel.kind", "devices.count"}
     read |= {f"devices.{name}" for name in ("participation", "dropout")}
     seams = {"channel", "policy"}
     if not is_linear(config.part("scheme")):
-        read |= {"uplink.sparsity", *(f"receiver.{name}" for name in OF_THE_CHAIN)}
+        method = method_of(config)
+        chained = not method.dense and (method.support_chain or method.amplitude_chain)
+        read |= {f"receiver.{name}" for name in (OF_THE_CHAIN if chained else OF_THE_CHAIN[:1])}
+        read |= {"receiver.amplitude_message"} if chained and method.amplitude_chain else set()
+        read |= set() if run else {"uplink.sparsity"}
     if not run:
-        read |= {"dataset", "seed", "partition.pool", "model.kind", "devices.samples", "devices.spread"}
+        read |= {"seed", "partition.pool", "devices.samples", "devices.spread"}
+    if not run and not sized:
+        read |= {"dataset", "model.kind"}
         seams.add("model")
     read |= {key for key, (seam, _) in config.chosen.keys.items() if seam in seams} - {"uplink.limit"}
     return [key for key in given if key not in read]
 
 
-def require_read(config: Config, given: Iterable[str], run: bool = False) -> None:
+def require_read(config: Config, given: Iterable[str], run: bool = False, sized: bool = False) -> None:
     """Refuse keys on which the answer does not depend."""
     flat = mistakes.flatten(config.model_dump(exclude_none=True))
-    for key in unread(config, given, run):
+    for key in unread(config, given, run, sized):
         rule = "must not be given, as this answer does not depend on it; airfeel plan trains with it"
         raise ValueError(f"{key} = {flat.get(key)!r}: {rule}")
 
@@ -350,7 +356,7 @@ class RecordedRun:
         """Return a replay where aggregates were recorded and only the link is another one, else theory."""
         if isinstance(plan, LinearPlan):
             return plan
-        if not self.alike or plan.chain != getattr(self.plan, "chain", None):
+        if not self.alike:
             return replace(plan, hint="A run with these keys would tell more.")
         last = self.records[-plan.rounds :]
         if len(last) < FEWEST or not all(aggregate_file(self.folder, r.round).exists() for r in last):
@@ -370,11 +376,12 @@ class RecordedRun:
         )
 
 
-def from_run(folder: Path, settings: Mapping[str, Any]) -> RecordedRun:
+def from_run(folder: Path, settings: Mapping[str, Any], other_size: int | None = None) -> RecordedRun:
     """Read what a run tells a planner: its learned chain, and the noise it really had (the link's excess).
 
     Chain and noise are medians over the second half of the rounds; of a linear scheme the errors on record
-    are all there is to know. ``settings`` are changes to its configuration, by dotted key.
+    are all there is to know. ``settings`` are changes to its configuration, by dotted key, and ``other_size``
+    is another N.
     """
     records = [r for r in checked_records(folder) if r.noise_var and r.nmse_db is not None]
     config = read_config(folder / "config.toml")
@@ -397,7 +404,7 @@ def from_run(folder: Path, settings: Mapping[str, Any]) -> RecordedRun:
     units = _units(folder, config, records[-1])
     own = replace(link_of(config, size, units), rows=rows)
     units = None if units is None else replace(units, **changed.radio.model_dump(exclude_none=True))
-    asked = link_of(changed, size, units)
+    asked = link_of(changed, size if other_size is None else other_size, units)
     if isinstance(plan, LinearPlan):
         errors = from_decibel(np.array([record.nmse_db for record in records]))
         own = replace(own, excess=float(np.median(errors)) * own.snr)
@@ -410,9 +417,11 @@ def from_run(folder: Path, settings: Mapping[str, Any]) -> RecordedRun:
     chain = ChainParams(*(_median(settled, name) for name in ("activity", "p01", "beta", "variance")))
     noise = _median(settled, "noise_var") / (chain.activity * chain.variance)
     own = replace(own, excess=noise * own.snr)
-    plan = replace(plan, chain=replace(chain, variance=1.0), rounds=min(len(records), LONGEST))
+    other = {name: settings[f"receiver.{name}"] for name in OF_THE_CHAIN if f"receiver.{name}" in settings}
+    plan = replace(plan, chain=replace(chain, variance=1.0, **other), rounds=min(len(records), LONGEST))
     asked = replace(asked, excess=own.excess)
-    return RecordedRun(folder, config, units, records, plan, own, asked, alike=settings.keys() <= OF_THE_LINK)
+    alike = settings.keys() <= OF_THE_LINK and asked.size == size
+    return RecordedRun(folder, config, units, records, plan, own, asked, alike)
 
 
 def _units(folder: Path, config: Config, last: Record) -> RadioUnits | None:
