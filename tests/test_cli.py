@@ -43,6 +43,14 @@ def test_every_command_has_help_with_an_example(name, capsys):
     assert "--quiet" in out
 
 
+SETTINGS = {
+    "unknown key, the nearest valid key is 'uplink.ratio'": ["--set", "uplink.rato=0.1"],
+    "--set: uplink.ratio = 1.5: must be a finite number > 0 and <= 1": ["--set", "uplink.ratio=1.5"],
+    "must have the form key=value": ["--set", "rounds"],
+    "absent.toml: cannot be read as a configuration file": ["absent.toml"],
+}
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -95,13 +103,19 @@ def test_every_command_has_help_with_an_example(name, capsys):
         (["predict", "--bandwidth-hz", "1e6"], ["radio.tx_power_dbm is missing"]),
         (["predict", "no/such.toml"], ["no/such.toml"]),
         (["predict", "."], ["airfeel: .: must be"]),
+        (["run", "--set", "dataset=absent"], ["dataset = 'absent': must be one of 'mnist'"]),
+        *(([command, *words], [rule]) for command in ("run", "config") for rule, words in SETTINGS.items()),
     ],
 )
-def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, words, capsys):
+def test_a_mistake_is_one_sentence_and_exit_code_2_and_leaves_nothing(
+    arguments, words, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
     assert main(["--quiet", *arguments]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.startswith("airfeel: ") and len(err.splitlines()) == 1
     assert all(word in err for word in words)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_process_ends_with_the_same_code_and_no_traceback():

@@ -146,28 +146,6 @@ def test_the_table_survives_its_file(tmp_path):
     assert "[radio]" not in plain.to_toml() and "bandwidth_hz" in plain.template()
 
 
-@pytest.mark.parametrize(
-    ("more", "sentence"),
-    [
-        ({"uplink.power": 500.0}, "uplink.power = 500.0: must not be given with a table [radio]"),
-        ({"channel.noise_var": 2.0}, "channel.noise_var = 2.0: must not be given with a table [radio]"),
-        ({"radio.path_loss_db": None}, "radio.path_loss_db is missing: must be given with [radio]"),
-        ({"radio.bandwidth_hz": None}, "radio.bandwidth_hz is missing: must be given with any other key"),
-        ({"uplink.policy": "long_term"}, "uplink.policy = 'long_term': must not be 'long_term' with [radio]"),
-        ({"radio.bandwidth_hz": 0.0}, "radio.bandwidth_hz = 0.0: must be a finite number >= 1e-30"),
-        ({"radio.tx_power_dbm": 900.0}, "radio.tx_power_dbm = 900.0: must be a finite number >= -400.0"),
-        ({"radio.overhead": -0.1}, "radio.overhead = -0.1: must be a finite number >= 0"),
-        ({"radio.bandwith_hz": 1e6}, "radio.bandwith_hz = 1000000.0: unknown key, the nearest valid key is"),
-    ],
-)
-def test_mistakes_in_one_sentence(more, sentence):
-    given_keys = {f"radio.{key}": value for key, value in RADIO.items()} | more
-    kept = {key: value for key, value in given_keys.items() if value is not None}
-    with pytest.raises(ValueError) as mistake:
-        build_config({}, kept, "file")
-    assert sentence in str(mistake.value) and len(str(mistake.value).splitlines()) == 1
-
-
 def test_without_a_radio_nothing_takes_the_place_of_p():
     rule = "uplink.power is missing: must be given where there is no table [radio]"
     with pytest.raises(ValueError, match=re.escape(rule)):
