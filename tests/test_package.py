@@ -5,7 +5,6 @@ import inspect
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import tomllib
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import airfeel
+import small
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = ("torch", "distributed", "dask", "altair", "vl_convert", "flwr")
@@ -33,13 +33,13 @@ ONLY_ASKED = ("numpy", "scipy", "pydantic", *HEAVY)  # help and list do not wait
 )
 def test_nothing_is_imported_before_it_is_needed(statement, absent):
     code = f"import sys; {statement}; print([m for m in {absent!r} if m in sys.modules])"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).splitlines()[-1] == "[]"
+    assert output([sys.executable, "-c", code]).splitlines()[-1] == "[]"
 
 
 def test_package_offers_its_names_and_modules_and_nothing_else():
     code = "import airfeel; print(airfeel.bounds.__name__, [name in globals() for name in airfeel.__all__])"
     code = f"from airfeel import *; {code}"
-    shown = subprocess.check_output([sys.executable, "-c", code], text=True).strip()
+    shown = output([sys.executable, "-c", code]).strip()
     assert shown == f"airfeel.bounds {[True] * len(airfeel.__all__)}"
     assert set(airfeel.__all__) <= set(dir(airfeel))
     with pytest.raises(AttributeError, match="TSAGAA"):
@@ -58,13 +58,9 @@ def test_lowest_versions_are_the_declared_ones():
     extras = project["optional-dependencies"]
     declared = project["dependencies"] + extras["report"] + extras["dask"]
     lowest = dict(re.match(r"([\w-]+)>=([\d.]+)", text).groups() for text in declared)
-    pinned = dict(
-        line.split("==") for line in (ROOT / "constraints-lowest.txt").read_text().split("\n") if "==" in line
-    )
-    assert {name: version for name, version in pinned.items() if name in lowest} == {
-        name: version + ".0" * (pinned[name].count(".") - version.count("."))
-        for name, version in lowest.items()
-    }
+    pinned = dict(re.findall(r"^(.+)==(.+)$", (ROOT / "constraints-lowest.txt").read_text(), flags=re.M))
+    for name, version in lowest.items():
+        assert pinned[name] == version + ".0" * (pinned[name].count(".") - version.count(".")), name
 
 
 def test_everything_pinned_but_pytorch_has_a_hash():
@@ -87,10 +83,24 @@ def archive(tmp_path_factory):
     """What is published beside the wheel, made without one."""
     pytest.importorskip("hatchling", reason="needs hatchling, as installed by make")
     folder = tmp_path_factory.mktemp("archive with a space")
-    words = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(folder)]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    output([sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder], cwd=ROOT)
     return next(folder.glob("*.tar.gz"))
+
+
+def output(words, **options):
+    """Return what a programme prints that ends well."""
+    done = small.run(words, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def made_wheel(source, folder):
+    """Return the wheel that pip makes of a folder or an archive."""
+    options = ["--no-deps", "--quiet", "--disable-pip-version-check", "--wheel-dir", folder]
+    if importlib.util.find_spec("hatchling"):  # as installed by make; without it, pip fetches it
+        options.append("--no-build-isolation")
+    output([sys.executable, "-m", "pip", "wheel", *options, source], cwd=folder)
+    return next(folder.glob("*.whl"))
 
 
 @pytest.mark.long
@@ -104,26 +114,16 @@ def test_the_archive_has_what_building_and_testing_take(archive):
 
 @pytest.mark.long
 def test_the_archive_gives_the_same_package_as_the_clone(archive, wheel, tmp_path):
-    options = ["--no-deps", "--quiet", "--disable-pip-version-check", "--no-build-isolation"]
-    command = [sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(tmp_path), str(archive)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    made, given = zipfile.ZipFile(next(tmp_path.glob("*.whl"))), zipfile.ZipFile(wheel)
-    assert {item.filename: item.CRC for item in made.infolist()} == {
-        item.filename: item.CRC for item in given.infolist()
-    }
+    made, given = (
+        {item.filename: item.CRC for item in zipfile.ZipFile(path).infolist()}
+        for path in (made_wheel(archive, tmp_path), wheel)
+    )
+    assert made == given
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel with a space")
-    options = ["--no-deps", "--quiet", "--disable-pip-version-check", "--wheel-dir", str(folder)]
-    if importlib.util.find_spec("hatchling"):  # as installed by make; without it, pip fetches it
-        options.append("--no-build-isolation")
-    command = [sys.executable, "-m", "pip", "wheel", *options, str(ROOT)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return next(folder.glob("*.whl"))
+    return made_wheel(ROOT, tmp_path_factory.mktemp("wheel with a space"))
 
 
 def test_wheel_holds_the_package_and_nothing_else(wheel):
@@ -137,9 +137,9 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
 def test_wheel_works_in_an_empty_folder_with_its_own_venv(wheel, tmp_path):
     """Installed by pip alone into its own venv; the dependencies are those of the tests."""
     home = tmp_path / "elsewhere with a space"
-    subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-    install = ["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check", str(wheel)]
-    subprocess.run([home / "bin" / "python", *install], check=True)
+    output([sys.executable, "-m", "venv", home])
+    install = ["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check", wheel]
+    output([home / "bin" / "python", *install])
     site = next(home.glob("lib/python*/site-packages"))
     (site / "dependencies.pth").write_text("\n".join(p for p in sys.path if p.endswith("site-packages")))
     empty = tmp_path / "empty"
@@ -147,15 +147,7 @@ def test_wheel_works_in_an_empty_folder_with_its_own_venv(wheel, tmp_path):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
 
     def call(program, *arguments):
-        return subprocess.run(
-            [home / "bin" / program, *arguments],
-            cwd=empty,
-            env=clean,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=True,
-        ).stdout
+        return output([home / "bin" / program, *arguments], cwd=empty, env=clean)
 
     assert call("python", "-c", "import airfeel; print(airfeel.__file__)").strip().startswith(str(site))
     assert call("airfeel", "--version").strip() == airfeel.__version__
@@ -196,9 +188,7 @@ def test_make_says_what_is_missing(tmp_path, failing, sentence):
     python.chmod(0o755)
     shutil.copy(ROOT / "Makefile", tmp_path)
     clean = {k: v for k, v in os.environ.items() if not k.startswith("MAKE")}
-    done = subprocess.run(
-        ["make", f"PYTHON={python}", "test"], cwd=tmp_path, env=clean, capture_output=True, text=True
-    )
+    done = small.run(["make", f"PYTHON={python}", "test"], cwd=tmp_path, env=clean)
     assert done.returncode != 0
     assert sentence in done.stderr
     assert not (tmp_path / ".venv").exists()
