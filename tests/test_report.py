@@ -1,7 +1,6 @@
 """The report: right averages, a page that draws itself without a network, figures one can look at."""
 
 import csv
-import dataclasses
 import json
 import os
 import re
@@ -24,10 +23,8 @@ from airfeel.lab.exhibits import Chapter, TextTable
 from airfeel.lab.exhibits.finals import last_table, mean_gap_table, reception_table
 from airfeel.lab.plan import Experiment, ResultsFolder, shipped
 from airfeel.lab.report import _code, loose_runs, make_chapter, render, write_report
-from airfeel.lab.rundir import open_run
 from airfeel.lab.table import Results, interval
 from airfeel.lab.words import text_table
-from airfeel.simulation.records import Record
 from browser import opened
 
 pytest.importorskip("altair")
@@ -42,18 +39,15 @@ def accuracy(seed, round):
 
 def add_run(out, scheme, seed, finish=True, **settings):
     config = load_config(None, {"scheme": scheme, "seed": seed, "rounds": ROUNDS, **settings})
-    with open_run(config, out) as folder:
-        for round in range(1, ROUNDS + 1):
-            facts = dict.fromkeys(field.name for field in dataclasses.fields(Record))
-            facts |= {"round": round, "loss": 1 / round, "symbols": 785 * round}
-            facts["accuracy"] = accuracy(seed, round) if round % 2 == 0 else None
-            if scheme != "error_free":
-                ended = {3: "diverged", 5: "iteration limit", 6: "iteration limit"}
-                facts |= {"nmse_db": -float(round), "cumulative_nmse_db": -2.0 * round}
-                facts["status"] = ended.get(round, "converged")
-            folder.append(Record(**facts).to_json(), round, 0.0)
-        if finish:
-            folder.finish({})
+    ended, found = {3: "diverged", 5: "iteration limit", 6: "iteration limit"}, []
+    for round in range(1, ROUNDS + 1):
+        facts = fakes.EMPTY | {"round": round, "loss": 1 / round, "symbols": 785 * round}
+        facts["accuracy"] = accuracy(seed, round) if round % 2 == 0 else None
+        if scheme != "error_free":
+            facts |= {"nmse_db": -float(round), "cumulative_nmse_db": -2.0 * round}
+            facts["status"] = ended.get(round, "converged")
+        found.append(facts)
+    fakes.write_run(config, out, finish, found)
 
 
 @pytest.fixture
@@ -85,10 +79,7 @@ def loose(out):
 
 def test_seeds_are_averaged_round_by_round(results):
     shown = loose(results)
-    assert [(curve, len(runs)) for (curve, _), runs in shown.lines.items()] == [
-        ("error_free", 3),
-        ("tsa_ga", 3),
-    ]
+    assert {curve: len(runs) for (curve, _), runs in shown.lines.items()} == {"error_free": 3, "tsa_ga": 3}
     (_, _, means), _ = shown.course("accuracy")
     assert list(means["round"]) == [2, 4, 6, 8, 10, 12]
     assert means["mean"] == pytest.approx([accuracy(1, r) for r in (2, 4, 6, 8, 10, 12)])
@@ -137,10 +128,10 @@ def test_unfinished_and_damaged_runs_are_named_and_left_out(results):
     report = write_report(results)
     assert len(report.left_out) == 3
     assert f"{unsealed.name}: manifest.json is missing; left out" in "".join(report.left_out)
-    assert {row[0]: row[1] for row in report.chapters[0].tables[0].rows[1:]} == {
-        "error_free": "2",
-        "tsa_ga": "2",
-    }
+    assert [row[:2] for row in report.chapters[0].tables[0].rows[1:]] == [
+        ["error_free", "2"],
+        ["tsa_ga", "2"],
+    ]
     html = report.page.read_text()
     assert all(note in html for note in report.left_out)
 
@@ -157,11 +148,6 @@ def test_an_experiment_without_its_list_of_runs_is_named_and_its_runs_stay(campa
     shown = [row[0] for row in report.chapters[1].tables[0].rows[1:]]
     expected = ["error_free", "tsa_ga, uplink.ratio = 0.04", "tsa_ga, uplink.ratio = 0.1"]
     assert shown == [*expected, "a_dsgd, uplink.ratio = 0.04", "a_dsgd, uplink.ratio = 0.1"]
-
-
-def test_a_folder_without_runs_is_one_sentence(tmp_path):
-    with pytest.raises(ValueError, match="has no finished run under"):
-        write_report(tmp_path)
 
 
 def test_table_shows_the_last_round(results):
@@ -400,10 +386,8 @@ def the_axis_can_be_symbols(shown):
     shown.see("document.querySelector('#figure-fig5a [data-x=symbols]').click()")
     shown.until(f"document.querySelector('#figure-fig5a svg.marks') && {title} === 'channel uses (symbols)'")
     shown.until(f"{LINES.format('fig5a')} === 5")  # error-free uses none
-    assert (
-        shown.see("document.querySelector('#figure-fig5a .note').textContent")
-        == "uses no channel: error-free"
-    )
+    note = shown.see("document.querySelector('#figure-fig5a .note').textContent")
+    assert note == "uses no channel: error-free"
     shown.see("document.querySelector('#figure-fig5a [data-x=round]').click()")
     shown.until(f"document.querySelector('#figure-fig5a svg.marks') && {title} === 'communication round'")
 
