@@ -128,10 +128,8 @@ def test_unfinished_and_damaged_runs_are_named_and_left_out(results):
     report = write_report(results)
     assert len(report.left_out) == 3
     assert f"{unsealed.name}: manifest.json is missing; left out" in "".join(report.left_out)
-    assert [row[:2] for row in report.chapters[0].tables[0].rows[1:]] == [
-        ["error_free", "2"],
-        ["tsa_ga", "2"],
-    ]
+    _, *rows = report.chapters[0].tables[0].rows
+    assert [row[:2] for row in rows] == [["error_free", "2"], ["tsa_ga", "2"]]
     html = report.page.read_text()
     assert all(note in html for note in report.left_out)
 

@@ -1,6 +1,5 @@
 """A run's folder: whole files, one owner, and recovery from every kind of damage."""
 
-import dataclasses
 import hashlib
 import io
 import json
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fakes
 from airfeel import _files
 from airfeel.beliefs.chains import ChainParams
 from airfeel.config import load_config
@@ -34,8 +34,7 @@ def state_of(round):
 
 def line_of(round):
     """A record as it is written, with nothing in it but its round."""
-    empty = dict.fromkeys(field.name for field in dataclasses.fields(Record))
-    return Record(**(empty | {"round": round})).to_json()
+    return Record(**(fakes.EMPTY | {"round": round})).to_json()
 
 
 def write_rounds(folder, first, last, every=2):
