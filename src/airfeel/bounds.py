@@ -1,14 +1,11 @@
 """What no receiver beats, and what one without any idea of sparsity reaches: yardsticks for one round."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator, lsqr
 
 from airfeel import _checks
-
-Array = NDArray[Any]
+from airfeel.arrays import Array, Indices
 
 
 def genie_least_squares(
@@ -66,7 +63,7 @@ def lmmse(
     return v / (v + noise) * back, v - rows / size * v**2 / (v + noise)
 
 
-def _columns(operator: LinearOperator, chosen: Array) -> LinearOperator:
+def _columns(operator: LinearOperator, chosen: Indices) -> LinearOperator:
     """Return the operator restricted to some columns."""
     rows, size = operator.shape
 

@@ -13,11 +13,10 @@ from scipy import fft
 from scipy.sparse.linalg import LinearOperator
 
 from airfeel import _checks
+from airfeel.arrays import Array
 from airfeel.streams import bits, stream
 
 GAUSSIAN_LIMIT = 2**31  # bytes of one dense matrix; beyond this a fast transform is the only sane choice
-
-Array = NDArray[Any]
 
 
 class PartialDCT(LinearOperator):

@@ -21,6 +21,7 @@ Positive = Annotated[float, Ge(SMALLEST), Le(LARGEST)]
 NonNegative = Annotated[float, Ge(0), Le(LARGEST)]
 Fraction = Annotated[float, Gt(0), Le(1)]
 Decibels = Annotated[float, Ge(-300), Le(300)]
+Level = Annotated[float, Ge(-400), Le(400)]  # of radio units, in dB: products of a few stay finite
 Probability = Annotated[float, Gt(0), Lt(1)]
 Count = Annotated[int, Ge(1), Le(MOST)]
 Several = Annotated[int, Ge(2), Le(MOST)]

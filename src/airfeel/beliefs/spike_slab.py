@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from airfeel.arrays import Array as Array
 
 TILE = 1 << 14  # columns worked on at once: all temporaries of a tile stay in the caches
 

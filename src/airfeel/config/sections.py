@@ -11,8 +11,7 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from airfeel.config import mistakes
-from airfeel.radio.units import Level
-from airfeel.ranges import Count, Fraction, NonNegative, Positive, Rule, Sizes
+from airfeel.ranges import Count, Fraction, Level, NonNegative, Positive, Rule, Sizes
 from airfeel.registry import CHANNELS, DATASETS, MODELS, OPTIMIZERS, PARTITIONS, POLICIES, SCHEMES, TRAININGS
 
 Counts = Annotated[

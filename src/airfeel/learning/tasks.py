@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.floating[Any]]
+from airfeel.arrays import Array as Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

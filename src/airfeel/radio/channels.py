@@ -10,12 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from airfeel.arrays import Complex as Complex
 from airfeel.radio.link import Array, Link, Mask, elements_of, per_symbol
 from airfeel.ranges import Checked, Count, NonNegative, Positive
 from airfeel.registry import CHANNELS, option
 from airfeel.streams import stream
-
-Complex = NDArray[np.complexfloating[Any]]
 
 FORGOTTEN = 1e-6  # weight of an earlier round's gain that counts for nothing
 

@@ -6,7 +6,7 @@ knows, the preamble, then rows with a few pilots among the payload, two real sym
 
 import math
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,10 @@ from pydantic import Field
 from scipy import fft, special
 
 from airfeel import _checks
+from airfeel.arrays import Complex as Complex
 from airfeel.radio.link import Array, elements_of
 from airfeel.ranges import MOST, Checked, Count, Positive, Several
 from airfeel.units import decibel
-
-Complex = NDArray[np.complexfloating[Any]]
 
 PREAMBLE = 2  # rows
 FALSE_ALARM = 1e-6  # probability to find a preamble in noise alone

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from airfeel.arrays import Array as Array
+from airfeel.arrays import Mask as Mask
 from airfeel.streams import stream
 
-Array = NDArray[np.floating[Any]]
 Gain = NDArray[np.inexact[Any]]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

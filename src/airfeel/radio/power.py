@@ -6,17 +6,16 @@ everybody's noise; the last two give up a part of the weighted mean where that s
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, ClassVar, Protocol
 
 import numpy as np
 from annotated_types import Gt, Le
 from numpy.typing import NDArray
 
 from airfeel import _checks
+from airfeel.arrays import Array
 from airfeel.ranges import LARGEST, Checked, Positive
 from airfeel.registry import POLICIES, option
-
-Array = NDArray[np.floating[Any]]
 
 SLACK = 1e-9  # relative rounding error granted to the energy audit
 SHORTER = 0.1  # share of the devices whose signals are taken for those of one round

@@ -7,9 +7,9 @@ A complex baseband of bandwidth B carries B complex channel uses a second, and e
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Gt
 
-from airfeel.ranges import Checked
+from airfeel.ranges import Checked, Level
 from airfeel.units import decibel, from_decibel
 
 BOLTZMANN = 1.380649e-23  # J/K, by definition
@@ -17,9 +17,6 @@ TEMPERATURE = 290.0  # K, to which noise figures refer: -174 dBm/Hz
 NOISE_FIGURE_DB = 7.0  # of a usual base station, where nothing else is said
 OVERHEAD = 0.3  # cyclic prefix, pilots and guards of LTE and NR are 0.25 to 0.35 in all
 BITS = 32  # of a number on its way to the devices
-MOST_DB = 400.0  # no level is farther from 1: products of a few stay finite
-
-Level = Annotated[float, Ge(-MOST_DB), Le(MOST_DB)]
 
 
 def watts(level_dbm: float) -> float:

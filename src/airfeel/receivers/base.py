@@ -1,18 +1,19 @@
 """The seam between physics and inference: a reception goes in, an estimate comes out."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from annotated_types import Ge
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from airfeel import _checks
-from airfeel.beliefs.chains import ChainParams
+from airfeel.arrays import Array as Array
 
-Array = NDArray[np.floating[Any]]
+if TYPE_CHECKING:
+    from airfeel.beliefs.chains import ChainParams
+
 Tolerance = Annotated[float, Ge(0)]
 Precision = Literal["float32", "float64"]
 
@@ -127,7 +128,7 @@ class Info:
     iterations: int
     status: str
     tau: float
-    chain: ChainParams | None = None
+    chain: "ChainParams | None" = None
     restarted: bool = False
     surprised: bool = False
 

@@ -8,7 +8,7 @@ is one block, as with a plain operator.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -16,6 +16,7 @@ from scipy.fftpack import dct, idct  # those of scipy.fft, called at half the co
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from airfeel import _checks
+from airfeel.arrays import Indices
 from airfeel.operators import GAUSSIAN_LIMIT, PartialDCT
 from airfeel.receivers.base import Reception
 from airfeel.receivers.scale import Array, Scaled
@@ -48,11 +49,11 @@ class Problem:
     size: int
     shape: tuple[int, int]
     operator: LinearOperator
-    index: Array | None
+    index: Indices | None
     sign: Array | None
     observation: Array
     noise_var: Array
-    edges: Array
+    edges: Indices
     count: Array
     oversampling: Array
 
@@ -160,7 +161,7 @@ def pose(operator: LinearOperator, heard: Scaled) -> Problem:
     noise_var = np.maximum(heard.noise_var, np.finfo(dtype).eps ** 2).astype(dtype).reshape(-1)
     edges = np.zeros(len(rows) + 1, np.intp)
     np.cumsum(rows, out=edges[1:])
-    count = rows.astype(dtype)[:, None] if len(rows) > 1 else dtype.type(rows[0])
+    count: Any = rows.astype(dtype)[:, None] if len(rows) > 1 else dtype.type(rows[0])
     kind = Problem if noise_var.size == 1 else UnequalProblem
     noise_var = noise_var if noise_var.size > 1 else noise_var[0]
     heard_so = heard.observation, noise_var, edges, count, shape[1] / count

@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from airfeel.arrays import Array as Array
 from airfeel.receivers.base import Estimate, Reception
-
-Array = NDArray[Any]
 
 DRIFT = 2.0**8  # a change of level by less than this keeps the scale
 BREAK = 2.0**20  # a change by more than this (120 dB) has nothing to do with the rounds before

@@ -3,15 +3,10 @@
 Arrays hold one device per row.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from airfeel import _checks
-
-Array = NDArray[np.floating[Any]]
-Mask = NDArray[np.bool_]
+from airfeel.arrays import Array, Mask
 
 
 def top_k(accumulated: Array, keep: int) -> tuple[Array, Array]:

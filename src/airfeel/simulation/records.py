@@ -7,13 +7,13 @@ import logging
 import math
 from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from airfeel._checks import visible
 from airfeel._timing import Timer
+from airfeel.arrays import Array
 from airfeel.units import decibel, relative_error
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from airfeel.radio.units import RadioUnits
     from airfeel.uplink.round import Aggregate
 
-Array = NDArray[np.floating[Any]]
 
 UNITS = ("air_seconds", "downlink_seconds", "joules")
 """what only a run with a table [radio] writes down"""

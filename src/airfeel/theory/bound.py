@@ -4,16 +4,15 @@ For a loss that is c-strongly convex with an L-Lipschitz gradient, trained with 
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from annotated_types import Ge, Gt
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from airfeel import _checks
+from airfeel.arrays import Array
 from airfeel.ranges import Checked
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)

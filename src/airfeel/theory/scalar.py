@@ -5,19 +5,17 @@ And what state evolution predicts from it.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from airfeel import _checks
+from airfeel.arrays import Array as Array
+from airfeel.arrays import Mask
 from airfeel.beliefs.chains import ChainParams
 from airfeel.beliefs.spike_slab import SpikeSlab, posterior
 from airfeel.ranges import LARGEST, SMALLEST
 from airfeel.streams import stream
 from airfeel.units import decibel
-
-Array = NDArray[Any]
 
 NODES = 4000  # of the quadrature; its error is that of rounding from about 500 on
 TAIL = 12.0  # standard deviations beyond which nothing counts
@@ -166,7 +164,7 @@ def sample_paths(chain: ChainParams, batches: int, length: int, seed: int) -> It
         amplitude += np.sqrt(chain.process_var) * draw.standard_normal(shape)
 
 
-def _in_strata(draw: np.random.Generator, active: Array) -> Array:
+def _in_strata(draw: np.random.Generator, active: Mask) -> Array:
     """Return uniform numbers, one in each of k equal intervals for the k members of a group.
 
     The groups are the active and the inactive coefficients of every batch.

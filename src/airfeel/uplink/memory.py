@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from airfeel.arrays import Array
 from airfeel.uplink.scheme import Memory
 
-Array = NDArray[Any]
 Devices = NDArray[np.intp]  # their numbers, in order
 
 # Returns arrays of these shapes and types to be filled, such as those that are kept in a file.

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks
+from airfeel.arrays import Array as Array
+from airfeel.arrays import Mask as Mask
 from airfeel.ranges import require
 from airfeel.receivers.base import Estimate
 from airfeel.uplink import packing
 
-Array = NDArray[np.floating[Any]]
-Mask = NDArray[np.bool_]
 Plan = Mapping[str, Any]  # small arrays, numbers and texts by name: goes into any message as it is
 Shapes = Mapping[str, tuple[int, ...]]
 Memory = Mapping[str, NDArray[Any]]  # of any width and type

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks
+from airfeel.arrays import Indices
 from airfeel.streams import stream
 
-Indices = NDArray[np.intp]
 Partition = tuple[Indices, ...]
 Labels = NDArray[Any]  # or targets, one for each sample
 

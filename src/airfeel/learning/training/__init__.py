@@ -14,12 +14,11 @@ import numpy as np
 from annotated_types import Ge, Le
 from numpy.typing import NDArray
 
+from airfeel.arrays import Mask
 from airfeel.learning.tasks import Array, Samples, Score, Task
 from airfeel.ranges import Checked, Fraction
 from airfeel.streams import stream
 from airfeel.workers import Workers
-
-Mask = NDArray[np.bool_]
 
 
 class LocalTraining(Protocol):
