@@ -3,6 +3,7 @@
 import sys
 import tomllib
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,53 +71,22 @@ def test_every_setting_takes_a_scheme_of_ones_own(name):
     assert type(found).model_validate(tomllib.loads(found.to_toml())) == found
 
 
-OWN = """
-from dataclasses import dataclass
-
-import numpy as np
-
-import airfeel as af
-
-
-@dataclass(frozen=True)
-class Scheme(af.ErrorFeedback):
-    first: int = af.option(1, "from where")
-    exact = linear = common_support = True
-
-    def init(self, shapes, setting):
-        return af.size_of(shapes), setting.symbols
-
-    def plan(self, state, seed, round):
-        return {"coordinates": (np.arange(state[1]) + self.first * round) % state[0]}
-
-    def compress(self, plan, accumulated):
-        remainder = accumulated.copy()
-        remainder[:, plan["coordinates"]] = 0
-        return af.Sent(signal=accumulated[:, plan["coordinates"]], remainder=remainder)
-
-    def decode(self, state, plan, heard):
-        mean = np.zeros(state[0])
-        mean[plan["coordinates"]] = heard.observation
-        return af.Estimate(mean), state
-"""
-
-
 def test_a_scheme_of_ones_own_gets_its_rows(tmp_path, monkeypatch, capsys):
     pytest.importorskip("pandas")
     from airfeel.commands import Computing
     from airfeel.commands.bench import bench
     from airfeel.lab import plan
 
-    (tmp_path / "mine.py").write_text(OWN)
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples")
     base = {"dataset": str(small.write_folder(tmp_path / "data")), **small.SETTINGS}
     of_paper = plan.shipped("bench-paper").model_copy(update={"base": base})
     monkeypatch.setattr(plan, "shipped", lambda name: of_paper)
     how = Computing(workers=1, out=tmp_path / "out")
-    bench(["mine:Scheme"], setting="d", settings=["uplink.first=7"], rounds=2, seeds=1, computing=how)
+    given = {"setting": "d", "settings": ["uplink.chance=0.25"], "rounds": 2, "seeds": 1}
+    bench(["own_scheme:Largest"], **given, computing=how)
     _, heading, *rows = capsys.readouterr().out.splitlines()
     assert heading.split()[0] == "scheme"
-    own = [row.split() for row in rows if row.startswith("mine:Scheme")]
+    own = [row.split() for row in rows if row.startswith("own_scheme:Largest")]
     assert [(row[1], row[3]) for row in own] == [("25", "1"), ("100", "1")]
     assert sum(row.startswith("error-free") for row in rows) == 2
 
