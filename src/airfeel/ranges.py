@@ -21,11 +21,11 @@ Positive = Annotated[float, Ge(SMALLEST), Le(LARGEST)]
 NonNegative = Annotated[float, Ge(0), Le(LARGEST)]
 Fraction = Annotated[float, Gt(0), Le(1)]
 Decibels = Annotated[float, Ge(-300), Le(300)]
-Level = Annotated[float, Ge(-400.0), Le(400.0)]  # of radio units, in dB: products of a few stay finite
+RadioLevel = Annotated[float, Ge(-400.0), Le(400.0)]  # of radio units, in dB: products of a few stay finite
 Probability = Annotated[float, Gt(0), Lt(1)]
 Count = Annotated[int, Ge(1), Le(MOST)]
 Several = Annotated[int, Ge(2), Le(MOST)]
-Rule = Literal["constant", "step", "cosine", "inverse"]  # how a learning rate falls
+RateRule = Literal["constant", "step", "cosine", "inverse"]  # how a learning rate falls
 
 
 def _sizes(value: Any) -> tuple[int, ...]:

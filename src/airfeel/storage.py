@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from airfeel import _files
 
-Arrays = dict[str, NDArray[Any]]
+NamedArrays = dict[str, NDArray[Any]]
 Forms = Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]  # shapes and types by name
 
 FORMAT = 2
@@ -98,9 +98,9 @@ def from_bytes(content: bytes, trusted: Sequence[str] = ()) -> Any:
     return unpack(arrays, trusted)
 
 
-def pack(value: Any) -> Arrays:
+def pack(value: Any) -> NamedArrays:
     """Return ``value`` as named arrays, which :func:`unpack` turns back bit for bit."""
-    arrays: Arrays = {}
+    arrays: NamedArrays = {}
     try:
         header = {"format": FORMAT, "state": _describe("state", value, arrays)}
     except RecursionError:
@@ -125,7 +125,7 @@ def unpack(arrays: Mapping[str, NDArray[Any]], trusted: Sequence[str] = ()) -> A
     raise ValueError(_NO_STATE)
 
 
-def _describe(name: str, value: Any, arrays: Arrays) -> Any:
+def _describe(name: str, value: Any, arrays: NamedArrays) -> Any:
     """Describe ``value`` in JSON, moving every array into ``arrays``."""
     kind = type(value)
     if kind in _PLAIN:
@@ -209,7 +209,7 @@ def _make(kind: Any, values: dict[str, Any]) -> Any:
 # --- arrays that live in files ------------------------------------------------------------------------------
 
 
-def create_map(path: Path, forms: Forms, mode: int = 0o666) -> Arrays:
+def create_map(path: Path, forms: Forms, mode: int = 0o666) -> NamedArrays:
     """Return arrays of zeros that are the content of a new file; what is written to one is in the other.
 
     The disk space is taken at once: a full disk is an error here, and later it would end the process.
@@ -229,7 +229,7 @@ def create_map(path: Path, forms: Forms, mode: int = 0o666) -> Arrays:
     return _parts(content, forms)
 
 
-def temporary_map(forms: Forms) -> Arrays:
+def temporary_map(forms: Forms) -> NamedArrays:
     """Return arrays in a file that has no name any more, in the system's folder for temporary files.
 
     It ends with the arrays, or with the process, however that ends. ``TMPDIR`` chooses the folder.
@@ -240,7 +240,7 @@ def temporary_map(forms: Forms) -> Arrays:
     return arrays
 
 
-def checked_map(path: Path, forms: Forms, crc32: int) -> Arrays:
+def checked_map(path: Path, forms: Forms, crc32: int) -> NamedArrays:
     """Return the content of a file as arrays that cannot be written to, if it is what it was."""
     length = _length(forms)
     with _files.opened(path) as file:
@@ -271,7 +271,7 @@ def _padded(length: int) -> int:
     return -(-length // 16) * 16 if length else 16
 
 
-def _parts(content: mmap.mmap, forms: Forms) -> Arrays:
+def _parts(content: mmap.mmap, forms: Forms) -> NamedArrays:
     """Return the arrays that stand one after another in a file."""
     found, start = {}, 0
     for name, (shape, dtype) in forms.items():

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from airfeel.config import mistakes
-from airfeel.ranges import Count, Fraction, Level, NonNegative, Positive, Rule, Sizes
+from airfeel.ranges import Count, Fraction, NonNegative, Positive, RadioLevel, RateRule, Sizes
 from airfeel.registry import CHANNELS, DATASETS, MODELS, OPTIMIZERS, PARTITIONS, POLICIES, SCHEMES, TRAININGS
 
 Counts = Annotated[
@@ -53,7 +53,7 @@ class DeviceKeys(Section):
     """eta, the rate of local steps"""
     spread: Annotated[float, Field(ge=0, le=50)] = 0.0
     """standard deviation of log K_m around samples; 0: all alike"""
-    schedule: Rule | None = None
+    schedule: RateRule | None = None
     """of the devices' rate alone; unset: server.schedule"""
     schedule_every: Count = 100
     """as server.schedule_every (with devices.schedule)"""
@@ -108,11 +108,11 @@ class RadioKeys(Section):
 
     bandwidth_hz: Positive | None = None
     """B, of the complex baseband: two real symbols per channel use"""
-    tx_power_dbm: Level | None = None
+    tx_power_dbm: RadioLevel | None = None
     """of a device, in every round"""
-    path_loss_db: Level | None = None
+    path_loss_db: RadioLevel | None = None
     """between device and server, antenna gains included"""
-    noise_figure_db: Level | None = None
+    noise_figure_db: RadioLevel | None = None
     """of the server's receiver; 7 where not given"""
     overhead: NonNegative | None = None
     """air time beyond the symbols': cyclic prefix, pilots, guards; 0.3 where not given"""
@@ -131,7 +131,7 @@ class ServerKeys(Section):
     """airfeel list names them all; or package.module:Name"""
     learning_rate: Positive = 0.1
     """eta of the update"""
-    schedule: Rule = "constant"
+    schedule: RateRule = "constant"
     """of both learning rates: constant, step, cosine or inverse"""
     schedule_every: Count = 100
     """rounds per step, or of the fall"""

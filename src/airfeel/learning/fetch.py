@@ -32,7 +32,7 @@ import numpy as np
 
 from airfeel import _files
 from airfeel._timing import Timer
-from airfeel.learning.readers import Arrays, idx_folder
+from airfeel.learning.readers import SplitArrays, idx_folder
 
 _log = logging.getLogger("airfeel")
 _ROOM = 64 * 2**20  # bytes of an archive beside the files that are wanted
@@ -50,7 +50,7 @@ _TOOLS = {  # each leaves one archive in the folder where it is called
     "apt": ["sh", "-c", _DEBIAN],
 }
 
-Member = tuple[str, IO[bytes]]
+Delivery = tuple[str, IO[bytes]]
 
 
 class DataError(RuntimeError):
@@ -93,9 +93,9 @@ class DatasetFiles:
     dtype: np.dtype[Any] = _BYTES
     label_shape: tuple[int, ...] = ()
     pool: int | None = None
-    read: Callable[[Path], Arrays] = idx_folder
+    read: Callable[[Path], SplitArrays] = idx_folder
 
-    def __call__(self) -> Arrays:
+    def __call__(self) -> SplitArrays:
         """Return what the files hold, fetched if need be."""
         return self.read(ensure_files(self, self.folder))
 
@@ -191,7 +191,7 @@ def _accept(path: str, stream: IO[bytes], missing: dict[str, File], folder: Path
     del missing[file.name]
 
 
-def deliver(source: str, names: Sequence[str], most: int, work: Path) -> Generator[Member, None, None]:
+def deliver(source: str, names: Sequence[str], most: int, work: Path) -> Generator[Delivery, None, None]:
     """Yield the files that a source has, some of them as ``<name>.gz``.
 
     An archive may hold more than ``names``. It has ``most`` bytes at most, and is brought into ``work``, an
@@ -261,7 +261,7 @@ def _run(command: list[str], work: Path) -> None:
         raise OSError(f"exit code {done.returncode}, {complaint or 'no message'}")
 
 
-def _members(path: Path) -> Iterator[Member]:
+def _members(path: Path) -> Iterator[Delivery]:
     """Yield the files of a zip or tar archive by their names; they are read, and never unpacked."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as wheel:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from airfeel import _checks, _files, _foreign
 
-Arrays = Sequence[NDArray[Any]]
+SplitArrays = Sequence[NDArray[Any]]
 """Train inputs, train labels, test inputs, test labels."""
 
 LARGEST_LABEL = 2**31 - 1
@@ -31,7 +31,7 @@ IDX_NAMES = (
 )
 
 
-def read_folder(folder: Path) -> Arrays:
+def read_folder(folder: Path) -> SplitArrays:
     """Return the arrays of a folder: memory maps of four .npy files, or the content of four idx files."""
     paths = [folder / f"{name}.npy" for name in NAMES]
     if not any(path.exists() for path in paths):
@@ -40,7 +40,7 @@ def read_folder(folder: Path) -> Arrays:
         return [_files.map_array(path) for path in paths]
 
 
-def read_npz(path: Path) -> Arrays:
+def read_npz(path: Path) -> SplitArrays:
     """Return the four arrays of an .npz file, plain or compressed, in our names or as ``x_train``, ...."""
     with _explained(path):
         found = _files.read_arrays(path, most=_files.memory())
@@ -50,7 +50,7 @@ def read_npz(path: Path) -> Arrays:
     raise _refused(path, f"must hold arrays named {', '.join(NAMES)}, not {', '.join(found) or 'nothing'}")
 
 
-def idx_folder(folder: Path) -> Arrays:
+def idx_folder(folder: Path) -> SplitArrays:
     """Read ``{train,t10k}-{images-idx3,labels-idx1}-ubyte``, each plain or with ``.gz``."""
     return [read_idx(_found(folder, name)) for name in IDX_NAMES]
 

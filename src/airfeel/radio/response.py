@@ -1,6 +1,5 @@
 """Responses measured or computed elsewhere: a complex gain for every round, device and element."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -15,7 +14,6 @@ from airfeel.ranges import Decibels, NonNegative, Positive
 from airfeel.registry import CHANNELS, option
 from airfeel.units import decibel, from_decibel
 
-Source = Callable[[int, int, int, int], Complex]  # num_devices, elements, seed, round: (M, elements)
 NAME = "responses"  # of the array in a file that holds several
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Gt
 
-from airfeel.ranges import Checked, Level
+from airfeel.ranges import Checked, RadioLevel
 from airfeel.units import decibel, from_decibel
 
 BOLTZMANN = 1.380649e-23  # J/K, by definition
@@ -59,9 +59,9 @@ class RadioUnits(Checked):
     """
 
     bandwidth_hz: Annotated[float, Gt(0)]
-    tx_power_dbm: Level
-    path_loss_db: Level
-    noise_figure_db: Level = NOISE_FIGURE_DB
+    tx_power_dbm: RadioLevel
+    path_loss_db: RadioLevel
+    noise_figure_db: RadioLevel = NOISE_FIGURE_DB
     overhead: Annotated[float, Ge(0)] = OVERHEAD
     downlink_bps_hz: Annotated[float, Gt(0)] | None = None
 

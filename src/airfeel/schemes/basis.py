@@ -48,10 +48,10 @@ class Tensor:
         return rows, self.size // rows
 
 
-Layout = tuple[Tensor, ...]
+Tensors = tuple[Tensor, ...]
 
 
-def choose(shapes: Shapes, basis: str) -> Layout:
+def choose(shapes: Shapes, basis: str) -> Tensors:
     """Return the tensors with their bases.
 
     ``"identity"`` transforms nothing, ``"dct"`` every kernel and every matrix. ``"auto"`` does so by role:
@@ -91,12 +91,12 @@ def _image(inputs: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return (inputs,), (0,) if inputs > 1 else ()
 
 
-def forward(layout: Layout, rows: Array) -> Array:
+def forward(layout: Tensors, rows: Array) -> Array:
     """Return the coefficients of every row (N,) of ``rows``, in a new array."""
     return _transform(layout, rows.copy(), inverse=False)
 
 
-def forward_at(layout: Layout, rows: Array, places: NDArray[np.integer]) -> Array:
+def forward_at(layout: Tensors, rows: Array, places: NDArray[np.integer]) -> Array:
     """Return some coefficients of every row (N,) of ``rows``: a few rows at a time, never all of all."""
     found = np.empty((len(rows), len(places)), rows.dtype)
     step = max(1, AT_A_TIME // max(1, rows.shape[1]))
@@ -105,12 +105,12 @@ def forward_at(layout: Layout, rows: Array, places: NDArray[np.integer]) -> Arra
     return found
 
 
-def backward(layout: Layout, rows: Array) -> Array:
+def backward(layout: Tensors, rows: Array) -> Array:
     """Undo :func:`forward`, in place: return ``rows`` with what they stand for."""
     return _transform(layout, rows, inverse=True)
 
 
-def write(layout: Layout) -> str:
+def write(layout: Tensors) -> str:
     """Return a layout as a text that goes into a plan; ``c`` marks an axis of cosines.
 
     >>> write((Tensor((784, 10), (0, 1)), Tensor((10,))))
@@ -120,7 +120,7 @@ def write(layout: Layout) -> str:
     return " ".join("x".join(words) or "1" for words in sides)
 
 
-def read(text: str) -> Layout:
+def read(text: str) -> Tensors:
     """Undo :func:`write`, but for the shape of a single number, which becomes (1,)."""
     words = (word.split("x") for word in text.split())
     return tuple(
@@ -131,14 +131,14 @@ def read(text: str) -> Layout:
     )
 
 
-def stretches(layout: Layout) -> list[slice]:
+def stretches(layout: Tensors) -> list[slice]:
     """Return where each tensor lies in the flat vector."""
     ends = np.cumsum([0, *(tensor.size for tensor in layout)])
     return [slice(int(start), int(end)) for start, end in pairwise(ends)]
 
 
 @lru_cache(maxsize=2)
-def profile(layout: Layout) -> Array:
+def profile(layout: Tensors) -> Array:
     """Return what is expected of the energies before anything was heard, with a mean of 1 in every tensor.
 
     Images and kernels are smooth: along both axes energy falls as the square of the frequency. Inputs in a
@@ -156,7 +156,7 @@ def profile(layout: Layout) -> Array:
     return found
 
 
-def _transform(layout: Layout, rows: Array, inverse: bool) -> Array:
+def _transform(layout: Tensors, rows: Array, inverse: bool) -> Array:
     for tensor, part in zip(layout, stretches(layout), strict=True):
         if tensor.axes:
             _cosines(rows[:, part].reshape(len(rows), *tensor.shape), tensor.axes, inverse)

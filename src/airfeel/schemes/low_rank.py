@@ -22,7 +22,7 @@ from airfeel.streams import derived, stream
 from airfeel.units import count
 from airfeel.uplink.scheme import Array, ErrorFeedback, Heard, Plan, Sent, Setting, Shapes, size_of
 
-Layout = NDArray[np.int64]  # one line for each matrix: its first coordinate, rows, columns, rank
+MatrixTable = NDArray[np.int64]  # one line for each matrix: its first coordinate, rows, columns, rank
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +34,7 @@ class LowRankState:
 
     symbols: int
     size: int
-    layout: Layout
+    layout: MatrixTable
     side: str
     factors: Array
 
@@ -119,7 +119,7 @@ class LowRank(ErrorFeedback[LowRankState]):
         return Estimate(_told(plan, observation, state.size)[0]), after
 
 
-def find_matrices(shapes: Shapes) -> Layout:
+def find_matrices(shapes: Shapes) -> MatrixTable:
     """Return first coordinate, rows and columns of every tensor that is a matrix."""
     found, start = [], 0
     for shape in shapes.values():
@@ -130,7 +130,7 @@ def find_matrices(shapes: Shapes) -> Layout:
     return np.array(found, dtype=np.int64).reshape(-1, 3)
 
 
-def choose_rank(matrices: Layout, size: int, symbols: int, rank: int | None = None) -> Layout:
+def choose_rank(matrices: MatrixTable, size: int, symbols: int, rank: int | None = None) -> MatrixTable:
     """Add to each matrix the rank that is given, or the largest that fits; a matrix has no more than its own.
 
     >>> choose_rank(np.array([[0, 784, 10]]), size=7850, symbols=1600)

@@ -219,7 +219,7 @@ class Scheduled(Scheme[ScheduledState]):
         return max(1, int(spent * state.symbols + 0.5) - int(before * state.symbols + 0.5))
 
 
-def expected_energy(heard: Array, layout: basis.Layout) -> Array:
+def expected_energy(heard: Array, layout: basis.Tensors) -> Array:
     """Return E_n: half what was heard of n, half what its row and column say; the latter alone if unheard.
 
     All energies are taken relative to what the frequency alone lets expect (:func:`_by_frequency`). The prior
@@ -242,7 +242,7 @@ def expected_energy(heard: Array, layout: basis.Layout) -> Array:
     return np.where(seen, (heard + prior) / 2, prior)
 
 
-def _by_frequency(known: Array, seen: NDArray[np.bool_], layout: basis.Layout) -> Array:
+def _by_frequency(known: Array, seen: NDArray[np.bool_], layout: basis.Tensors) -> Array:
     """Return what the frequency alone lets expect: a fall, or none where low ones are no larger."""
     expected = basis.profile(layout).copy()
     for tensor, part in zip(layout, basis.stretches(layout), strict=True):

@@ -7,7 +7,7 @@ import numpy as np
 
 from airfeel import _files
 from airfeel.learning.fetch import DatasetFiles, File
-from airfeel.learning.readers import Arrays
+from airfeel.learning.readers import SplitArrays
 from airfeel.registry import DATASETS
 
 SHAPE = (3, 32, 32)  # red, green, blue
@@ -22,12 +22,12 @@ _SHA256 = {
 *_TRAIN, _TEST = _SHA256
 
 
-def read_batches(folder: Path) -> Arrays:
+def read_batches(folder: Path) -> SplitArrays:
     """Return images (count, 3, 32, 32) with their labels from the six files of records."""
     return [*_records(folder, *_TRAIN), *_records(folder, _TEST)]
 
 
-def _records(folder: Path, *names: str) -> Arrays:
+def _records(folder: Path, *names: str) -> SplitArrays:
     """A record is a label, then the pixels; verified files have nothing but whole ones."""
     content = b"".join(_files.read_bytes(folder / name) for name in names)
     records = np.frombuffer(content, np.uint8).reshape(-1, 1 + math.prod(SHAPE))

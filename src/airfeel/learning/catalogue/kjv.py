@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from airfeel import _files
 from airfeel.learning.fetch import DatasetFiles, File
-from airfeel.learning.readers import Arrays
+from airfeel.learning.readers import SplitArrays
 from airfeel.registry import DATASETS
 
 LENGTH = 32  # characters of a sample
@@ -19,7 +19,7 @@ _ASIDE = re.compile(r"<note.*?</note>|<title.*?</title>|<[^>]*>|[¶\\]", re.DOTA
 _SPACE = re.compile(r"\s+")
 
 
-def read_books(folder: Path) -> Arrays:
+def read_books(folder: Path) -> SplitArrays:
     """Return pieces of the text as numbers of characters, each with the same one character later."""
     books = [_SPACE.sub(" ", _ASIDE.sub("", text)).strip() for text in _texts(folder)]
     codes = {character: code for code, character in enumerate(sorted(set("".join(books))))}

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from airfeel import _checks
 from airfeel.learning.tasks import Array
-from airfeel.ranges import Checked, Count, Fraction, Positive, Rule
+from airfeel.ranges import Checked, Count, Fraction, Positive, RateRule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +55,7 @@ class Schedule(Checked):
     """
 
     rate: Positive
-    kind: Rule = "constant"
+    kind: RateRule = "constant"
     every: Count = 100
     factor: Fraction = 0.1
 

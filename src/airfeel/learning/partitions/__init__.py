@@ -16,7 +16,7 @@ from airfeel.arrays import Indices
 from airfeel.streams import stream
 
 Partition = tuple[Indices, ...]
-Labels = NDArray[Any]  # or targets, one for each sample
+Targets = NDArray[Any]  # classes, or the numbers of a regression, one for each sample
 
 _COLUMNS = 40  # classes that a table shows one by one
 
@@ -28,7 +28,7 @@ class PartitionRule(Protocol):
     data whose samples have not one class each.
     """
 
-    def draw(self, labels: Labels, sizes: Sequence[int], seed: int, pool: int | None = None) -> Partition:
+    def draw(self, labels: Targets, sizes: Sequence[int], seed: int, pool: int | None = None) -> Partition:
         """Return K_m = ``sizes[m]`` samples for each device m, of the first ``pool`` ones (None: all)."""
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from airfeel import _checks
-from airfeel.learning.partitions import Labels, Partition, capped_counts, drawn, pooled
+from airfeel.learning.partitions import Partition, Targets, capped_counts, drawn, pooled
 from airfeel.ranges import Checked, Count, Positive
 from airfeel.registry import PARTITIONS, option
 from airfeel.streams import stream
@@ -18,7 +18,7 @@ from airfeel.streams import stream
 class IID:
     """Samples of any class: every device's are drawn from all."""
 
-    def draw(self, labels: Labels, sizes: Sequence[int], seed: int, pool: int | None = None) -> Partition:
+    def draw(self, labels: Targets, sizes: Sequence[int], seed: int, pool: int | None = None) -> Partition:
         """Draw K_m = ``sizes[m]`` samples for device m from the first ``pool`` ones (None: all)."""
         available = len(pooled(labels, sizes, pool))
         for device, size in enumerate(sizes):
@@ -38,7 +38,7 @@ class ByClasses:
 
     by_class: ClassVar[bool] = True
 
-    def draw(self, labels: Labels, sizes: Sequence[int], seed: int, pool: int | None = None) -> Partition:
+    def draw(self, labels: Targets, sizes: Sequence[int], seed: int, pool: int | None = None) -> Partition:
         """Draw the classes of each device, then its samples."""
         labels = pooled(labels, sizes, pool)
         present = np.unique(labels)
@@ -65,7 +65,7 @@ class Dirichlet(Checked):
 
     by_class: ClassVar[bool] = True
 
-    def draw(self, labels: Labels, sizes: Sequence[int], seed: int, pool: int | None = None) -> Partition:
+    def draw(self, labels: Targets, sizes: Sequence[int], seed: int, pool: int | None = None) -> Partition:
         """Draw the shares of each device, then its samples."""
         labels = pooled(labels, sizes, pool)
         present, available = np.unique(labels, return_counts=True)
@@ -83,7 +83,7 @@ class Dirichlet(Checked):
 class Stretch:
     """Samples that follow one another in the data set, from a random place on: the pages of a book."""
 
-    def draw(self, labels: Labels, sizes: Sequence[int], seed: int, pool: int | None = None) -> Partition:
+    def draw(self, labels: Targets, sizes: Sequence[int], seed: int, pool: int | None = None) -> Partition:
         """Draw where the K_m = ``sizes[m]`` samples of device m begin."""
         available = len(pooled(labels, sizes, pool))
         parts = []
