@@ -10,6 +10,7 @@ import pytest
 
 import fakes
 import small
+from airfeel.lab import plan
 from airfeel.lab.plan import Experiment, remember_experiment
 from airfeel.lab.results import read_results
 from airfeel.lab.studies.recorded import read_recorded
@@ -144,14 +145,25 @@ def test_every_command_leaves_a_folder_s_names_alone(place, tmp_path, canary, op
     pytest.importorskip("altair")
     fakes.draw_nothing(monkeypatch)
     out = tmp_path / "out"
-    for name in NAMES:
-        forged(place, out, canary, name)
+    runs = {name: forged(place, out, canary, name).name for name in NAMES}
     base = {"dataset": "canary:load", "model": {"kind": "canary:Model"}, "scheme": "canary:Scheme"}
     grid = {"channel": {"kind": ["canary:Channel"], "source": [f"{canary}/responses.npz"]}}
     remember_experiment(Experiment(name="planted", title="planted", base=base, grid=grid), out, [])
-    for words in COMMANDS[command](place, out):
+    listed = [{"curve": "theirs", "variant": "", "seed": 0, "label": runs["scheme"]}]
+    (out / "experiments/planted.json").write_text(json.dumps(listed))
+    commands = COMMANDS[command](place, out)
+    if command in ("report", "tables"):  # which build no configuration
+        monkeypatch.setattr(plan, "KINDS", {})
+    for words in commands:
         assert ended(*words).returncode == 0
-    assert len(read_results(out)) == 14 * len(NAMES) + (command in ("run", "sweep"))
+    table = read_results(out)
+    assert len(table) == 14 * len(NAMES) + (command in ("run", "sweep"))
+    assert set(table["scheme"]) >= {"tsa_ga", "canary:Scheme"}  # each under its own name
+    if command in ("report", "tables"):
+        assert (out / "results.csv").read_text().count("\nplanted,canary:Scheme,0,") == 14
+    if command == "report":
+        page = (out / "report.html").read_text()
+        assert "<h2>planted</h2>" in page and "canary:Scheme" in page
     assert quiet(canary, opened)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import small
 from fuzzing import SEED, count_cases
-from lab.sweeps import write_sweep
+from lab.sweeps import finished, write_sweep
 from processes import airfeel, begin, require_quiet, until_gone, workers_of
 
 pytestmark = pytest.mark.long
@@ -73,8 +73,11 @@ def kill(process):
 
 
 def survive(words, out, whole, total, kills, name):
-    """Start and kill, start again and kill again, until so many kills came in time; then to the end."""
-    moment, done = random.Random(f"{SEED} {name}"), 0
+    """Start and kill, start again and kill again, until so many kills came in time; then to the end.
+
+    What is finished once is not computed again.
+    """
+    moment, done, ended = random.Random(f"{SEED} {name}"), 0, {}
     while done < kills:
         process = begin(words)
         wait_for_a_moment(process, out, total, moment)
@@ -82,13 +85,16 @@ def survive(words, out, whole, total, kills, name):
             done += 1
             wait_for_a_moment(process, out, total, moment)
         done += kill(process)
+        ended = finished(out) | ended
         if process.returncode != -signal.SIGKILL:
             assert (process.returncode, kept(out)) == (0, whole), f"SEED={SEED}, after {done} kills"
             shutil.rmtree(out)
+            ended = {}
     process = begin(words)
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     assert kept(out) == whole, f"SEED={SEED}, after {done} kills"
+    assert ended.items() <= finished(out).items()
     assert not [path for ending in ("tmp", "new") for path in out.rglob(f"*.{ending}")]
     return done
 

@@ -9,7 +9,7 @@ import pytest
 
 import small
 from lab.sweeps import finished, sweep, write_sweep
-from processes import airfeel, begin, until, until_gone, workers_of
+from processes import airfeel, begin, until, workers_of
 
 
 @pytest.fixture(scope="module")
@@ -81,33 +81,10 @@ def test_a_failing_run_does_not_stop_the_others(tmp_path):
     assert (tmp_path / "out/results.csv").read_text().count("\n") == 1 + 6 * 2
 
 
-def start(path, out):
-    return begin(airfeel("sweep", path, "--out", out, "--workers", 2))
-
-
-@pytest.mark.long
-def test_a_killed_sweep_runs_only_what_is_missing(done, tmp_path):
-    path, _, results = done
-    process = start(path, tmp_path)
-    until(lambda: len(finished(tmp_path)) >= 3, process)
-    workers = workers_of(process)
-    assert len(workers) == 2
-    process.kill()
-    process.wait()
-    until_gone(workers)  # no orphan that holds the lock of a run
-    before = finished(tmp_path)
-    assert 3 <= len(before) < 12
-    assert sweep(path, tmp_path).returncode == 0
-    after = finished(tmp_path)
-    assert len(after) == 12
-    assert {name: after[name] for name in before} == before
-    assert (tmp_path / "results.csv").read_bytes() == results
-
-
 @pytest.mark.long
 def test_a_killed_worker_is_replaced(done, tmp_path):
     path, _, results = done
-    process = start(path, tmp_path)
+    process = begin(airfeel("sweep", path, "--out", tmp_path, "--workers", 2))
     until(lambda: len(list(tmp_path.glob("runs/*/rounds.jsonl"))) >= 2, process)
     os.kill(workers_of(process)[0], signal.SIGKILL)
     _, errors = process.communicate(timeout=600)

@@ -4,7 +4,6 @@ import csv
 import json
 import math
 import shutil
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -219,53 +218,6 @@ def test_a_table_needs_pandas_and_says_so(out, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match="a pandas DataFrame: read_results needs"):
         af.read_results(out)
-
-
-PROGRAM = """
-import sys
-from pathlib import Path
-sys.path.insert(0, str(Path("tools")))
-from airfeel.lab import plan, results
-from airfeel.lab.plan import ResultsFolder
-
-def refuse(*arguments):
-    raise AssertionError("a configuration was built")
-
-plan.KINDS.update(dict.fromkeys(plan.KINDS, refuse))
-assert set(results.read_results("out")["scheme"]) == {"evil.schemes:Mine", "tsa_ga"}
-text = results.write_results(ResultsFolder(Path("out"))).read_text()
-assert "mine,evil.schemes:Mine,0" in text
-try:
-    from airfeel.lab.report import write_report
-except ImportError:
-    pass
-else:
-    report = write_report(Path("out"))
-    assert [chapter.name for chapter in report.chapters] == ["mine", "runs"]
-    assert "evil.schemes:Mine" in report.page.read_text()
-print([name for name in sys.modules if name.startswith("evil")])
-"""
-
-
-def evil(text):
-    return text.replace('scheme = "tsa_ga"', 'scheme = "evil.schemes:Mine"')
-
-
-@pytest.mark.long
-def test_reading_results_imports_nothing_that_a_file_names(out):
-    """Runs and experiments of a scheme that this version does not know appear under its own name."""
-    tools = out.parent / "tools" / "evil"
-    tools.mkdir(parents=True)
-    (tools / "__init__.py").write_text("print('imported')")
-    (tools / "schemes.py").write_text("print('imported')")
-    mine = experiment("mine")
-    fakes.write_experiment(mine, out)
-    for run in mine.runs():
-        fakes.rewrite(out / "runs" / run.label, evil)
-    path = out / "experiments" / "mine.toml"
-    path.write_text(evil(path.read_text()))
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, cwd=out.parent)
-    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 # --- work --------------------------------------------------------------------------------------------------
