@@ -340,6 +340,7 @@ def test_links_in_the_cache_are_not_followed(mirror, tmp_path, name):
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(
         ValueError,
-        match="dataset = 'minst': must be one of 'mnist', 'fashion-mnist', 'cifar-10', 'kjv', or a folder",
+        match="dataset = 'minst': must be one of 'mnist', 'fashion-mnist', 'cifar-10', 'kjv', or a folder"
+        r".*; did you mean 'mnist'\?",
     ):
         load_dataset("minst")

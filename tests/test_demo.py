@@ -77,6 +77,16 @@ def test_the_headline_says_the_numbers_of_the_tables(tmp_path):
     assert rows[-1][3:] == ["314", "1"] and "±" not in rows[-1][1]
 
 
+def test_a_headline_says_in_a_word_that_nothing_was_lost(tmp_path):
+    labels = {"error-free": "tsa_ga", "mine": "scheduled", "also mine": "dense", "theirs": "a_dsgd"}
+    curves = [{"label": label, "scheme": scheme} for label, scheme in labels.items()]
+    mine = Experiment(name="x", title="x", rounds=20, curves=curves, subjects=["mine", "also mine"])
+    assert re.match(
+        r"x: no points of accuracy lost with mine, none with also mine and \d+\.\d with theirs \(a perfect",
+        headline(found_of(mine, tmp_path)),
+    )
+
+
 def test_a_headline_of_a_sweep_goes_from_its_worst_setting_to_its_best(tmp_path):
     grid = {"uplink.power": [50.0, 500.0], "uplink.ratio": [0.04, 0.1]}
     found = found_of(Experiment(name="mine", title="mine", rounds=20, grid=grid), tmp_path)

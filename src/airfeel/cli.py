@@ -28,8 +28,9 @@ _ALIKE = 0.75  # of two words, one of which is taken for a misspelling of the ot
 
 app = App(
     name="airfeel",
-    help="Over-the-air federated edge learning: train, predict, reproduce, report.",
+    help="Federated learning with uploads 10 to 100 times smaller, over a simulated radio. Try: airfeel demo",
     version=__version__,
+    default_parameter=Parameter(show_default=lambda value: str(value) if value else None),
 )
 _found: dict[str, Callable[..., Any]] = {}
 for _module in pkgutil.iter_modules(commands.__path__, f"{commands.__name__}."):

@@ -53,7 +53,7 @@ def predict(
     samples: Whole = None,
     seed: Whole = None,
 ) -> None:
-    """Predict the NMSE of every round by theory, or find the link that a target NMSE needs.
+    """Predict by theory the error (NMSE) of what the server hears, or find the link that a target needs.
 
     Of linear schemes, such as scheduled, in closed form; of TSA-GA and its relatives by state evolution.
 
@@ -68,27 +68,27 @@ def predict(
         key=value of the configuration, such as scheme=turbo_cs; may be given several times. Without a file
         the scheme is tsa_ga where none is given.
     activity
-        lambda, the share of coefficients that are not zero.
+        Share of coefficients that are not zero, lambda.
     p01
         Probability that an active coefficient becomes inactive in a round.
     beta
-        Forgetting of the amplitudes.
+        Forgetting of the amplitudes from round to round.
     ratio
-        s/N, channel uses per parameter.
+        Symbols per parameter, s/N.
     power
-        P, the energy of a device per round.
+        Energy of a device per round, P.
     snr_db
-        Receive SNR per channel use, in place of a power; it is then held when the bandwidth changes.
+        Receive SNR per symbol, in place of a power; it is then held when the bandwidth changes.
     devices
-        M.
+        Number of devices, M.
     size
-        N, the number of parameters; 7850 where no run says otherwise.
+        Number of parameters, N; 7850 where no run says otherwise.
     rounds
         How many rounds to follow, 60 by default; steady state is the mean over the last quarter, so slow
         chains need more. Of a run, its last ones: 150 by default, or as many as it has.
     bandwidth_hz
-        B, as radio.bandwidth_hz of a configuration; so are the next two. Answers are then in seconds and
-        joules too.
+        Bandwidth, as radio.bandwidth_hz of a configuration; so are the next two. Answers are then in seconds
+        and joules too.
     tx_power_dbm
         Transmit power of a device.
     path_loss_db
@@ -99,14 +99,14 @@ def predict(
     target_nmse
         In dB: find the smallest link that reaches it in steady state.
     solve
-        What --target-nmse finds: the number of rows s (where nothing is said), or the power P.
+        What --target-nmse finds: rows, the number of symbols s (where nothing is said), or the power P.
     figure
         Write a map of steady-state NMSE as this name with .png and .svg: over bandwidth and transmit power
         where these are given, else over s/N and P (144 predictions, or replays).
     json
         Print one JSON object.
     samples
-        Scalar chains to sample, 80,000 by default.
+        How many chains of a coefficient are sampled, 80,000 by default.
     seed
         Of the sampling and of the channel; that of the configuration by default.
     """

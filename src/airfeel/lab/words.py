@@ -120,8 +120,9 @@ def _outcomes(shown: RunSelection) -> str:
         over = f", means over {variants} settings" if variants > 1 else ""
         ideal = fmean(v for line, of in finals.items() if line[0] in WITHOUT_RADIO for v in of.values())
         ranked = sorted(lost, key=lost.__getitem__)
-        first, *rest = ((f"{lost[curve]:z.1f}", f"with {curve}") for curve in _chosen(shown, ranked))
-        said = [" points of accuracy lost ".join(first), *map(" ".join, rest)]
+        first, *rest = _chosen(shown, ranked)
+        said = [f"{_points(lost[first], 'no')} points of accuracy lost with {first}"]
+        said += [f"{_points(lost[curve], 'none')} with {curve}" for curve in rest]
         return f"{_listed(said)} (a perfect channel reaches {ideal:.1f} %{over})."
     reached = _by_curve(finals)
     ranked = sorted(reached, key=reached.__getitem__, reverse=True)
@@ -131,6 +132,11 @@ def _outcomes(shown: RunSelection) -> str:
         span = " to ".join(dict.fromkeys(f"{value:.1f}" for value in (means[0], means[-1])))
         said.append(f"{span} % with {curve}")
     return f"test accuracy {_listed(said)}" + (f" over {variants} settings." if variants > 1 else ".")
+
+
+def _points(lost: float, nothing: str) -> str:
+    """Return how much was lost; whoever is ahead, or level to the last digit shown, has lost nothing."""
+    return f"{lost:.1f}" if lost >= 0.05 else nothing
 
 
 def _chosen(shown: RunSelection, ranked: Sequence[str]) -> list[str]:

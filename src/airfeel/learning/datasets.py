@@ -151,7 +151,7 @@ def load_dataset(source: Any) -> Dataset:
         return _loaded(name)
     names = ", ".join(map(repr, DATASETS.names()))
     rule = f"must be one of {names}, or a folder of idx or npy files, or an npz file, or package.module:load"
-    raise _checks.reject("dataset", name, rule)
+    raise _checks.reject("dataset", name, rule + _checks.suggestion(name, DATASETS.names()))
 
 
 def check_dataset(source: str) -> None:
