@@ -133,6 +133,15 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
     assert not [name for name in names if name.endswith((".npz", "-ubyte", ".gz", ".pyc"))]
 
 
+def test_the_readme_of_the_wheel_links_to_places_that_any_page_reaches(wheel):
+    (name,) = (name for name in zipfile.ZipFile(wheel).namelist() if name.endswith("METADATA"))
+    text = zipfile.ZipFile(wheel).read(name).decode()
+    targets, ours = (re.findall(r"\]\(([^)]+)\)", of) for of in (text, (ROOT / "README.md").read_text()))
+    assert len(targets) == len(ours) and all(target.startswith("https://") for target in targets)
+    for target in ours:
+        assert any(found.endswith(target.removeprefix("docs/")) for found in targets), target
+
+
 @pytest.mark.long
 def test_wheel_works_in_an_empty_folder_with_its_own_venv(wheel, tmp_path):
     """Installed by pip alone into its own venv; the dependencies are those of the tests."""

@@ -1,5 +1,6 @@
 """What the README shows is what one gets."""
 
+import importlib
 import re
 import subprocess
 import sys
@@ -47,6 +48,23 @@ def test_the_demo_prints_what_it_shows(tmp_path):
     assert re.sub(number, "x", found) == re.sub(number, "x", shown)
     numbers = [[float(one) for one in re.findall(number, text)] for text in (shown, found)]
     np.testing.assert_allclose(*numbers, atol=0.5)
+
+
+def test_the_table_of_losses_is_made_of_the_kept_numbers(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    study = importlib.import_module("study_field")
+    cells = [list(study.CELLS)[place] for place in (0, 1, 3, 2)]  # the fifth of fifty before the half of ten
+    columns = [("scheduled, own rate", 10)]
+    columns += [(scheme, factor) for factor in (25, 100) for scheme in ("scheduled, own rate", "ScaleCom")]
+    rows = re.findall(r"^\| (?:every|a fifth|half).*$", README, flags=re.M)
+    assert len(rows) == len(cells)
+    for row, cell in zip(rows, cells, strict=True):
+        told = [word.replace("*", "").split(" ± ") for word in row.split(" | ")[1:]]
+        for words, (scheme, factor) in zip(told, columns, strict=True):
+            lost = study.words(study.gaps(study.known(None), cell, scheme, factor, study.SEEDS))
+            for word, number in zip(words, lost.split(" ± "), strict=len(words) == 2):
+                last = 10 ** -len(word.rstrip(" |").partition(".")[2])  # the digit shown last
+                assert abs(float(word.rstrip(" |")) - float(number)) < 0.51 * last, (row, lost)
 
 
 def test_the_example_of_a_receiver_does_what_its_text_says(tmp_path):

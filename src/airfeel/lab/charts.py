@@ -43,6 +43,7 @@ STYLE = {
         "labelFontSize": 14,
         "titleFontSize": 14,
         "labelLimit": 0,
+        "columnPadding": 26,  # where letters are wider than those that this was made with
         "symbolStrokeWidth": 2.5,
         "layout": {"bottom": {"anchor": "middle", "direction": "vertical", "center": True, "margin": 4}},
     },
