@@ -38,9 +38,9 @@ LINEAR = [name for name in SCHEMES.names() if is_linear(SCHEMES.get(name).kind)]
 TENTH = 10**0.01 - 1  # of a decibel, as a share
 
 
-def rounds(name, channel, policy, updates, weights, seed, taking_part=EVERYBODY):
-    """Yield the aggregates of rounds that all begin with empty memories; only what was spent goes on."""
-    scheme = SCHEMES.get(name).target()
+def rounds(name, channel, policy, updates, weights, seed, taking_part=EVERYBODY, learns=False):
+    """Yield the aggregates of rounds that begin with empty memories, unless devices and server ``learns``."""
+    scheme = SCHEMES.get(name).build({"clip": 1e30} if name == "scheduled" else {})
     setting = Setting(len(weights), SYMBOLS, rounds=ROUNDS)
     state = begin(scheme, SHAPES, setting)
     for t in range(1, ROUNDS + 1):
@@ -57,7 +57,7 @@ def rounds(name, channel, policy, updates, weights, seed, taking_part=EVERYBODY)
             sending=sending,
         )
         yield found
-        state = replace(state, ledger=after.ledger)
+        state = after if learns else replace(state, ledger=after.ledger)
 
 
 def test_these_are_the_linear_schemes():
@@ -102,14 +102,17 @@ def test_a_round_s_error_is_that_of_the_closed_form(name, channel, policy, takin
     assert abs(np.mean(heard / expected[: len(heard)]) - 1) < TENTH
 
 
+@pytest.mark.parametrize("taking_part", [EVERYBODY, Participation(0.7)], ids=["all", "some"])
 @pytest.mark.parametrize("name", LINEAR)
-def test_the_noise_s_energy_follows_from_alpha_whatever_the_devices_send(name):
+def test_the_noise_s_energy_follows_from_alpha_whatever_the_devices_send(name, taking_part):
+    """In a training too: with ages, controls, error memories and factors of earlier rounds."""
     rng = np.random.default_rng(3)
     updates = rng.standard_normal((len(WEIGHTS), 20_000)) * rng.exponential(size=(len(WEIGHTS), 1))
     ratios = []
-    for found in rounds(name, GaussianMAC(2.0), "equal", updates, WEIGHTS, 9):
-        error = float(np.sum((found.mean - found.truth) ** 2))
-        ratios.append(error / noise_energy(SYMBOLS, 2.0, len(WEIGHTS), found.alpha))
+    given = GaussianMAC(2.0), "equal", updates, WEIGHTS, 9, taking_part
+    for found in rounds(name, *given, learns=True):
+        error, heard = float(np.sum((found.mean - found.truth) ** 2)), WEIGHTS[found.active].sum()
+        ratios.append(error / noise_energy(SYMBOLS, 2.0, len(WEIGHTS), found.alpha, heard))
     assert abs(np.mean(ratios) - 1) < TENTH
 
 
