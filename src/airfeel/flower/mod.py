@@ -32,6 +32,7 @@ WORDS = ("client", "training", "session", "round")
 WHEN = ("before", "heard", "unheard")
 CLIPPING = "clipping_norm"  # Flower's word in the configuration of a round
 SHORTER, ROUNDED = 1 - 1e-6, 1 - 2.0**-7  # what rounding numbers, or whole signals, may add to a length
+DIVERGED = "the update is not finite: local training has diverged; lower the learning rate"
 LOG = logging.getLogger("flwr")
 
 
@@ -102,31 +103,30 @@ class AirMod:
         device = context.node_config.get("partition-id")
         device = device if isinstance(device, int) else -1  # of a node that has no number
         rounding = announced.rounds(device, client)
-        given = scheme, wire.plan_here(scheme, plan, content), memory, update, rounding
-        norm = _clipping_norm(content)
-        sent, arrays, within, *outcomes = _encode(*given, norm)
-        signal = np.asarray(sent.signal[0], dtype=np.float32)
-        if not scheme.stateless:
-            which = client, announced.training, announced.session, announced.round
-            keep(context, ClientMemory(*which, dict(memory), *outcomes))
-        energy = float(energy_of(signal[None], np.ones(1))[0])
-        facts = {
-            "round": announced.round,
-            "digest": wire.digest(announced, layout, plan),
-            "device": device,
-            **({} if scheme.stateless else {"client": client, "fresh": known is None}),
-            **({"energy": energy} if scheme.uses_radio or norm < np.inf else {}),
-            **({"within": within} if norm < np.inf else {}),
-            **holds,
-            **wire.signal_words(arrays),
-        }
+        if not np.isfinite(update).all():
+            raise ValueError(DIVERGED)
+        here, norm, truth = wire.plan_here(scheme, plan, content), _clipping_norm(content), None
+        facts = {"round": announced.round, "digest": wire.digest(announced, layout, plan), "device": device}
+        if scheme.stateless and not (scheme.uses_radio or announced.audit or rounding or norm < np.inf):
+            arrays = scheme.message(here, update[None])
+        else:
+            sent, arrays, within, *outcomes = _encode(scheme, here, memory, update, rounding, norm)
+            signal, truth = np.asarray(sent.signal[0], dtype=np.float32), sent.payload
+            if not scheme.stateless:
+                which = client, announced.training, announced.session, announced.round
+                keep(context, ClientMemory(*which, dict(memory), *outcomes))
+                facts |= {"client": client, "fresh": known is None}
+            if scheme.uses_radio or norm < np.inf:
+                facts["energy"] = float(energy_of(signal[None], np.ones(1))[0])
+            if norm < np.inf:
+                facts["within"] = within
         answer = wire.without_ours(reply.content)
         del answer[name]
         if exact := layout.exact(trained):
             answer[announced.arrays] = wire.to_record(exact)
-        answer[wire.ROUND] = ConfigRecord(facts)
-        if announced.audit and sent.payload is not None:
-            answer[wire.TRUTH] = wire.to_record({"truth": sent.payload[0]})
+        answer[wire.ROUND] = ConfigRecord({**facts, **holds, **wire.signal_words(arrays)})
+        if announced.audit and truth is not None:
+            answer[wire.TRUTH] = wire.to_record({"truth": truth[0]})
         reply.content = answer if announced.step == "send" else _put_aside(context, answer)
         return reply
 
@@ -150,8 +150,8 @@ def _encode(
     row, one = everywhere(memory, 1), update[None]
     sent = scheme.encode(plan, row, one)
     found, arrays = _packed(scheme, sent, rounding)
-    if not (np.isfinite(update).all() and np.isfinite(found.signal).all()):
-        raise ValueError("the update is not finite: local training has diverged; lower the learning rate")
+    if not np.isfinite(found.signal).all():
+        raise ValueError(DIVERGED)
     within = norm == np.inf or _length(found) <= norm
     while norm < np.inf and (length := _length(found)) > norm:
         if type(scheme).pack is not Scheme.pack:

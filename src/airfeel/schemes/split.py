@@ -57,10 +57,15 @@ class Split(Scheme[CommonKState]):
         signal = np.zeros(update.shape, np.float32)
         messages = []
         for told, row, place in zip(signal, update, plan["places"], strict=True):
-            chosen, rounding = coefficients(plan, place, len(row)), Rounding(1, plan["seed"], int(place))
+            chosen, rounding = coefficients(plan, place, len(row)), _rounding(plan, place)
             messages.append(rounding.write(row[chosen]))
             told[chosen] = rounding.read(messages[-1], len(chosen))
         return Sent(signal, message=messages)
+
+    def message(self, plan: Plan, update: Array) -> dict[str, NDArray[Any]]:
+        """Write signs and scales, and do not read them: half of the work."""
+        (row,), (place,) = update, plan["places"]
+        return {"blocks": _rounding(plan, place).write(row[coefficients(plan, place, len(row))])}
 
     def width(self, plan: Plan, memory: Any, size: int) -> int:
         """Return N: what is not sent counts as zero."""
@@ -94,7 +99,7 @@ class Split(Scheme[CommonKState]):
         (place,), (blocks,) = plan["places"], named(arrays, "blocks")
         chosen = coefficients(plan, place, length)
         signal = np.zeros(length, np.float32)
-        signal[chosen] = Rounding(1, plan["seed"], int(place)).read(blocks, len(chosen))
+        signal[chosen] = _rounding(plan, place).read(blocks, len(chosen))
         return signal
 
     def takes(self, size: int, symbols: int) -> float:
@@ -112,6 +117,10 @@ def symbols_within(size: int, limit: float) -> int:
     """
     room = max(0, BLOCK * int(limit // BYTES))
     return size if room >= size else max(1, room - 2 * isqrt(room))
+
+
+def _rounding(plan: Plan, place: int) -> Rounding:
+    return Rounding(1, plan["seed"], int(place))
 
 
 def coefficients(plan: Plan, place: int, size: int) -> NDArray[np.intp]:

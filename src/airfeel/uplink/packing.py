@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -99,12 +100,18 @@ class Rounding:
 
     def _numbers(self, packed: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return the odd numbers q that stand in bytes."""
-        if self.bits == 16:
-            codes = np.ascontiguousarray(packed).view("<u2").astype(np.float32)
-        else:
-            shifts = np.arange(8 - self.bits, -1, -self.bits, dtype=np.uint8)
-            codes = (packed[:, :, None] >> shifts & (2**self.bits - 1)).reshape(-1, BLOCK).astype(np.float32)
-        return 2 * codes - np.float32(2**self.bits - 1)
+        if self.bits < 8:
+            return np.take(_numbers_of_bytes(self.bits), packed, axis=0).reshape(-1, BLOCK)
+        codes = np.ascontiguousarray(packed).view("<u2" if self.bits == 16 else np.uint8)
+        return 2 * codes.astype(np.float32) - np.float32(2**self.bits - 1)
+
+
+@lru_cache
+def _numbers_of_bytes(bits: int) -> NDArray[np.float32]:
+    """Return the odd numbers that stand in each of the 256 bytes, (256, 8 / bits)."""
+    shifts = np.arange(8 - bits, -1, -bits)
+    codes = np.arange(256)[:, None] >> shifts & (2**bits - 1)
+    return (2 * codes - (2**bits - 1)).astype(np.float32)
 
 
 def value_bits(argument: str, value: Any) -> int:

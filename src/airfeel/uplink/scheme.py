@@ -197,6 +197,10 @@ class Scheme(ABC, Generic[State]):
         """Return the signal of one device as the arrays that travel in a message."""
         return packing.pack(np.asarray(sent.signal[0], np.float32))
 
+    def message(self, plan: Plan, update: Array) -> dict[str, NDArray[Any]]:
+        """Return the arrays of one device that carries nothing, where nobody at it wants to know the signal."""
+        return self.pack(self.encode(plan, {}, update))
+
     def unpack(self, plan: Plan, arrays: packing.Arrays, length: int) -> NDArray[np.float32]:
         """Undo :meth:`pack`, given the plan as this device had it; refuse what it cannot have sent."""
         return packing.unpack(arrays, length)
