@@ -193,16 +193,15 @@ def receive(message: Message, context: Context) -> tuple[RecordDict, ArrayRecord
     words: Any = content[wire.BASE]
     if not words["gives"]:
         return content, None, 0
-    held = context.state.get(wire.MODEL) if words["base"] else content[words["arrays"]]
-    if held is None:
+    state: Any = context.state  # where the number of a model stands beside it
+    if words["base"] and (wire.MODEL not in state or state[wire.BASE]["gives"] != words["base"]):
         return None
+    held = state[wire.MODEL] if words["base"] else content[words["arrays"]]
     had = wire.from_record(held)
     single = Layout.of(had, str(words["exact"]).split("\n"))
     where = Coordinates(single.typed(str(words["types"])), str(words["basis"]))
     vector, exact = flat(single, had), single.exact(had)
     if words["base"]:
-        if where.number(vector) != words["base"]:
-            return None
         sent = wire.from_record(content[wire.MODEL]) if wire.MODEL in content else {}
         form = forms(words["bits"], words["seed"])[words["form"]] if words["form"] else None
         told = {name: sent.pop(name) for name in form.names} if form is not None else {}
@@ -212,7 +211,7 @@ def receive(message: Message, context: Context) -> tuple[RecordDict, ArrayRecord
         vector = vector if form is None else where.settled(form.read(told, vector))
         held = wire.to_record(where.told(vector, exact))
         single.require(wire.from_record(held))
-    if (found := where.number(vector)) != words["gives"]:
+    if (found := where.number(vector)) != words["gives"]:  # what was kept is damaged
         return None
     whole = wire.to_record(where.arrays(vector, exact)) if where.basis else held
     return RecordDict({**content, words["arrays"]: whole}), held, found

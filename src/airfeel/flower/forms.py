@@ -46,6 +46,8 @@ class Coordinates:
 
     def settled(self, vector: Array) -> Vector:
         """Return what is left of a vector in the types of the arrays by which it is told."""
+        if all(t.dtype == "float32" for t in self.single.tensors if not t.exact):
+            return np.asarray(vector, np.float32)
         nothing = {t.name: np.zeros(()) for t in self.layout.tensors if t.exact}
         return flat(self.layout, self.told(vector, nothing))
 

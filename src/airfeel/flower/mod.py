@@ -64,7 +64,7 @@ class AirMod:
         message.content, model, number = found
         reply = self._answer(message, context, call_next, {"holds": number})
         if model is not None and not reply.has_error():
-            context.state[wire.MODEL] = model
+            context.state[wire.MODEL], context.state[wire.BASE] = model, ConfigRecord({"gives": number})
         return reply
 
     def _answer(

@@ -110,10 +110,15 @@ class Scheduled(Scheme[ScheduledState]):
     def plan(self, state: ScheduledState, seed: int, round: int) -> Plan:
         """Announce which coefficients to send, how many rounds each stands for, and how far controls move."""
         # V_n = E_n L_n^2, what will be missing when the next round is sent.
-        waiting = state.expected * (state.age + 1.0) ** self.age_exponent
+        waiting = state.age + 1.0
+        waiting **= self.age_exponent
+        waiting *= state.expected
         symbols = min(self._symbols(state, round), len(waiting))
         # Equal ones are told apart by the seed, far above rounding: all processors choose the same.
-        index = waiting * (1 + 1e-6 * stream(seed, "schedule", round).random(len(waiting)))
+        index = stream(seed, "schedule", round).random(len(waiting))
+        index *= 1e-6
+        index += 1
+        index *= waiting
         chosen = np.flatnonzero(largest(index[None], symbols)).astype(np.int32)
         plan: dict[str, Any] = {"layout": state.layout, "chosen": chosen}
         if self.keeps != "error":
@@ -227,39 +232,47 @@ def expected_energy(heard: Array, layout: basis.Tensors) -> Array:
     over what was heard and with one pseudo-count of the mean above it.
     """
     seen = heard >= 0
-    known = np.where(seen, heard, 0)
+    known, there = np.maximum(heard, 0), np.flatnonzero(seen)
     before = _by_frequency(known, seen, layout)
-    relative = known / before
-    everything = float(relative[seen].mean()) if seen.any() else 0.0
+    relative = np.divide(known, before, out=known)  # large arrays are used again: new ones cost more than sums
+    counted = relative if len(there) == len(seen) else relative[there]
+    everything = float(counted.mean()) if len(there) else 0.0
     if everything == 0:
         return before
     prior = np.empty(len(heard))
     for tensor, part in zip(layout, basis.stretches(layout), strict=True):
         shape = tensor.matrix
-        found = _prior(relative[part].reshape(shape), seen[part].reshape(shape), everything)
-        prior[part] = found.reshape(-1)
+        given = relative[part].reshape(shape), seen[part].reshape(shape), everything
+        _put_prior(prior[part].reshape(shape), *given)
     prior *= before
-    return np.where(seen, (heard + prior) / 2, prior)
+    found, unheard = np.maximum(heard, 0, out=known), np.flatnonzero(~seen)
+    found[unheard] = prior[unheard]
+    found += prior
+    found /= 2
+    return found
 
 
 def _by_frequency(known: Array, seen: NDArray[np.bool_], layout: basis.Tensors) -> Array:
     """Return what the frequency alone lets expect: a fall, or none where low ones are no larger."""
-    expected = basis.profile(layout).copy()
+    expected = before = basis.profile(layout)
     for tensor, part in zip(layout, basis.stretches(layout), strict=True):
         if tensor.smooth and np.count_nonzero(seen[part]) >= EVIDENCE * tensor.size:
             profile, amplitude = expected[part][seen[part]], np.sqrt(known[part][seen[part]])
             low = profile > np.median(profile)
             if low.any() and amplitude[low].mean() < LARGER * amplitude[~low].mean():
+                expected = before.copy() if expected is before else expected
                 expected[part] = 1
     return expected
 
 
-def _prior(known: Array, seen: NDArray[np.bool_], above: float) -> Array:
+def _put_prior(found: Array, known: Array, seen: NDArray[np.bool_], above: float) -> None:
     mean = float((known.sum() + above) / (seen.sum() + 1))
     if mean == 0 or len(known) == 1:
-        return np.full(known.shape, mean)
+        found[...] = mean
+        return
     row, column = ((known.sum(axis) + mean) / (seen.sum(axis) + 1) for axis in (1, 0))
-    return np.outer(row, column) / mean
+    np.outer(row, column, out=found)
+    found /= mean
 
 
 def _warm_share(round: int, rounds: int) -> float:
