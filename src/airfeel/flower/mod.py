@@ -106,7 +106,11 @@ class AirMod:
         if not np.isfinite(update).all():
             raise ValueError(DIVERGED)
         here, norm, truth = wire.plan_here(scheme, plan, content), _clipping_norm(content), None
-        facts = {"round": announced.round, "digest": wire.digest(announced, layout, plan), "device": device}
+        facts: dict[str, Any] = {
+            "round": announced.round,
+            "digest": wire.digest(announced, layout, plan),
+            "device": device,
+        }
         if scheme.stateless and not (scheme.uses_radio or announced.audit or rounding or norm < np.inf):
             arrays = scheme.message(here, update[None])
         else:

@@ -234,7 +234,7 @@ def expected_energy(heard: Array, layout: basis.Tensors) -> Array:
     seen = heard >= 0
     known, there = np.maximum(heard, 0), np.flatnonzero(seen)
     before = _by_frequency(known, seen, layout)
-    relative = np.divide(known, before, out=known)  # large arrays are used again: new ones cost more than sums
+    relative = np.divide(known, before, out=known)  # large arrays are used again: new ones are dear
     counted = relative if len(there) == len(seen) else relative[there]
     everything = float(counted.mean()) if len(there) else 0.0
     if everything == 0:

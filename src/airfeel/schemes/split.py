@@ -57,15 +57,16 @@ class Split(Scheme[CommonKState]):
         signal = np.zeros(update.shape, np.float32)
         messages = []
         for told, row, place in zip(signal, update, plan["places"], strict=True):
-            chosen, rounding = coefficients(plan, place, len(row)), _rounding(plan, place)
+            chosen, rounding, count = _share(plan, place, len(row))
             messages.append(rounding.write(row[chosen]))
-            told[chosen] = rounding.read(messages[-1], len(chosen))
+            told[chosen] = rounding.read(messages[-1], count)
         return Sent(signal, message=messages)
 
     def message(self, plan: Plan, update: Array) -> dict[str, NDArray[Any]]:
         """Write signs and scales, and do not read them: half of the work."""
         (row,), (place,) = update, plan["places"]
-        return {"blocks": _rounding(plan, place).write(row[coefficients(plan, place, len(row))])}
+        chosen, rounding, _ = _share(plan, place, len(row))
+        return {"blocks": rounding.write(row[chosen])}
 
     def width(self, plan: Plan, memory: Any, size: int) -> int:
         """Return N: what is not sent counts as zero."""
@@ -97,9 +98,9 @@ class Split(Scheme[CommonKState]):
     def unpack(self, plan: Plan, arrays: Arrays, length: int) -> NDArray[np.float32]:
         """Return what stands in such bytes, of which there must be as many as this client has to send."""
         (place,), (blocks,) = plan["places"], named(arrays, "blocks")
-        chosen = coefficients(plan, place, length)
+        chosen, rounding, count = _share(plan, place, length)
         signal = np.zeros(length, np.float32)
-        signal[chosen] = _rounding(plan, place).read(blocks, len(chosen))
+        signal[chosen] = rounding.read(blocks, count)
         return signal
 
     def takes(self, size: int, symbols: int) -> float:
@@ -119,8 +120,13 @@ def symbols_within(size: int, limit: float) -> int:
     return size if room >= size else max(1, room - 2 * isqrt(room))
 
 
-def _rounding(plan: Plan, place: int) -> Rounding:
-    return Rounding(1, plan["seed"], int(place))
+def _share(plan: Plan, place: int, size: int) -> tuple[Any, Rounding, int]:
+    """Return which coefficients the client at a place sends, how it rounds them, and how many there are."""
+    rounding = Rounding(1, plan["seed"], int(place))
+    if plan["symbols"] == size:  # everybody sends all of them
+        return slice(None), rounding, size
+    chosen = coefficients(plan, place, size)
+    return chosen, rounding, len(chosen)
 
 
 def coefficients(plan: Plan, place: int, size: int) -> NDArray[np.intp]:

@@ -18,7 +18,7 @@ Arrays = Mapping[str, NDArray[Any]]
 LARGEST = np.array([0x7F7F], np.uint16)  # the largest finite number of 16 bits
 BLOCK = 256  # values that are rotated together and share a scale
 AT_ONCE = 256  # blocks that are rotated at once: they stay in the processor's cache
-STEPS = {1: 1.596, 2: 0.9957, 4: 0.3352, 8: 0.0308, 16: 2.0**-11}  # of a normal variable (Max), by bits
+STEPS = {2: 0.9957, 4: 0.3352, 8: 0.0308, 16: 2.0**-11}  # of a normal variable (Max), by bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,9 @@ class Rounding:
         """Return values in bytes, (blocks, width)."""
         blocks = np.zeros((-(-len(values) // BLOCK), BLOCK), np.float32)
         blocks.reshape(-1)[: len(values)] = values
-        blocks *= signs(self.seed, self.device, blocks.shape)
-        message = np.empty((len(blocks), self.width()), np.uint8)
+        message, own = np.empty((len(blocks), self.width()), np.uint8), self._signs(blocks)
         for part in _parts(len(blocks)):
-            message[part] = self._written(rotate(blocks[part]))
+            message[part] = self._written(rotate(blocks[part] * own[part]))
         return message
 
     def read(self, message: NDArray[Any], count: int) -> NDArray[np.float32]:
@@ -70,29 +69,38 @@ class Rounding:
         if not (np.isfinite(scales) & (scales >= 0)).all():
             raise ValueError("its signal has a scale that is not finite and >= 0")
         blocks = np.empty((len(message), BLOCK), np.float32)
+        own = self._signs(blocks)
         for part in _parts(len(blocks)):
-            blocks[part] = rotate(scales[part] * self._numbers(message[part, :-wide]))
-        blocks *= signs(self.seed, self.device, blocks.shape)
+            turned = rotate(scales[part] * self._numbers(message[part, :-wide]))
+            np.multiply(turned, own[part], out=blocks[part])
         return blocks.reshape(-1)[:count]
 
+    def _signs(self, blocks: NDArray[np.float32]) -> NDArray[np.int8]:
+        return signs(self.seed, self.device, blocks.shape)
+
     def _written(self, rotated: NDArray[np.float32]) -> NDArray[np.uint8]:
-        top, half = np.abs(rotated).max(axis=1, keepdims=True), 2 ** (self.bits - 1)
-        steps = rotated / np.where(top == 0, np.float32(1), top)
-        steps /= np.float32(STEPS[self.bits]) * np.sqrt(np.mean(steps**2, axis=1, keepdims=True) + (top == 0))
-        codes = np.clip(np.floor(steps) + half, 0, 2 * half - 1).astype(np.uint16)
-        odd = 2 * codes.astype(np.float32) - np.float32(2 * half - 1)
-        total = (rotated * odd).sum(axis=1, keepdims=True)
+        if self.bits == 1:
+            packed, total = np.packbits(rotated >= 0, axis=1), np.abs(rotated).sum(axis=1, keepdims=True)
+        else:
+            codes = self._codes(rotated)
+            odd = 2 * codes.astype(np.float32) - np.float32(2**self.bits - 1)
+            packed, total = self._joined(codes), (rotated * odd).sum(axis=1, keepdims=True)
         shares = rotated / np.where(total == 0, np.float32(1), total)
         scales = np.einsum("ij,ij->i", rotated, shares)[:, None]
         told = shorten(scales).astype("<u2") if self.bits < 8 else scales.astype("<f4")
-        return np.concatenate((self._joined(codes), told.view(np.uint8)), axis=1)
+        return np.concatenate((packed, told.view(np.uint8)), axis=1)
+
+    def _codes(self, rotated: NDArray[np.float32]) -> NDArray[np.uint16]:
+        """Return the numbers of the nearest odd numbers, from the lowest one on."""
+        top, half = np.abs(rotated).max(axis=1, keepdims=True), 2 ** (self.bits - 1)
+        steps = rotated / np.where(top == 0, np.float32(1), top)
+        steps /= np.float32(STEPS[self.bits]) * np.sqrt(np.mean(steps**2, axis=1, keepdims=True) + (top == 0))
+        return np.clip(np.floor(steps) + half, 0, 2 * half - 1).astype(np.uint16)
 
     def _joined(self, codes: NDArray[np.uint16]) -> NDArray[np.uint8]:
         """Return codes as bytes, the first one in the highest bits."""
         if self.bits == 16:
             return codes.astype("<u2").view(np.uint8)
-        if self.bits == 1:
-            return np.packbits(codes.astype(np.uint8), axis=1)
         found = np.zeros((len(codes), BLOCK * self.bits // 8), np.uint8)
         for place in range(8 // self.bits):
             found |= (codes[:, place :: 8 // self.bits] << (8 - (place + 1) * self.bits)).astype(np.uint8)
@@ -111,12 +119,12 @@ def _numbers_of_bytes(bits: int) -> NDArray[np.float32]:
     """Return the odd numbers that stand in each of the 256 bytes, (256, 8 / bits)."""
     shifts = np.arange(8 - bits, -1, -bits)
     codes = np.arange(256)[:, None] >> shifts & (2**bits - 1)
-    return (2 * codes - (2**bits - 1)).astype(np.float32)
+    return np.asarray(2 * codes - (2**bits - 1), np.float32)
 
 
 def value_bits(argument: str, value: Any) -> int:
     """Return a number of bits in which values can travel: those of a rounding, or 32 for all they have."""
-    if isinstance(value, bool) or value not in (*STEPS, 32):
+    if isinstance(value, bool) or value not in (1, *STEPS, 32):
         raise _checks.reject(argument, value, "must be 1, 2, 4, 8, 16 or 32")
     return int(value)
 

@@ -198,7 +198,7 @@ class Scheme(ABC, Generic[State]):
         return packing.pack(np.asarray(sent.signal[0], np.float32))
 
     def message(self, plan: Plan, update: Array) -> dict[str, NDArray[Any]]:
-        """Return the arrays of one device that carries nothing, where nobody at it wants to know the signal."""
+        """Return the message of one device that carries nothing, where it need not know the signal."""
         return self.pack(self.encode(plan, {}, update))
 
     def unpack(self, plan: Plan, arrays: packing.Arrays, length: int) -> NDArray[np.float32]:
