@@ -115,11 +115,12 @@ class Scheduled(Scheme[ScheduledState]):
         waiting *= state.expected
         symbols = min(self._symbols(state, round), len(waiting))
         # Equal ones are told apart by the seed, far above rounding: all processors choose the same.
-        index = stream(seed, "schedule", round).random(len(waiting))
-        index *= 1e-6
-        index += 1
-        index *= waiting
-        chosen = np.flatnonzero(largest(index[None], symbols)).astype(np.int32)
+        near = stream(seed, "schedule", round).random(len(waiting))
+        near *= 1e-6
+        near += 1
+        waiting *= near
+        del near  # large arrays go as soon as they can
+        chosen = np.flatnonzero(largest(waiting[None], symbols)).astype(np.int32)
         plan: dict[str, Any] = {"layout": state.layout, "chosen": chosen}
         if self.keeps != "error":
             plan |= {"ages": state.age[chosen] + 1}
@@ -196,8 +197,7 @@ class Scheduled(Scheme[ScheduledState]):
             fresh = np.clip(found**2 - noise, 0, LARGEST) / ages**2
         energy[chosen] = np.where(energy[chosen] < 0, fresh, (energy[chosen] + fresh) / 2)
         age[chosen] = 0
-        layout, spectrum = basis.read(state.layout), np.zeros((1, len(age)))
-        spectrum[0, chosen] = believed
+        layout = basis.read(state.layout)
         after = replace(
             state,
             age=age,
@@ -207,6 +207,8 @@ class Scheduled(Scheme[ScheduledState]):
             share=state.share if heard.silent else float(np.mean(heard.share)) * heard.computed,
             round=plan.get("round", 0),
         )
+        spectrum = np.zeros((1, len(age)))  # when what the energies took is free again
+        spectrum[0, chosen] = believed
         return Estimate(basis.backward(layout, spectrum)[0]), after
 
     def width(self, plan: Plan, memory: Memory, size: int) -> int:
@@ -232,11 +234,12 @@ def expected_energy(heard: Array, layout: basis.Tensors) -> Array:
     over what was heard and with one pseudo-count of the mean above it.
     """
     seen = heard >= 0
-    known, there = np.maximum(heard, 0), np.flatnonzero(seen)
+    known, count = np.maximum(heard, 0), np.count_nonzero(seen)
     before = _by_frequency(known, seen, layout)
     relative = np.divide(known, before, out=known)  # large arrays are used again: new ones are dear
-    counted = relative if len(there) == len(seen) else relative[there]
-    everything = float(counted.mean()) if len(there) else 0.0
+    counted = relative if count == len(seen) else relative[np.flatnonzero(seen)]
+    everything = float(counted.mean()) if count else 0.0
+    del counted
     if everything == 0:
         return before
     prior = np.empty(len(heard))
@@ -245,8 +248,9 @@ def expected_energy(heard: Array, layout: basis.Tensors) -> Array:
         given = relative[part].reshape(shape), seen[part].reshape(shape), everything
         _put_prior(prior[part].reshape(shape), *given)
     prior *= before
-    found, unheard = np.maximum(heard, 0, out=known), np.flatnonzero(~seen)
-    found[unheard] = prior[unheard]
+    found = np.maximum(heard, 0, out=known)
+    if count < len(seen):
+        np.copyto(found, prior, where=~seen)
     found += prior
     found /= 2
     return found

@@ -95,7 +95,7 @@ class Rounding:
         top, half = np.abs(rotated).max(axis=1, keepdims=True), 2 ** (self.bits - 1)
         steps = rotated / np.where(top == 0, np.float32(1), top)
         steps /= np.float32(STEPS[self.bits]) * np.sqrt(np.mean(steps**2, axis=1, keepdims=True) + (top == 0))
-        return np.clip(np.floor(steps) + half, 0, 2 * half - 1).astype(np.uint16)
+        return np.asarray(np.clip(np.floor(steps) + half, 0, 2 * half - 1), np.uint16)
 
     def _joined(self, codes: NDArray[np.uint16]) -> NDArray[np.uint8]:
         """Return codes as bytes, the first one in the highest bits."""
