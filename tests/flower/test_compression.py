@@ -47,6 +47,18 @@ def test_arrays_have_so_many_times_fewer_bytes_than_those_of_fedavg(asked, reach
     assert asked < 30 or whole.up / grid.up >= 0.99 * reached
 
 
+def test_a_model_smaller_than_a_block_times_the_compression_is_learned_too():
+    """A block is the least that travels, and it is full: a few coefficients times many would diverge."""
+    model = {"w": np.zeros((40, 30), np.float16)}
+
+    def half_way(model, device, round):
+        return {"w": (model["w"] + (1 - model["w"]) / 2).astype(np.float16)}
+
+    grid = apps.LocalGrid(apps.app(half_way), 6)
+    found = AirAvg(compression=1000, **QUIET).start(grid, apps.record(model), 20)
+    np.testing.assert_allclose(apps.arrays(found.arrays)["w"], 1, atol=0.1)
+
+
 def test_nothing_but_bits_and_scales_travels_and_clients_keep_nothing():
     seen = []
 

@@ -337,7 +337,7 @@ def test_a_policy_that_chooses_among_devices_is_refused():
     """Clients learn whether they were heard, not in what part."""
     from airfeel.radio.power import LeastError, Selection
 
-    for policy in (LeastError(500.0), Selection(500.0)):
+    for policy in (LeastError(500.0), Selection(500.0), "500"):
         with pytest.raises(
             ValueError, match=r"power = .*must be a number or a policy that treats all devices"
         ):

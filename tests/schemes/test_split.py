@@ -186,4 +186,4 @@ def test_messages_stay_within_the_bytes_they_were_allowed(size, limit):
     symbols = symbols_within(size, limit)
     assert 1 <= symbols <= size
     room = max(1, limit // BYTES) * BLOCK
-    assert symbols <= room and (symbols == size or symbols >= room - 2 * np.sqrt(room) or limit < BYTES)
+    assert symbols <= room and (symbols == size or symbols >= room - 2 * np.sqrt(room))

@@ -63,7 +63,8 @@ def downlink_of(downlink: int | str, few: bool) -> int | str:
 def radio(channel: str | Channel | None, power: float | PowerPolicy) -> Radio | None:
     """Return the air between clients and server: a channel and a power policy; None for a digital uplink."""
     policy = EqualPower(power) if isinstance(power, int | float) else power
-    if hasattr(policy, "choose"):  # clients are told whether they were heard, not in what part
+    alike = hasattr(policy, "alpha") and not hasattr(policy, "choose")
+    if not alike:  # clients are told whether they were heard, not in what part
         raise _checks.reject("power", power, "must be a number or a policy that treats all devices alike")
     if channel is None:
         return None

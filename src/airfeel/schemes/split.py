@@ -109,15 +109,15 @@ class Split(Scheme[CommonKState]):
 
 
 def symbols_within(size: int, limit: float) -> int:
-    """Return the largest s for which a message of one client has at most so many bytes, or 1.
+    """Return the largest s for which a message of one client has at most so many bytes, or one block.
 
     How many coefficients fall to a client is a matter of chance: two standard deviations are left free.
 
-    >>> symbols_within(20466, limit=2720), symbols_within(20466, limit=816), symbols_within(240, limit=-90)
-    (20466, 5988, 1)
+    >>> symbols_within(20466, limit=2720), symbols_within(20466, limit=816), symbols_within(1230, limit=-90)
+    (20466, 5988, 224)
     """
-    room = max(0, BLOCK * int(limit // BYTES))
-    return size if room >= size else max(1, room - 2 * isqrt(room))
+    room = BLOCK * max(1, int(limit // BYTES))
+    return size if room >= size else room - 2 * isqrt(room)
 
 
 def _share(plan: Plan, place: int, size: int) -> tuple[Any, Rounding, int]:
