@@ -190,6 +190,9 @@ def test_values_between_are_whole_or_by_ratios_where_that_is_fit():
             "--within-rounds and --within-joules: must not be given",
         ),
         ({"within_rounds": 0}, "--within-rounds = 0"),
+        ({"within_rounds": 10**18}, "--within-rounds = 1000000000000000000: must be a whole number"),
+        ({"target_accuracy": 0.5, "vary": 3}, "--vary 3: must have the form"),
+        ({"target_accuracy": 0.5, "schemes": "tsa_ga,foo"}, "scheme = 'foo'"),
         ({"within_seconds": -1.0}, "--within-seconds = -1"),
         ({"within_seconds": 1.0}, "--within-seconds 1: needs a radio"),
         ({"target_accuracy": 0.5, "seeds": 1}, "--seeds = 1"),
@@ -219,7 +222,7 @@ def test_values_between_are_whole_or_by_ratios_where_that_is_fit():
         ({"within_seconds": 1e-9, **RADIO}, "must be a round at least, which takes"),
         ({"within_joules": 1.0, "schemes": ["scheduled", "split"], **RADIO}, "'split': sends nothing over"),
         ({"target_accuracy": 0.5, "vary": "server.momentum=0:0.9"}, "set devices.momentum instead"),
-        ({"target_accuracy": 0.5, "schemes": [""]}, "scheme = ''"),
+        ({"target_accuracy": 0.5, "schemes": ","}, "scheme = ''"),
     ],
 )
 def test_what_is_no_question_gets_one_sentence(asked, sentence, tmp_path):

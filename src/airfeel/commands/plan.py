@@ -63,7 +63,7 @@ def plan(
         within_seconds=within_seconds,
         within_joules=within_joules,
         vary=vary,
-        schemes=schemes.split(",") if schemes else [],
+        schemes=schemes,
         seeds=seeds,
         **asdict(computing),
         **dict(parse_override(setting) for setting in settings or []),

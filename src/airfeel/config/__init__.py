@@ -35,7 +35,7 @@ def load_config(config: ConfigLike | None = None, overrides: Mapping[str, Any] |
     ----------
     config
         A TOML file; a dictionary of dotted keys, of tables, or both; or a configuration, of which only the
-        keys that it was given are taken. None starts from the defaults (TSA-GA on MNIST).
+        keys that it was given are taken. None starts from the defaults (our own scheme on MNIST).
     overrides
         A dictionary of the same kind; its keys win.
 

@@ -55,7 +55,7 @@ def plan(
     within_seconds: float | None = None,
     within_joules: float | None = None,
     vary: str = "",
-    schemes: Sequence[str] = (),
+    schemes: str | Sequence[str] = (),
     seeds: int = TRIALS,
     out: str | Path = "results",
     engine: str | None = None,
@@ -84,7 +84,8 @@ def plan(
     vary
         ``"key=low:high"``: which value of this key it takes to reach the target.
     schemes
-        Which of these takes the least time, or comes farthest within the budget.
+        Which of these, a list or ``"scheduled,common_k"``, takes the least time, or comes farthest within the
+        budget.
     seeds
         How many trainings of each setting.
     out, engine, workers, force
@@ -93,12 +94,13 @@ def plan(
         Only say what it would take.
     """
     limits = {"round": within_rounds, "seconds": within_seconds, "joules": within_joules}
+    schemes = tuple(schemes.split(",") if isinstance(schemes, str) and schemes else schemes)
     inquiry = Inquiry(
         keys=_given(config, keys, vary, schemes),
         target=target_accuracy,
         within={key: limit for key, limit in limits.items() if limit is not None},
         vary=vary,
-        schemes=tuple(schemes),
+        schemes=schemes,
         seeds=seeds,
     )
     folder = Path(out)

@@ -20,6 +20,7 @@ from airfeel.config.parts import keys as all_keys
 from airfeel.lab.plan import Experiment, FigureSpec, Member, ResultsFolder, check_target
 from airfeel.lab.store import Row
 from airfeel.learning.datasets import shape_of
+from airfeel.ranges import MOST
 from airfeel.registry import SCHEMES
 from airfeel.simulation.assembly import make_task, make_units
 from airfeel.units import count
@@ -68,7 +69,7 @@ class Inquiry:
         for key, limit in self.within.items():
             name = f"--within-{LIMITS[key]}"
             if key == "round":
-                _checks.integer(name, limit, at_least=1)
+                _checks.integer(name, limit, at_least=1, at_most=MOST)
             else:
                 _checks.real(name, limit, above=0)
         if self.vary and self.schemes:
@@ -167,7 +168,7 @@ class Search:
     @classmethod
     def read(cls, text: str, given: Mapping[str, Any]) -> "Search":
         """Read ``key=low:high``."""
-        key, _, ends = text.partition("=")
+        key, _, ends = str(text).partition("=")
         try:
             low, high = map(float, ends.split(":"))
         except ValueError:
