@@ -2,6 +2,7 @@
 
     python benchmarks/bench_schemes.py                   N = 1e5 with 25 devices, every scheme with a radio
     python benchmarks/bench_schemes.py growth            scheduled beside common_k from N = 1e4 to 1e7
+    python benchmarks/bench_schemes.py channels          over symbols and over samples
 
 "Halves" are encode, the next memories and decode, where everybody is heard and where one is not. "Round" is
 all that a round does beside the gradients: plan, memories, encode, air, decode. Every number is the smallest
@@ -16,8 +17,11 @@ from functools import partial
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from airfeel.radio.channels import GaussianMAC
+import airfeel as af
+from airfeel.radio.channels import GaussianMAC, complex_normal
 from airfeel.radio.power import EqualPower
+from airfeel.radio.response import Response
+from airfeel.radio.waveform import Waveform
 from airfeel.schemes.common_k import CommonK, SignVote
 from airfeel.schemes.low_rank import LowRank
 from airfeel.schemes.scheduled import Scheduled
@@ -30,6 +34,7 @@ SHAPES = {
     "convolutions": {"one": (32, 3, 3, 3), "two": (64, 32, 3, 3), "three": (128, 64, 3, 3), "out": (10, 128)},
     "one vector": {"theta": (100_000,)},
 }
+SOFTMAX = {"weights": (784, 10), "bias": (10,)}
 SCHEMES = {
     "common_k": CommonK(),
     "scheduled": Scheduled(),
@@ -60,10 +65,10 @@ def halves(scheme, shapes, devices, rounds, absent=1.0):
     return min(took)
 
 
-def whole(scheme, shapes, devices, rounds):
+def whole(scheme, shapes, devices, rounds, channel=None, ratio=0.04):
     """Return the least seconds of a round without the gradients."""
-    size, air = size_of(shapes), Radio(GaussianMAC(1.0), EqualPower(500.0))
-    state = begin(scheme, shapes, setting(size, devices))
+    size, air = size_of(shapes), Radio(channel or GaussianMAC(1.0), EqualPower(500.0))
+    state = begin(scheme, shapes, setting(size, devices, ratio))
     rows = np.random.default_rng(0).standard_normal((devices, size), dtype=np.float32)
     took = []
     for t in range(1, rounds + 1):
@@ -73,8 +78,8 @@ def whole(scheme, shapes, devices, rounds):
     return min(took)
 
 
-def setting(size, devices):
-    return Setting(devices, round(0.04 * size), 500.0, 1.0, 100)
+def setting(size, devices, ratio=0.04):
+    return Setting(devices, round(ratio * size), 500.0, 1.0, 100)
 
 
 MEASURES = partial(halves, absent=0.0), halves, whole
@@ -109,11 +114,27 @@ def growth():
         print(f"| {size:.2g} | {each[0]:.2f} | {each[1]:.2f} | {each[1] / each[0]:.1f} |", flush=True)
 
 
+def channels():
+    air = {"gaussian": GaussianMAC(1.0), "response": Response(drawn), "waveform": Waveform()}
+    rounds = {"tsa_ga": 0.1, "scheduled": 0.04}
+    print("| scheme, s/N | " + " | ".join(f"{name}, ms | over gaussian" for name in air) + " |")
+    print("|---" * 7 + "|")
+    for word, ratio in rounds.items():
+        scheme = af.load_config({"scheme": word}).part("scheme")
+        found = np.array([whole(scheme, SOFTMAX, 25, 15, channel, ratio) for channel in air.values()])
+        cells = [f"{1e3 * ms:.1f} | {more:.1f}" for ms, more in zip(found, found / found[0], strict=True)]
+        print(f"| {word}, {ratio} | " + " | ".join(cells) + " |", flush=True)
+
+
+def drawn(devices, elements, seed, round):
+    return complex_normal((devices, elements), seed, "drawn", round)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("table", nargs="?", default="schemes", choices=["schemes", "growth"])
+    parser.add_argument("table", nargs="?", default="schemes", choices=["schemes", "growth", "channels"])
     with threadpool_limits(1):
-        {"schemes": schemes, "growth": growth}[parser.parse_args().table]()
+        {"schemes": schemes, "growth": growth, "channels": channels}[parser.parse_args().table]()
 
 
 if __name__ == "__main__":

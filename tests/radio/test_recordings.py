@@ -212,7 +212,7 @@ WRONG = [
     (too_long, "has more than 16777216 samples: cut out what is around the frame"),
     (elsewhere, "core:sample_start tells of sample 1000000 of "),
     (larger_than_the_samples, "samples are fewer than the"),
-    (of_wide_carriers, "samples are fewer than the"),
+    (of_wide_carriers, "airfeel:frame: subcarriers = 10+: must be a whole number >= 4 and <= 65536"),
 ]
 
 

@@ -103,6 +103,8 @@ class Offsets(Checked):
         K.
     """
 
+    takes: ClassVar[float] = 0.0  # bytes of memory for each device and symbol, where links are per symbol
+
     phase_error: NonNegative = option(0.0, "standard deviation of the residual phase")
     timing_error: NonNegative = option(0.0, "standard deviation of the delay, in samples")
     carrier_error: NonNegative = option(0.0, "standard deviation of the frequency, in subcarrier spacings")

@@ -20,6 +20,7 @@ from airfeel.ranges import MOST, Checked, Count, Positive, Several
 from airfeel.units import decibel
 
 PREAMBLE = 2  # rows
+WIDEST = 65_536  # subcarriers
 FALSE_ALARM = 1e-6  # probability to find a preamble in noise alone
 
 
@@ -62,7 +63,7 @@ class Frame(Checked):
     """
 
     symbols: Annotated[int, Field(ge=0, le=MOST)]
-    subcarriers: Several = 256
+    subcarriers: Annotated[int, Field(ge=4, le=WIDEST)] = 256
     used: Several = 192
     pilots: Count = 12
     prefix: Count = 64
@@ -74,7 +75,7 @@ class Frame(Checked):
         if self.used % 2 or self.used > self.subcarriers - 3:
             rule = f"must be even, and leave 3 of {self.subcarriers} subcarriers empty at least"
             raise _checks.reject("used", self.used, rule)
-        for name, below in (("pilots", self.used), ("prefix", self.subcarriers + 1)):
+        for name, below in (("pilots", self.used), ("prefix", self.subcarriers)):
             if getattr(self, name) >= below:
                 raise _checks.reject(name, getattr(self, name), f"must be below {below}")
 

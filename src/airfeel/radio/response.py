@@ -44,6 +44,7 @@ class Response(Offsets):
         Mean power of the error in what a device knows, as a share of its mean power.
     """
 
+    takes: ClassVar[float] = 40.0
     reads: ClassVar[tuple[str, ...]] = ("source",)  # names a file, whose content belongs to a run
 
     source: Any = option(None, "npz file of responses: rounds x devices x elements")

@@ -1,5 +1,6 @@
 """A waveform: symbols become OFDM samples, which add up after all that radios and air do to them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -20,6 +21,8 @@ from airfeel.streams import stream
 from airfeel.units import from_decibel
 
 Devices = NDArray[np.intp]
+
+TOGETHER = 1 << 18  # samples of the devices that are worked on together
 
 
 @CHANNELS.register("waveform", place=50)
@@ -81,6 +84,7 @@ class Waveform(Offsets):
     subcarriers: Count = option(256, "of an OFDM symbol")
     record: str = option("", "folder for what is sent and heard in every round, as SigMF; empty: nothing")
 
+    takes: ClassVar[float] = 80.0
     writes: ClassVar[tuple[str, ...]] = ("record",)  # changes no result
 
     def __post_init__(self) -> None:
@@ -141,30 +145,41 @@ class Waveform(Offsets):
         known = self.gains(_all(devices), seed, round)[1][devices]
         active = self._audible(known)
         inverse = np.where(active, 1 / np.where(active, known, 1), 0)
-        sent = impairments.quantised(frame.modulate(signals, inverse=inverse), self.bits)
-        return impairments.clipped(sent, self.clipping_db)
+        sent = np.empty((len(signals), frame.length), np.complex128)
+        for part in _parts(sent):
+            exact = frame.modulate(signals[part], inverse=inverse[part])
+            sent[part] = impairments.clipped(impairments.quantised(exact, self.bits), self.clipping_db)
+        return sent
 
     def propagate(self, frame: Frame, sent: Complex, devices: Devices, seed: int, round: int) -> Complex:
         """Return the samples that the server hears: a frame that begins when it does not know, and noise.
 
         Radios of one's own take the place of this method, and of :meth:`gains`.
         """
-        paths = self.paths(_all(devices), seed, round)[devices]
-        phase, delay, offset = (part[devices] for part in self.offsets(_all(devices), seed, round))
-        drift = None
-        if self.phase_drift:
-            steps = [stream(seed, "drift", round, int(m)).standard_normal(sent.shape[1]) for m in devices]
-            drift = np.cumsum(steps, axis=1) * np.radians(self.phase_drift) / np.sqrt(sent.shape[1])
-        arriving = impairments.turned(sent, phase, offset / self.subcarriers, drift)
+        paths = self.paths(_all(devices), seed, round)
+        phase, delay, offset = self.offsets(_all(devices), seed, round)
         silence = int(stream(seed, "silence", round).integers(self.prefix, self.subcarriers))
-        arriving = np.pad(impairments.echoed(arriving, paths), ((0, 0), (silence, self.prefix)))
-        heard = impairments.delayed(arriving, delay).sum(axis=0)
+        heard = np.zeros(silence + frame.length + self.taps - 1 + self.prefix, np.complex128)
+        for part in _parts(sent):
+            who, drift = devices[part], None
+            if self.phase_drift:
+                steps = [stream(seed, "drift", round, int(m)).standard_normal(frame.length) for m in who]
+                drift = np.cumsum(steps, axis=1) * np.radians(self.phase_drift) / np.sqrt(frame.length)
+            arriving = impairments.turned(sent[part], phase[who], offset[who] / self.subcarriers, drift)
+            arriving = np.pad(impairments.echoed(arriving, paths[who]), ((0, 0), (silence, self.prefix)))
+            heard += impairments.delayed(arriving, delay[who]).sum(axis=0)
         noise = complex_normal(heard.shape, seed, "noise", round) * np.sqrt(2 * self.noise_var)
         return impairments.quantised(heard + noise, self.bits)
 
     def _audible(self, known: Complex) -> NDArray[np.bool_]:
         strength = np.sqrt(np.mean(np.abs(known) ** 2, axis=1, keepdims=True))
         return np.asarray((np.abs(known) >= self.threshold * strength) & (strength > 0))
+
+
+def _parts(samples: Complex) -> Iterator[slice]:
+    """Yield a few devices at a time: copies of all their samples would be most of a run's memory."""
+    height = max(1, TOGETHER // samples.shape[1])
+    yield from (slice(top, top + height) for top in range(0, len(samples), height))
 
 
 def _all(devices: Devices) -> int:

@@ -59,6 +59,7 @@ def estimate(
         (0 if in_files else MEMORIES * carried)
         + BLOCKS * number * size * height(computing, task.size)
         + (number + 8) * symbols * computing  # the signals, and the same at the power they are sent with
+        + getattr(config.part("channel"), "takes", 0.0) * symbols * computing
         + 8 * VECTORS * size
         + scheme.takes(task.size, symbols)
         + PER_VALUE * values * devices
