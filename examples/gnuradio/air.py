@@ -1,7 +1,7 @@
 """A channel whose air is a GNU Radio flow graph, and a training over it.
 
-    python air.py                 20 rounds with five devices on MNIST
-    python air.py 100             so many rounds
+    python air.py                        20 rounds with five devices on MNIST
+    python air.py 100 --offset-hz 50     so many rounds; the rest are options of flowgraph.py
 
 Needs GNU Radio 3.10 for the system's Python (apt-get install gnuradio) and pyzmq here (pip install pyzmq).
 The flow graph is a process of its own, and samples go there and back through ZeroMQ on this machine.
@@ -35,7 +35,11 @@ class FlowGraph:
         script, addresses = Path(__file__).with_name("flowgraph.py"), [f"tcp://127.0.0.1:{p}" for p in ports]
         command = [PYTHON, str(script), *addresses, *options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self.sink.connect(self.process.stdout.readline().strip())
+        address = self.process.stdout.readline().strip()
+        if not address:
+            self.close()
+            raise RuntimeError(f"{script} ended at once: does {PYTHON} have GNU Radio?")
+        self.sink.connect(address)
         self.behind = 0  # samples that were sent and have not come back
 
     def carry(self, sent):
@@ -98,9 +102,9 @@ class GnuRadioAir(Waveform):
         return self.graph.carry(everybody)
 
 
-def train(rounds, devices=5, seed=0, **settings):
+def train(rounds, *options, devices=5, **settings):
     """Yield the records of a training over the flow graph."""
-    graph = FlowGraph(devices, "--seed", str(seed))
+    graph = FlowGraph(devices, *options)
     try:
         channel = GnuRadioAir(graph=graph, clipping_db=8.0, bits=12)
         yield from af.train({"devices.count": devices, "rounds": rounds, **settings}, channel=channel)
@@ -109,5 +113,6 @@ def train(rounds, devices=5, seed=0, **settings):
 
 
 if __name__ == "__main__":
-    for record in train(int(sys.argv[1]) if sys.argv[1:] else 20):
+    rounds, *options = sys.argv[1:] or ["20"]
+    for record in train(int(rounds), *options):
         print(record.round, record.accuracy, None if record.nmse_db is None else round(record.nmse_db, 1))

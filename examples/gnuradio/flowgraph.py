@@ -39,7 +39,7 @@ if __name__ == "__main__":
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("addresses", nargs="+")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--noise-var", type=float, default=1.0, help="of I and of Q")
     parser.add_argument("--offset-hz", type=float, default=5.0, help="largest frequency offset of a device")
     parser.add_argument("--sample-rate", type=float, default=5e6)

@@ -47,6 +47,23 @@ def test_symbols_come_back_from_samples(symbols, shape):
     assert reading.start == pytest.approx(100, abs=1e-9) and reading.noise_var < 1e-25
 
 
+def test_samples_are_the_sum_of_their_subcarriers_as_it_is_defined():
+    """Written down without a transform, from the layout that the docs state."""
+    frame, signals = Frame(32, subcarriers=32, used=20, pilots=4, prefix=6), drawn(1, 32)
+    used = [k for k in range(-10, 11) if k]
+    pilots = [used[place] for place in (2, 7, 12, 17)]
+    pairs = iter([complex(*pair) for pair in signals.reshape(-1, 2)])
+    strength = np.sqrt(np.sum(signals**2) / 16)
+    known = {k: strength * np.exp(-1j * np.pi * i**2 / 20) for i, k in enumerate(used)}
+    row = {k: known[k] if k in pilots else next(pairs) for k in used}
+    expected = [
+        sum(value * np.exp(2j * np.pi * k * n / 32) for k, value in each.items()) / np.sqrt(32)
+        for each in (known, known, row)
+        for n in range(-6, 32)
+    ]
+    np.testing.assert_allclose(frame.modulate(signals)[0], expected, atol=1e-12)
+
+
 def test_a_symbol_of_energy_one_is_samples_of_energy_one():
     frame, signals = Frame(720), drawn(2, 720)
     rows = frame.modulate(signals, np.zeros(2)).reshape(2, frame.rows, frame.step)

@@ -55,6 +55,16 @@ def misjudged(gain: Complex, error: float, seed: int, round: int, scale: Array |
     return gain + scale * (math.sqrt(error) * complex_normal(gain.shape, seed, "csi", round))
 
 
+def strength(gain: Complex) -> Array:
+    """Return the root mean square of every device's gains (M, elements), as (M, 1)."""
+    return np.asarray(np.sqrt(np.mean(np.abs(gain) ** 2, axis=1, keepdims=True)))
+
+
+def audible(known: Complex, threshold: float, level: Array) -> Mask:
+    """Return where devices send that leave out what is weaker than so much of their level."""
+    return np.asarray((np.abs(known) >= threshold * level) & (level > 0))
+
+
 def inverted(
     gain: Complex,
     known: Complex,

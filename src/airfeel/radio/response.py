@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks, _files
-from airfeel.radio.channels import Complex, Offsets, inverted, misjudged
+from airfeel.radio.channels import Complex, Offsets, audible, inverted, misjudged, strength
 from airfeel.radio.link import Array, Link, elements_of
 from airfeel.ranges import Decibels, NonNegative, Positive
 from airfeel.registry import CHANNELS, option
@@ -97,9 +97,9 @@ class Response(Offsets):
     def link(self, num_devices: int, symbols: int, seed: int, round: int) -> Link:
         """Read the responses, draw what the devices know of them, and invert element by element."""
         gain = self.responses(num_devices, elements_of(symbols), seed, round)
-        strength = np.sqrt(np.mean(np.abs(gain) ** 2, axis=1, keepdims=True))
-        known = misjudged(gain, self.csi_error, seed, round, strength)
-        active = (np.abs(known) >= self.threshold * strength) & (strength > 0)
+        level = strength(gain)
+        known = misjudged(gain, self.csi_error, seed, round, level)
+        active = audible(known, self.threshold, level)
         turned = self.turned(num_devices, symbols, seed, round)
         path = 1 / from_decibel(-self.reference_loss_db)
         return inverted(gain, known, active, turned, self.noise_var, symbols, path)

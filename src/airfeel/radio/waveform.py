@@ -12,7 +12,7 @@ from scipy import fft
 
 from airfeel import _checks
 from airfeel.radio import impairments, recordings
-from airfeel.radio.channels import Complex, Offsets, complex_normal, inverted
+from airfeel.radio.channels import Complex, Offsets, audible, complex_normal, inverted, strength
 from airfeel.radio.frame import Frame, FrameMissing
 from airfeel.radio.link import Array, Link
 from airfeel.ranges import Count, Decibels, NonNegative, Positive, Several
@@ -122,7 +122,7 @@ class Waveform(Offsets):
         told = self.turned(num_devices, symbols, seed, round)
         seen = known[:, places]
         arriving = seen if gain is known else gain[:, places]
-        active = self._audible(known)[:, places]
+        active = audible(known, self.threshold, strength(known))[:, places]
         return inverted(arriving, seen, active, told, self.noise_var, symbols)
 
     def transmit(
@@ -143,7 +143,7 @@ class Waveform(Offsets):
     def samples(self, frame: Frame, signals: Array, devices: Devices, seed: int, round: int) -> Complex:
         """Return the samples (rows, length) that leave the devices."""
         known = self.gains(_all(devices), seed, round)[1][devices]
-        active = self._audible(known)
+        active = audible(known, self.threshold, strength(known))
         inverse = np.where(active, 1 / np.where(active, known, 1), 0)
         sent = np.empty((len(signals), frame.length), np.complex128)
         for part in _parts(sent):
@@ -170,10 +170,6 @@ class Waveform(Offsets):
             heard += impairments.delayed(arriving, delay[who]).sum(axis=0)
         noise = complex_normal(heard.shape, seed, "noise", round) * np.sqrt(2 * self.noise_var)
         return impairments.quantised(heard + noise, self.bits)
-
-    def _audible(self, known: Complex) -> NDArray[np.bool_]:
-        strength = np.sqrt(np.mean(np.abs(known) ** 2, axis=1, keepdims=True))
-        return np.asarray((np.abs(known) >= self.threshold * strength) & (strength > 0))
 
 
 def _parts(samples: Complex) -> Iterator[slice]:
