@@ -413,7 +413,8 @@ def from_run(folder: Path, settings: Mapping[str, Any], other_size: int | None =
         return RecordedRun(folder, config, units, records, plan, own, asked, alike=True)
     settled = [r for r in records[len(records) // 2 :] if r.activity and r.variance]
     if not settled:
-        raise RunError(f"{folder} has no round in which chain parameters were in force: give them as options")
+        rule = "ask without the folder, with --activity and its like"
+        raise RunError(f"{folder} has no round in which chain parameters were in force: {rule}")
     chain = ChainParams(*(_median(settled, name) for name in ("activity", "p01", "beta", "variance")))
     noise = _median(settled, "noise_var") / (chain.activity * chain.variance)
     own = replace(own, excess=noise * own.snr)
