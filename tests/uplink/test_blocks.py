@@ -17,7 +17,7 @@ from airfeel.schemes.scheduled import Scheduled
 from airfeel.uplink import memory as blocks
 from airfeel.uplink.arrive import Radio
 from airfeel.uplink.round import begin, carry
-from airfeel.uplink.scheme import Setting
+from airfeel.uplink.scheme import Heard, Sent, Setting
 from rounds import handed_over
 
 DEVICES, SIZE, ROUNDS = 7, 300, 4
@@ -116,6 +116,10 @@ def test_a_complex_model_is_refused():
     state = begin(CommonK(), {"theta": (SIZE,)}, Setting(DEVICES, 90))
     with pytest.raises(ValueError, match="^gradients have dtype complex64: must be real"):
         carry(CommonK(), AIRS[0], state, updates()[0] * 1j, WEIGHTS, seed=0, round=1)
+    with pytest.raises(ValueError, match="^signal is complex: updates must be real"):
+        Sent(updates()[0] * 1j)
+    with pytest.raises(ValueError, match="^observation is complex: must be real symbols, of each complex"):
+        Heard(np.ones(90) * 1j, 0.1)
 
 
 def test_huge_updates_pass_until_they_are_too_large_together():

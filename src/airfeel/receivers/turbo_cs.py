@@ -187,7 +187,7 @@ class TurboCS:
         """Refuse priors that are none."""
         rule = "must be a probability, 0 <= activity <= 1"
         _require("activity", self.activity, lambda a: (a >= 0) & (a <= 1), rule)
-        _require("mean", self.mean, np.isfinite, "must be finite")
+        _require("mean", self.mean, np.isfinite, "must be finite and real")
         if self.variance is not None:
             rule = "must be finite and >= 0"
             _require("variance", self.variance, lambda v: np.isfinite(v) & (v >= 0), rule)

@@ -59,6 +59,12 @@ class Sent:
     payload: Array | None = None
     message: Any = None
 
+    def __post_init__(self) -> None:
+        """Refuse what complex updates become."""
+        if np.iscomplexobj(self.signal):
+            rule = "updates must be real, such as the real and the imaginary parts side by side"
+            raise ValueError(f"signal is complex: {rule}")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Heard:
@@ -76,6 +82,12 @@ class Heard:
     share: float | Array = 1.0
     computed: float = 1.0
     each: Array | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse complex samples: each carries two symbols."""
+        if np.iscomplexobj(self.observation):
+            rule = "must be real symbols, of each complex sample the real part and then the imaginary one"
+            raise ValueError(f"observation is complex: {rule}")
 
     @property
     def silent(self) -> bool:
