@@ -72,6 +72,12 @@ class Watched(LocalGrid):
         what = self.fault(self.calls, node)
         if what == "restart":
             self.restart(node)
+        if what == "damage":
+            state = self.contexts[node].state
+            kept = {
+                name: array + array.dtype.type(1) for name, array in apps.arrays(state[wire.MODEL]).items()
+            }
+            state[wire.MODEL] = apps.record(kept)
         self.down += wire.payload(message.content)
         told = message.content.get(wire.BASE)
         form = "plain" if told is None else told["form"] or ("same" if told["base"] else "whole")
@@ -238,9 +244,10 @@ def test_an_evaluation_without_the_mod_gets_whole_models():
     assert result.evaluate_metrics_clientapp[3]["loss"] == 0.5
 
 
-def test_a_restarted_client_is_in_the_same_round():
+@pytest.mark.parametrize("what", ["restart", "damage"])
+def test_a_client_whose_model_is_gone_is_in_the_same_round(what):
     """It says that its model is gone, and is asked again with the whole one."""
-    grid = Watched(4, lambda call, node: "restart" if (call, node) == (5, 1002) else "")
+    grid = Watched(4, lambda call, node: what if (call, node) == (5, 1002) else "")
     strategy, _, _ = train(grid, 5)  # calls: rounds 1 and 2, each with an evaluation of nobody, round 3
     assert [len(report.heard) for report in strategy.rounds] == [4] * 5
     assert [(node, form) for _, node, form in grid.forms if form == "whole"][4:] == [(1002, "whole")]

@@ -116,12 +116,14 @@ def test_over_rounds_the_estimate_is_the_mean_however_little_a_client_sends():
     assert slope == pytest.approx(1, abs=0.05)
 
 
-def test_a_message_is_the_signal_in_34_bytes_a_block():
+@pytest.mark.parametrize("symbols", [700, SIZE])
+def test_a_message_is_the_signal_in_34_bytes_a_block(symbols):
     scheme, rows = Split(), updates()
     for place in range(CLIENTS):
-        told = plan(700, [place])
-        sent = scheme.encode(told, {}, rows[place : place + 1])
+        told, row = plan(symbols, [place]), rows[place : place + 1]
+        sent = scheme.encode(told, {}, row)
         message = scheme.pack(sent)
+        np.testing.assert_array_equal(scheme.message(told, row)["blocks"], message["blocks"])
         blocks = -(-len(coefficients(told, place, SIZE)) // BLOCK)
         assert {name: array.nbytes for name, array in message.items()} == {"blocks": blocks * BYTES}
         np.testing.assert_array_equal(scheme.unpack(told, message, SIZE), sent.signal[0])
