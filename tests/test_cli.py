@@ -104,6 +104,7 @@ SETTINGS = {
         (["predict", "no/such.toml"], ["no/such.toml"]),
         (["predict", "."], ["airfeel: .: must be"]),
         (["run", "--set", "dataset=absent"], ["dataset = 'absent': must be one of 'mnist'"]),
+        (["config", "--set", "dataset=absent"], ["dataset = 'absent': must be one of 'mnist'"]),
         *(([command, *words], [rule]) for command in ("run", "config") for rule, words in SETTINGS.items()),
     ],
 )

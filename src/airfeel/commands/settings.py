@@ -1,6 +1,5 @@
 """``airfeel config``, ``data`` and ``list``: what can be set, to which words, and on which data."""
 
-import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ def config(config: str = "", /, *, settings: Settings = None) -> None:
         key=value, such as uplink.ratio=0.04; may be given several times and wins over the file.
     """
     loaded = load(config, settings)
-    table = _table(loaded) if log.isEnabledFor(logging.INFO) else ""
+    table = _table(loaded)  # a mistake in the data is one under --quiet too
     show(loaded.template().removesuffix("\n"))
     log.info(f"\n{table}")
 
