@@ -71,7 +71,9 @@ def draw(table, path):
             altair.Chart(altair.Data(values=values))
             .mark_line(point=True)
             .encode(
-                x=altair.X("size:Q", title=title, scale=altair.Scale(type=scale)),
+                x=altair.X(
+                    "size:Q", title=title, scale=altair.Scale(type=scale), axis=altair.Axis(labelSeparation=9)
+                ),
                 y=altair.Y("error:Q", title="NMSE, dB", scale=altair.Scale(domain=[-65, 5])),
             )
             .properties(width=190, height=160, title=name)
