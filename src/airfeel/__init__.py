@@ -3,13 +3,13 @@
 import re
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
+from pkgutil import get_data
 
 __version__ = "0.3.0"
 
 # Public names by the module they come from, which is imported when one is first asked for. Otherwise whoever
 # needs one part would wait for all of them: a second, most of it SciPy's. Type checkers read the same file.
-_STUB = Path(__file__).with_suffix(".pyi").read_text()
+_STUB = (get_data(__name__, "__init__.pyi") or b"").decode()
 _HOMES = {name: home for home, name in re.findall(r"^from (\S+) import (\w+)", _STUB, re.MULTILINE)}
 
 __all__ = list(_HOMES)
