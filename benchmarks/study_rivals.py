@@ -1,6 +1,7 @@
 """Choose options and learning rate of every scheme, all with the same small budget, on seeds kept for that.
 
     python benchmarks/study_rivals.py softmax mlp cnn --out results/rivals-tuning
+    python benchmarks/study_rivals.py softmax --schemes scheduled ScaleCom --out results/rivals-tuning
 
 First the options that a scheme has, at the learning rate that all share (table A of the comparison), then
 four other learning rates with the best of them (table B): at most seven trials for each scheme and model.
@@ -92,6 +93,7 @@ def choose(study, model, name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="+", choices=MODELS)
+    parser.add_argument("--schemes", nargs="+", choices=OPTIONS, default=list(OPTIONS), metavar="SCHEME")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     study = Study(options.out)
@@ -99,7 +101,7 @@ def main():
         print(f"\n*{model}*\n\n| scheme | trial | accuracy (%) |\n|---|---|---|")
         chosen = {
             name: choose(study, model, name)
-            for name in OPTIONS
+            for name in options.schemes
             if model == "softmax" or name not in ONLY_SOFTMAX
         }
         print("\n| scheme | options | own learning rate |\n|---|---|---|")
