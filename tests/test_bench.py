@@ -122,3 +122,45 @@ def test_the_leaderboard_says_what_is_lost_sent_carried_and_told(tmp_path):
     blocks = -(-int(found["d"]["bits"].replace(",", "")) // 8) - size  # bytes beside one for a coefficient
     assert blocks == 2 * -(-size // 256)
     assert int(found["a"]["told"].replace(",", "")) > 2 * int(symbols)
+
+
+def test_kept_runs_that_a_folder_lacks_stay_as_long_as_they_are_planned(tmp_path, monkeypatch):
+    pytest.importorskip("pandas")
+    from airfeel.lab.api import compute
+    from airfeel.lab.plan import Experiment
+
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "docs" / "results")
+    import keep
+
+    monkeypatch.setattr(keep, "HERE", tmp_path / "kept")
+    for name in ("numbers", "tables", "figures"):
+        (tmp_path / "kept" / name).mkdir(parents=True)
+    (tmp_path / "kept" / "claims.json").write_text("[]")
+    base = {"dataset": str(small.write_folder(tmp_path / "data")), **small.SETTINGS}
+    board = {"name": "bench-paper", "title": "Leaderboard", "kind": "leaderboard"}
+
+    def kept(out, ratios, schemes):
+        """Keep what a folder has computed of an experiment that plans more."""
+        whole = Experiment(
+            name="bench-paper",
+            title="Board",
+            rounds=3,
+            seeds=[0],
+            base=base,
+            variants=[{"label": f"{ratio}", "uplink.ratio": ratio} for ratio in ratios],
+            curves=[{"label": scheme, "scheme": scheme} for scheme in ("split", "eight_bit")],
+            figures=[board],
+        )
+        compute([whole], tmp_path / out, workers=1)
+        for run in (tmp_path / out / "runs").iterdir():
+            if not run.name.startswith(schemes):
+                (run / "summary.json").unlink()
+        keep.main(tmp_path / out, "bench-paper")
+        table = (tmp_path / "kept" / "tables" / "bench-paper.md").read_text()
+        return table, {run.folder.name.split("-")[0] for run in keep.kept_runs("bench-paper")}
+
+    first, _ = kept("first", [0.5, 0.25], ("split", "eight_bit"))
+    again, schemes = kept("second", [0.5, 0.25], "split")
+    assert again == first and schemes == {"split", "eight_bit"}
+    fewer, _ = kept("third", [0.5], "split")
+    assert "0.25" in first and "0.25" not in fewer and "eight_bit | 0.5" in fewer

@@ -5,7 +5,9 @@ airfeel report DIR
 python docs/results/keep.py DIR             # everything anew
 python docs/results/keep.py DIR rates ...   # these experiments, and the claims of which all was run in DIR
 
-A claim that also needs an experiment which is not in DIR is judged with the numbers kept of that one.
+Where experiments are named, runs of them that are kept and not in DIR stay, as long as they are still planned:
+a run is known by the name of its folder, which has the hash of its configuration. A claim that also needs an
+experiment which is not in DIR is judged with the numbers kept of that one.
 """
 
 import csv
@@ -21,33 +23,39 @@ import pandas
 from airfeel.lab.claims import INCOMPLETE, ClaimPart, Verdict, claims_table, corrected, judge, to_json
 from airfeel.lab.plan import ResultsFolder, shipped
 from airfeel.lab.report import make_chapter
+from airfeel.lab.results import COLUMNS
 from airfeel.lab.store import FinishedRun, RecordColumns
 from airfeel.lab.table import Results, RunSelection, make_table
 
 HERE = Path(__file__).resolve().parent
+HEAD, RECORDED, CURVE = COLUMNS[:3], COLUMNS[3:-1], COLUMNS[-1]
+RECORDED += ("message_bytes", "state_bytes")  # of which a leaderboard tells
 
 
-def main(folder, *names):
+def main(path, *names):
     """Write everything anew, or only what belongs to some experiments."""
-    results = Results(ResultsFolder(folder))
-    collected = {one.experiment.name: results.of(one) for one in results.folder.experiments()[0]}
+    folder = ResultsFolder(path)
+    kept = [run for name in names for run in kept_runs(name) if run.folder.name]
+    results = Results(folder, {run.folder.name: run for run in kept} | Results(folder).runs)
+    collected = {one.experiment.name: results.of(one) for one in folder.experiments()[0]}
     if not names:
-        for kept in ("figures", "tables", "numbers"):
-            fresh(HERE / kept)
+        for part in ("figures", "tables", "numbers"):
+            fresh(HERE / part)
     keep_claims(judge(from_numbers() | collected if names else collected), kept_claims() if names else [])
     for name in names or collected:
-        keep_experiment(folder, name, collected[name])
+        keep_experiment(path, collected[name])
 
 
-def keep_experiment(folder, name, found):
+def keep_experiment(path, found):
     """Write the tables, figures and numbers of one experiment."""
+    name = found.experiment.name
     tables = make_chapter(found).section("first", "tables")
     parts = [f"*{table.title}*\n\n{markdown(table.rows)}" for table in tables]
     (HERE / "tables" / f"{name}.md").write_text("\n".join(parts) or "\n")
-    (HERE / "numbers" / f"{name}.csv.xz").write_bytes(compressed(folder / "results.csv", name))
+    (HERE / "numbers" / f"{name}.csv.xz").write_bytes(compressed(found))
     for figure in found.experiment.figures:
-        for path in sorted((folder / "figures").glob(f"{figure.name}*.svg")):
-            smaller = min(path, path.with_suffix(".png"), key=lambda image: image.stat().st_size)
+        for image in sorted((path / "figures").glob(f"{figure.name}*.svg")):
+            smaller = min(image, image.with_suffix(".png"), key=lambda one: one.stat().st_size)
             shutil.copy(smaller, HERE / "figures" / smaller.name)
 
 
@@ -71,25 +79,40 @@ def from_numbers():
     """Return the kept experiments in which a scheme is a curve: those without variants."""
     names = [path.name.removesuffix(".csv.xz") for path in sorted((HERE / "numbers").iterdir())]
     plain = [one for one in map(shipped, names) if one.kind == "training" and one.curves and not one.swept()]
-    return {one.name: kept_runs(one) for one in plain}
+    return {one.name: plain_selection(one) for one in plain}
 
 
-def kept_runs(experiment):
-    """Return the runs of an experiment from its numbers."""
+def plain_selection(experiment):
+    """Return the kept runs of an experiment in which a scheme is a curve."""
     labels = {curve["scheme"]: curve["label"] for curve in experiment.curves}
-    rows = {}
-    with lzma.open(HERE / "numbers" / f"{experiment.name}.csv.xz", "rt") as file:
-        for row in csv.DictReader(file):
-            rows.setdefault((labels[row["scheme"]], "", int(row["seed"])), []).append(numbers(row))
-    runs = {str(place): FinishedRun(HERE, {}, RecordColumns(of)) for place, of in rows.items()}
-    members = pandas.DataFrame([(*p, str(p)) for p in rows], columns=["curve", "variant", "seed", "run"])
+    runs = {str(place): run for place, run in enumerate(kept_runs(experiment.name))}
+    rows = [(labels[run.settings["scheme"]], "", run.settings["seed"], place) for place, run in runs.items()]
+    members = pandas.DataFrame(rows, columns=["curve", "variant", "seed", "run"])
     return RunSelection(experiment, members, make_table(runs), runs)
 
 
-def numbers(row):
-    """Return the cells of a row by which curves are compared."""
-    compared = ("round", "accuracy", "loss", "nmse_db", "cumulative_nmse_db", "symbols")
-    return {key: float(row[key]) for key in compared if row.get(key)}
+def kept_runs(name):
+    """Return the runs of an experiment from its numbers; those of older files are not named."""
+    path, rows = HERE / "numbers" / f"{name}.csv.xz", {}
+    if path.exists():
+        with lzma.open(path, "rt") as file:
+            for row in csv.DictReader(file):
+                cells = {key: number(cell) for key, cell in row.items() if cell}
+                record = {key: cells.pop(key, None) for key in RECORDED}
+                settings = {key: value for key, value in cells.items() if key not in ("run", CURVE)}
+                place = cells.get("run", ""), *settings.items()
+                rows.setdefault(place, []).append(record)
+    return [FinishedRun(Path(run), {}, RecordColumns(of), dict(keys)) for (run, *keys), of in rows.items()]
+
+
+def number(cell):
+    """Return what a cell holds: a whole number, a fraction, or words."""
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            pass
+    return cell
 
 
 def verdict(entry):
@@ -111,23 +134,27 @@ def markdown(rows):
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def compressed(table, experiment):
-    """Return an experiment's part of a table, with five digits per number: what a figure can show."""
+def compressed(found):
+    """Return the records of an experiment's runs, with five digits per number: what a figure can show."""
+    keys = found.experiment.swept()
+    rows = []
+    for curve, _, _, label in found.members.drop_duplicates("run").itertuples(index=False):
+        run = found.runs[label]
+        facts = [label, found.experiment.name, run.settings.get("scheme"), run.settings.get("seed"), curve]
+        facts += [run.settings.get(key) for key in keys]
+        rows += [(*facts, *of) for of in zip(*map(run.rows.values, RECORDED), strict=True)]
+    columns = zip(("run", *HEAD, CURVE, *keys, *RECORDED), zip(*rows, strict=True), strict=True)
+    used = [(key, *map(digits, of)) for key, of in columns if any(cell is not None for cell in of)]
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    with table.open() as file:
-        head, *rows = csv.reader(file)
-    mine = [row for row in rows if row[head.index("experiment")] == experiment]
-    used = [i for i in range(len(head)) if any(row[i] for row in mine)]  # keys of other experiments are empty
-    writer.writerow([head[i] for i in used])
-    for row in mine:
-        writer.writerow([f"{float(row[i]):.5g}" if is_fraction(row[i]) else row[i] for i in used])
+    csv.writer(text, lineterminator="\n").writerows(zip(*used, strict=True))
     return lzma.compress(text.getvalue().encode(), preset=9 | lzma.PRESET_EXTREME)
 
 
-def is_fraction(cell):
-    """Whether a cell holds a number with decimals."""
-    return "." in cell and cell.replace(".", "").replace("-", "").replace("e", "").isdigit()
+def digits(cell):
+    """Return a fraction with five digits, a large one without decimals, anything else as it is."""
+    if not isinstance(cell, float):
+        return cell
+    return f"{cell:.5g}" if abs(cell) < 1e5 else f"{cell:.0f}"
 
 
 if __name__ == "__main__":
