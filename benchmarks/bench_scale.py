@@ -185,7 +185,7 @@ def train_table(sampled):
 
 
 HEADER = (
-    "| scheme | M | N | s per round | peak, GB | own, GB | estimate, GB | ratio | files, GB |\n"
+    "| scheme | M | N | s per round | peak, GB | own, GB | estimate, GB | estimate / own | disk, GB |\n"
     "|---|---|---|---|---|---|---|---|---|"
 )
 

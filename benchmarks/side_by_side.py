@@ -1,17 +1,18 @@
 """Processor seconds of a round and of a client's step: airfeel beside other simulators, same PyTorch model.
 
     python benchmarks/side_by_side.py                   # everything there is; about ten minutes
-    python benchmarks/side_by_side.py airfeel pfl       # only these
-    python benchmarks/side_by_side.py --cohort 10 --rounds 2
+    python benchmarks/side_by_side.py plain pfl         # only these
+    python benchmarks/side_by_side.py plain airfeel --model resnet8 --cohort 10
 
-FedAvg without compression in every simulator, and 25 times less where there is an uplink: a CNN of 1.6
-million parameters, users with 50 random images of 32 x 32 in colour, one epoch in batches of 10, SGD with
-0.1. For a clock such data are as good as any. Every system is a process of its own with one thread, and what
-it starts counts too; the first round is left out. pfl-research is installed by pip into an environment of its
-own that sees this one's PyTorch; Flower is used as it is here, with Ray where that is installed.
+FedAvg without compression in every simulator, and 25 times less where there is an uplink: one epoch of SGD on
+random images, by default a CNN of 1.6 million parameters and users with 50 images of 32 x 32 in colour. For a
+clock such data are as good as any. Every system is a process of its own with one thread, and what it starts
+counts too; the first round is left out. pfl-research is installed by pip into an environment of its own that
+sees this one's PyTorch; Flower is used as it is here, with Ray where that is installed.
 """
 
 import argparse
+import importlib
 import json
 import os
 import subprocess
@@ -19,53 +20,80 @@ import sys
 import tempfile
 import time
 import venv
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-SAMPLES, BATCH, RATE = 50, 10, 0.1
-STEPS = SAMPLES // BATCH
-RATIO = 0.04
+RATE, RATIO = 0.1, 0.04
 PFL = "pfl==0.6.0"
+MODELS = {  # shape of an image, images of a user, size of a batch
+    "wide_cnn": ((3, 32, 32), 50, 10),
+    "cnn": ((28, 28), 400, 50),
+    "resnet8": ((3, 32, 32), 400, 50),
+}
 _MARKS = []
 
 
-def images(cohort):
-    """Return pixels and labels of all users, (cohort, 50, ...)."""
+class Case(NamedTuple):
+    """What every system trains."""
+
+    kind: str
+    cohort: int
+    rounds: int
+
+    @property
+    def samples(self):
+        return MODELS[self.kind][1]
+
+    @property
+    def batch(self):
+        return MODELS[self.kind][2]
+
+
+def images(case):
+    """Return pixels and labels of all users, (cohort, samples, ...)."""
     rng = np.random.default_rng(0)
-    pixels = rng.integers(0, 256, (cohort, SAMPLES, 3, 32, 32), dtype=np.uint8)
-    return pixels, rng.integers(0, 10, (cohort, SAMPLES))
+    size = case.cohort, case.samples
+    pixels = rng.integers(0, 256, (*size, *MODELS[case.kind][0]), dtype=np.uint8)
+    return pixels, rng.integers(0, 10, size)
 
 
-def tensors(cohort):
-    """Return the same as tensors with pixels from -2 to 2, as airfeel's model sees them."""
+def tensors(case):
+    """Return the same as tensors, with a channel, and pixels from -2 to 2."""
     import torch
 
-    pixels, labels = images(cohort)
+    pixels, labels = images(case)
+    pixels = pixels.reshape(*labels.shape, -1, *pixels.shape[-2:])
     return torch.from_numpy(pixels).float().div_(255).mul_(4).sub_(2), torch.from_numpy(labels)
 
 
-def model():
+def model(case):
     import torch
 
-    from airfeel.learning.modules import wide_cnn
+    from airfeel.learning import modules
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    return wide_cnn(10)
+    builders = {
+        "wide_cnn": modules.wide_cnn,
+        "cnn": modules.small_cnn,
+        "resnet8": partial(modules.resnet, blocks=1),
+    }
+    return builders[case.kind](10)
 
 
-def local_training(module, inputs, labels):
+def local_training(module, inputs, labels, batch):
     """One epoch of plain PyTorch."""
     import torch
 
     optimizer = torch.optim.SGD(module.parameters(), lr=RATE)
     order = torch.randperm(len(labels))
-    for start in range(0, len(labels), BATCH):
-        batch = order[start : start + BATCH]
+    for chosen in order.split(batch):
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(module(inputs[batch]), labels[batch]).backward()
+        torch.nn.functional.cross_entropy(module(inputs[chosen]), labels[chosen]).backward()
         optimizer.step()
 
 
@@ -94,53 +122,54 @@ def processor_seconds():
 # --- every function here is one system: it trains, and marks where each round ends ------------------------
 
 
-def plain(cohort, rounds):
+def plain(case):
     """A loop over users in PyTorch, which copies and averages: nothing else."""
-    inputs, labels = tensors(cohort)
-    module = model()
-    for _ in range(rounds):
+    inputs, labels = tensors(case)
+    module = model(case)
+    for _ in range(case.rounds):
         start = {name: value.clone() for name, value in module.state_dict().items()}
         total = {name: value.new_zeros(value.shape) for name, value in start.items()}
-        for user in range(cohort):
+        for user in range(case.cohort):
             module.load_state_dict(start)
-            local_training(module, inputs[user], labels[user])
+            local_training(module, inputs[user], labels[user], case.batch)
             for name, value in module.state_dict().items():
-                total[name] += (value - start[name]) / cohort
+                total[name] += (value - start[name]) / case.cohort
         module.load_state_dict({name: start[name] + total[name] for name in start})
         mark()
 
 
-def airfeel(cohort, rounds, scheme="fedavg"):
+def airfeel(case, scheme="fedavg"):
     """airfeel's loop."""
     import airfeel as af
 
-    pixels, labels = images(cohort)
-    pixels, labels = pixels.reshape(-1, 3, 32, 32), labels.reshape(-1)
+    pixels, labels = images(case)
+    pixels, labels = pixels.reshape(-1, *pixels.shape[2:]), labels.reshape(-1)
     settings = {
         "scheme": scheme,
-        "model.kind": "wide_cnn",
-        "devices.count": cohort,
-        "devices.samples": SAMPLES,
-        "devices.batch_size": BATCH,
+        "model.kind": case.kind,
+        "model.preset": False,
+        "devices.count": case.cohort,
+        "devices.samples": case.samples,
+        "devices.batch_size": case.batch,
         "devices.local_epochs": 1,
         "devices.learning_rate": RATE,
         "run.threads": 1,
         "run.evaluate_every": 10**6,
-        "rounds": rounds + 1,  # the last round is evaluated, and not timed
+        "rounds": case.rounds + 1,  # the last round is evaluated, and not timed
     }
     if scheme == "scheduled":
         settings |= {"uplink.ratio": RATIO, "uplink.memory": "none"}
     data = af.Dataset.from_arrays(pixels, labels, pixels[:10], labels[:10], classes=10)
-    for _, _record in zip(range(rounds), af.train(settings, dataset=data), strict=False):
+    for _, _record in zip(range(case.rounds), af.train(settings, dataset=data), strict=False):
         mark()
 
 
-def airfeel_25(cohort, rounds):
+def airfeel_25(case):
     """airfeel's loop over a Gaussian channel, 25 times fewer symbols."""
-    airfeel(cohort, rounds, "scheduled")
+    airfeel(case, "scheduled")
 
 
-def pfl(cohort, rounds):
+def pfl(case):
     """The loop of pfl-research."""
     import types
 
@@ -167,30 +196,30 @@ def pfl(cohort, rounds):
     def metrics(self, inputs, labels, eval=True):
         return {"loss": Weighted(float(loss(self, inputs, labels)), len(labels))}
 
-    inputs, labels = tensors(cohort)
-    module = model()
+    inputs, labels = tensors(case)
+    module = model(case)
     module.loss, module.metrics = types.MethodType(loss, module), types.MethodType(metrics, module)
     users = list(zip(inputs, labels, strict=True))
-    data = FederatedDataset.from_slices(users, get_user_sampler("random", range(cohort)))
+    data = FederatedDataset.from_slices(users, get_user_sampler("random", range(case.cohort)))
     backend = SimulatedBackend(training_data=data, val_data=data, postprocessors=[WeightByUser()])
     FederatedAveraging().run(
         algorithm_params=NNAlgorithmParams(
-            central_num_iterations=rounds,
+            central_num_iterations=case.rounds,
             evaluation_frequency=10**6,
-            train_cohort_size=cohort,
+            train_cohort_size=case.cohort,
             val_cohort_size=0,
         ),
         backend=backend,
         model=PyTorchModel(module, torch.optim.SGD, torch.optim.SGD(module.parameters(), 1.0)),
         model_train_params=NNTrainHyperParams(
-            local_learning_rate=RATE, local_num_epochs=1, local_batch_size=BATCH
+            local_learning_rate=RATE, local_num_epochs=1, local_batch_size=case.batch
         ),
         model_eval_params=NNEvalHyperParams(local_batch_size=10000),
         callbacks=[Marks()],
     )
 
 
-def client_app(cohort, mods=()):
+def client_app(case, mods=()):
     """Return Flower's client: it loads the model, trains an epoch, answers with the model."""
     from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
     from flwr.clientapp import ClientApp
@@ -200,14 +229,14 @@ def client_app(cohort, mods=()):
     @app.train(mods=list(mods))
     def train(message, context):
         if not known:
-            known["data"], known["module"] = tensors(cohort), model()
+            known["data"], known["module"] = tensors(case), model(case)
         (inputs, labels), module = known["data"], known["module"]
         user = int(context.node_config["partition-id"])
         module.load_state_dict(message.content["arrays"].to_torch_state_dict())
-        local_training(module, inputs[user], labels[user])
+        local_training(module, inputs[user], labels[user], case.batch)
         found = {
             "arrays": ArrayRecord(module.state_dict()),
-            "metrics": MetricRecord({"num-examples": SAMPLES}),
+            "metrics": MetricRecord({"num-examples": case.samples}),
         }
         return Message(RecordDict(found), reply_to=message)
 
@@ -226,7 +255,7 @@ def marked(kind):
     return Marked
 
 
-def flower(cohort, rounds, strategy=None, mods=()):
+def flower(case, strategy=None, mods=()):
     """Flower's server and clients in one process, which answer one after another."""
     from flwr.app import ArrayRecord
     from flwr.serverapp.strategy import FedAvg
@@ -234,20 +263,21 @@ def flower(cohort, rounds, strategy=None, mods=()):
     from airfeel.flower.local import LocalGrid
 
     strategy = strategy or marked(FedAvg)(fraction_evaluate=0.0)
-    arrays = ArrayRecord(model().state_dict())
-    strategy.start(LocalGrid(client_app(cohort, mods), cohort), arrays, rounds)
+    arrays = ArrayRecord(model(case).state_dict())
+    strategy.start(LocalGrid(client_app(case, mods), case.cohort), arrays, case.rounds)
 
 
-def flower_25(cohort, rounds):
+def flower_25(case):
     """The same with airfeel's strategy and mod, 25 times fewer numbers."""
     from airfeel.flower import AirAvg, air_mod
 
     strategy = marked(AirAvg)(scheme="scheduled", ratio=RATIO, fraction_evaluate=0.0)
-    flower(cohort, rounds, strategy, [air_mod])
+    flower(case, strategy, [air_mod])
 
 
-def flower_ray(cohort, rounds):
+def flower_ray(case):
     """Flower's simulation with Ray, one worker."""
+    importlib.import_module("ray")  # Flower would say in many lines that it is missing
     from flwr.app import ArrayRecord
     from flwr.serverapp import ServerApp
     from flwr.serverapp.strategy import FedAvg
@@ -258,22 +288,13 @@ def flower_ray(cohort, rounds):
     @server.main()
     def main(grid, context):
         strategy = marked(FedAvg)(fraction_evaluate=0.0)
-        strategy.start(grid, ArrayRecord(model().state_dict()), rounds)
+        strategy.start(grid, ArrayRecord(model(case).state_dict()), case.rounds)
 
     ray = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": {"num_cpus": 1}}
-    run_simulation(server, client_app(cohort), num_supernodes=cohort, backend_config=ray)
+    run_simulation(server, client_app(case), num_supernodes=case.cohort, backend_config=ray)
 
 
-SYSTEMS = {
-    "plain": plain,
-    "airfeel": airfeel,
-    "pfl": pfl,
-    "flower": flower,
-    "flower_ray": flower_ray,
-    "airfeel_25": airfeel_25,
-    "flower_25": flower_25,
-}
-TOLD = {
+SYSTEMS = {  # functions above, and what they are called in the table
     "plain": "a loop in PyTorch",
     "airfeel": "airfeel",
     "pfl": "pfl-research",
@@ -299,13 +320,13 @@ def environment(folder):
     return python
 
 
-def measured(name, cohort, rounds, peers):
+def measured(name, case, peers):
     """Return the processor seconds of each timed round of a system in a process of its own, or why not."""
     try:
         python = environment(peers) if name == "pfl" else sys.executable
     except OSError as error:
         return str(error)
-    code = f"import side_by_side as s; s.SYSTEMS[{name!r}]({cohort}, {rounds + 1}); s.told()"
+    code = f"import side_by_side as s; s.{name}(s.{case}); s.told()"
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     paths = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
     done = subprocess.run(
@@ -327,6 +348,7 @@ def told():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("systems", nargs="*", help=f"some of {', '.join(SYSTEMS)}; all")
+    parser.add_argument("--model", choices=MODELS, default="wide_cnn")
     parser.add_argument("--cohort", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--peers", type=Path, default=Path(tempfile.gettempdir()) / "airfeel-peers")
@@ -337,18 +359,18 @@ def main():
         "| simulator | s per round | ms per client step | of a loop in PyTorch |\n|---|---|---|---|",
         flush=True,
     )
-    loop = None
+    case, loop = Case(options.model, options.cohort, options.rounds + 1), None  # the first round warms up
     for name in options.systems or SYSTEMS:
         began = time.perf_counter()
-        found = measured(name, options.cohort, options.rounds, options.peers)
+        found = measured(name, case, options.peers)
         if isinstance(found, str):
-            print(f"| {TOLD[name]} | not measured: {found} |", flush=True)
+            print(f"| {SYSTEMS[name]} | not measured: {found} |", flush=True)
             continue
         seconds = float(np.median(found))
         loop = seconds if name == "plain" else loop
         share = f"{seconds / loop:.2f}" if loop else ""
-        step = 1000 * seconds / (options.cohort * STEPS)
-        print(f"| {TOLD[name]} | {seconds:.2f} | {step:.1f} | {share} |", flush=True)
+        step = 1000 * seconds / (case.cohort * case.samples / case.batch)
+        print(f"| {SYSTEMS[name]} | {seconds:.2f} | {step:.1f} | {share} |", flush=True)
         print(f"{name}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""Which message to the amplitude is the best default? (docs/study-messages.md shows the result)
+"""Which message to the amplitude is the best default? (docs/results/receiver.md shows the result)
 
     python benchmarks/study_messages.py model [--seeds 3]     data drawn from the signal model
     python benchmarks/study_messages.py mnist [--seeds 2]     whole trainings on MNIST, receiver in the loop

@@ -5,7 +5,7 @@ airfeel report DIR
 python docs/results/keep.py DIR             # everything anew
 python docs/results/keep.py DIR rates ...   # these experiments, and the claims of which all was run in DIR
 
-Where experiments are named, runs of them that are kept and not in DIR stay, as long as they are still planned:
+Where experiments are named, runs of them that are kept and not in DIR stay as long as they are still planned:
 a run is known by the name of its folder, which has the hash of its configuration. A claim that also needs an
 experiment which is not in DIR is judged with the numbers kept of that one.
 """
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pandas
 
+from airfeel.lab.claim_rules import comparisons, shipped_claims
 from airfeel.lab.claims import INCOMPLETE, ClaimPart, Verdict, claims_table, corrected, judge, to_json
 from airfeel.lab.plan import ResultsFolder, shipped
 from airfeel.lab.report import make_chapter
@@ -41,7 +42,11 @@ def main(path, *names):
     if not names:
         for part in ("figures", "tables", "numbers"):
             fresh(HERE / part)
-    keep_claims(judge(from_numbers() | collected if names else collected), kept_claims() if names else [])
+    if not names:
+        keep_claims(judge(collected), [])
+    elif claims := about(names):
+        judged = judge(from_numbers() | collected)
+        keep_claims([verdict for verdict in judged if verdict.number in claims], kept_claims())
     for name in names or collected:
         keep_experiment(path, collected[name])
 
@@ -57,6 +62,17 @@ def keep_experiment(path, found):
         for image in sorted((path / "figures").glob(f"{figure.name}*.svg")):
             smaller = min(image, image.with_suffix(".png"), key=lambda one: one.stat().st_size)
             shutil.copy(smaller, HERE / "figures" / smaller.name)
+
+
+def about(names):
+    """Return the numbers of the claims that look at one of these experiments."""
+    return {
+        claim.number
+        for claim in shipped_claims()
+        for rule in claim.rules
+        for comparison in comparisons(rule)
+        if any(place.experiment in names for _, place in comparison.terms)
+    }
 
 
 def keep_claims(judged, kept):
