@@ -21,7 +21,7 @@ def hook(event, arguments):
     global HELD
     if event == EVENT and not HELD and str(arguments[0]).endswith(WHAT):
         HELD = True
-        os.write(2, b"held\\n")
+        os.write(2, b"waits for GO\\n")
         for _ in range(12_000):  # after two minutes nobody will come any more
             if os.path.exists(os.environ["GO"]):
                 return
@@ -34,7 +34,7 @@ else:
     sys.addaudithook(hook)
 """
 
-
+WAITS = "waits for GO\n"
 STARTED = []
 LONGEST = 900  # seconds that a process may take
 
@@ -83,7 +83,7 @@ def hold(folder, words, event, what, who="parent", count=1):
     settings = {"HOLD": f"{event} {what} {who}", "GO": str(folder / "go"), "PYTHONPATH": path}
     process = begin(words, env=os.environ | settings)
     for _ in range(count):
-        read_until(process, "held")
+        read_until(process, WAITS)
     return process
 
 

@@ -16,7 +16,7 @@ import pytest
 import small
 from airfeel.cli import main
 from airfeel.config import load_config
-from processes import airfeel, begin, until
+from processes import airfeel, go_on, hold
 
 
 @pytest.fixture(scope="module")
@@ -114,23 +114,20 @@ def test_the_saved_configuration_reproduces_the_run(finished, tmp_path):
     assert records(tmp_path / "runs" / folder.name) == records(folder)
 
 
-LONG = {"rounds": 300, "scheme": "common_k", "devices__local_steps": 5, "run__checkpoint_every": 1000}
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_a_checkpoint_and_says_how_to_go_on(data, tmp_path, number):
-    process = begin(small.command(data, tmp_path / "stopped", **LONG))
-    until(lambda: any(records(run).count(b"\n") >= 3 for run in tmp_path.glob("stopped/runs/*")), process)
+    """It comes after the fifth round, however busy the machine is."""
+    many = {"rounds": 12, "scheme": "common_k", "run__checkpoint_every": 5}
+    process = hold(tmp_path, small.command(data, tmp_path / "stopped", **many), "call", "RunFolder.save")
     process.send_signal(number)
+    go_on(tmp_path)
     _, errors = process.communicate(timeout=600)
     assert process.returncode == 130 and "Traceback" not in errors
     sentence = errors.splitlines()[-1]
-    assert sentence.startswith("airfeel: stopped after round ")
-    assert "of 300; to continue: airfeel run --set " in sentence
-    resumed = small.call(small.command(data, tmp_path / "stopped", **LONG))
-    assert resumed.returncode == 0
-    assert f"continuing after round {sentence.split()[4]}\n" in resumed.stderr
-    small.call(small.command(data, tmp_path / "whole", **LONG))
+    assert sentence.startswith("airfeel: stopped after round 6 of 12; to continue: airfeel run --set ")
+    resumed = small.call(small.command(data, tmp_path / "stopped", **many))
+    assert resumed.returncode == 0 and "continuing after round 6\n" in resumed.stderr
+    small.call(small.command(data, tmp_path / "whole", **many))
     (left,), (right,) = ((tmp_path / name / "runs").iterdir() for name in ("stopped", "whole"))
     assert records(left) == records(right)
 

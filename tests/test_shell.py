@@ -13,6 +13,7 @@ import pytest
 import small
 from lab.sweeps import finished, write_sweep
 from processes import (
+    WAITS,
     airfeel,
     begin,
     go_on,
@@ -147,7 +148,7 @@ def test_a_second_control_c_while_a_generator_is_closed(results, tmp_path):
     process = hold(tmp_path, words, "call", "ThreadPoolExecutor.shutdown", count=0)
     said = read_until(process, "round ")
     press_control_c(process)
-    said += read_until(process, "held")
+    said += read_until(process, WAITS)
     press_control_c(process)
     go_on(tmp_path)
     _, errors = process.communicate(timeout=600)
