@@ -1,17 +1,26 @@
-"""Updates that drift, schemes without an error memory, and a round whose updates are computed when needed."""
+"""Airs and updates, schemes without an error memory, and a round whose updates are computed when needed."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 import airfeel as af
+from airfeel.radio.channels import GaussianMAC
+from airfeel.radio.power import EqualPower
 from airfeel.schemes.common_k import CommonK, CommonKState, coordinates
+from airfeel.uplink.arrive import Radio
 from airfeel.uplink.round import Uplink
 from airfeel.uplink.scheme import size_of
 
 SHAPES = {"weights": (12, 20), "bias": (20,), "kernel": (4, 2, 3, 3)}
 SIZE = size_of(SHAPES)
 WEIGHTS = np.array([4.0, 1.0, 2.0, 2.0, 1.0]) / 10  # of five devices
+QUIET, NOISY = (Radio(GaussianMAC(noise_var), EqualPower(500.0)) for noise_var in (0.0, 1.0))
+
+
+def spiky(*shape, seed=1, dtype=np.float64):
+    """Return updates of which few entries are large."""
+    return (np.random.default_rng(seed).standard_normal(shape) ** 3).astype(dtype)
 
 
 def drifting(rounds, seed=1, dtype=np.float64):

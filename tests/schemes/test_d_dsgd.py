@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airfeel.radio.channels import FadingMAC, GaussianMAC
+from airfeel.radio.channels import FadingMAC
 from airfeel.radio.power import EqualPower, LongTermPower
 from airfeel.schemes.d_dsgd import DDsgd, capacity
 from airfeel.uplink.arrive import Radio
 from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Setting
+from rounds import NOISY, WEIGHTS, spiky
 
-WEIGHTS = np.array([4.0, 1.0, 2.0, 2.0, 1.0]) / 10
 SHAPES = {"theta": (40, 10)}
 SETTING = Setting(devices=5, symbols=200, power=500.0, noise_var=1.0)
 
@@ -44,8 +44,8 @@ def read(message, size, keep):
     return row
 
 
-def updates(size=400, rows=5, seed=0, dtype=np.float32):
-    return (np.random.default_rng(seed).standard_normal((rows, size)) ** 3).astype(dtype)
+def updates(seed=0, dtype=np.float32):
+    return spiky(5, 400, seed=seed, dtype=dtype)
 
 
 @settings(max_examples=200)
@@ -114,11 +114,8 @@ def test_what_no_single_precision_holds_stays_in_the_memory():
 
 def test_everybody_spends_all_its_power_in_s_channel_uses_and_the_mean_is_exact():
     scheme, g = DDsgd(), updates(dtype=np.float64)
-    air = Radio(GaussianMAC(1.0), EqualPower(500.0))
-    sending = np.array([True, True, False, True, True])
-    result, state = carry(
-        scheme, air, begin(scheme, SHAPES, SETTING), g, WEIGHTS, seed=3, round=1, sending=sending
-    )
+    sending, given = np.array([True, True, False, True, True]), (begin(scheme, SHAPES, SETTING), g, WEIGHTS)
+    result, state = carry(scheme, NOISY, *given, seed=3, round=1, sending=sending)
     assert result.channel_uses == 200 and result.noise_var == 0
     np.testing.assert_array_equal(result.energy, np.where(sending, 500.0, 0.0))
     np.testing.assert_array_equal(state.ledger.spent, result.energy)

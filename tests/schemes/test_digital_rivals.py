@@ -10,6 +10,7 @@ from airfeel.schemes.stc import Stc
 from airfeel.schemes.top_k_coded import TopKCoded
 from airfeel.uplink.packing import pack_sparse, unpack_sparse
 from airfeel.uplink.scheme import Heard, Setting, placed
+from rounds import spiky
 
 SHAPES = {"weights": (30, 20), "bias": (20,)}
 SIZE = 620
@@ -21,7 +22,7 @@ every_scheme = pytest.mark.parametrize("scheme", ALL, ids=NAMES)
 
 
 def updates(rows=4, dtype=np.float32):
-    return (np.random.default_rng(1).standard_normal((rows, SIZE)) ** 3).astype(dtype)
+    return spiky(rows, SIZE, dtype=dtype)
 
 
 def plan(scheme, rows=4):

@@ -5,17 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airfeel.radio.channels import GaussianMAC
-from airfeel.radio.power import EqualPower
 from airfeel.schemes.low_rank import LowRank
-from airfeel.uplink.arrive import Radio
 from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Heard, Setting, size_of
+from rounds import QUIET
 
 MATRIX = {"weights": (30, 12)}
 SHAPES = {"weights": (30, 12), "biases": (12,), "kernel": (6, 2, 3, 3), "row": (1, 9)}
 SIZE = size_of(SHAPES)
-QUIET = Radio(GaussianMAC(0.0), EqualPower(500.0))
 
 
 def exchange(scheme, state, rows, weights, round, seed=5):

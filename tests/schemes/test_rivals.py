@@ -3,25 +3,21 @@
 import numpy as np
 import pytest
 
-from airfeel.radio.channels import GaussianMAC
-from airfeel.radio.power import EqualPower
 from airfeel.schemes.common_k import CommonK, chosen_by
 from airfeel.schemes.fair_k import FairK, FairKState
 from airfeel.schemes.scafcom import Scafcom
 from airfeel.schemes.scalecom import ScaleCom
 from airfeel.uplink import memory as blocks
-from airfeel.uplink.arrive import Radio
 from airfeel.uplink.round import Uplink, begin, carry
 from airfeel.uplink.scheme import Setting
+from rounds import QUIET, WEIGHTS, spiky
 
 DEVICES, SIZE, SYMBOLS = 5, 60, 12
 SHAPES, SETTING = {"theta": (SIZE,)}, Setting(DEVICES, SYMBOLS)
-WEIGHTS = np.array([4.0, 1.0, 2.0, 2.0, 1.0]) / 10
-QUIET = Radio(GaussianMAC(0.0), EqualPower(500.0))
 
 
-def updates(rounds, seed=1):
-    return np.random.default_rng(seed).standard_normal((rounds, DEVICES, SIZE)) ** 3
+def updates(rounds):
+    return spiky(rounds, DEVICES, SIZE)
 
 
 def course(scheme, rounds, sending=None, state=None):

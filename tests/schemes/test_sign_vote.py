@@ -5,31 +5,34 @@ import pytest
 
 from airfeel.radio.channels import GaussianMAC
 from airfeel.radio.power import EqualPower
-from airfeel.schemes.common_k import CommonK, SignVote, coordinates
+from airfeel.schemes.common_k import CommonK, SignVote, chosen_by
 from airfeel.uplink.arrive import Radio
 from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Setting
+from rounds import QUIET, spiky
 
 DEVICES, SIZE, SYMBOLS = 7, 60, 25
 SHAPES, SETTING = {"theta": (SIZE,)}, Setting(DEVICES, SYMBOLS)
 WEIGHTS = np.array([30, 20, 11, 11, 10, 10, 9]) / 101  # an odd sum: no vote ends in a tie
-QUIET = Radio(GaussianMAC(0.0), EqualPower(500.0))
 
 
-def updates(seed, dtype=np.float64):
-    return (np.random.default_rng(seed).standard_normal((DEVICES, SIZE)) ** 3).astype(dtype)
+def updates(seed):
+    return spiky(DEVICES, SIZE, seed=seed)
 
 
-def chosen(scheme, round=1, seed=3):
-    plan = scheme.plan(scheme.init(SHAPES, SETTING), seed, round)
-    return coordinates(SIZE, plan["symbols"], plan["seed"], plan["turn"])
+def chosen(scheme):
+    return chosen_by(scheme.plan(scheme.init(SHAPES, SETTING), 3, 1), SIZE)
+
+
+def first_round(scheme, rows, weights=WEIGHTS, air=QUIET):
+    return carry(scheme, air, begin(scheme, SHAPES, SETTING), rows, weights, seed=3, round=1)[0]
 
 
 @pytest.mark.parametrize("weights", [WEIGHTS, np.full(DEVICES, 1 / DEVICES)], ids=["weighted", "equal"])
 @pytest.mark.parametrize("seed", range(5))
 def test_without_noise_the_estimate_is_the_side_of_the_majority(seed, weights):
     scheme, g = SignVote(step=0.25), updates(seed)
-    result, _ = carry(scheme, QUIET, begin(scheme, SHAPES, SETTING), g, weights, seed=3, round=1)
+    result = first_round(scheme, g, weights)
     for_it = np.array([weights[g[:, n] > 0].sum() for n in range(SIZE)])
     told = np.zeros(SIZE, bool)
     told[chosen(scheme)] = True
@@ -38,12 +41,11 @@ def test_without_noise_the_estimate_is_the_side_of_the_majority(seed, weights):
 
 
 def test_the_coordinates_are_those_of_common_k_and_everybody_spends_by_its_weight_alone():
-    scheme, g = SignVote(), updates(1)
-    state = CommonK().init(SHAPES, SETTING)
+    scheme, state = SignVote(), CommonK().init(SHAPES, SETTING)
     for t in (1, 2):
         assert scheme.plan(state, 3, t) == CommonK().plan(state, 3, t)
     assert scheme.plan(state, 3, 1) != scheme.plan(state, 3, 2)
-    result, _ = carry(scheme, QUIET, begin(scheme, SHAPES, SETTING), g, WEIGHTS, seed=3, round=1)
+    result = first_round(scheme, updates(1))
     np.testing.assert_allclose(result.energy, 500.0 * (WEIGHTS / WEIGHTS.max()) ** 2)
     assert result.channel_uses == SYMBOLS
 
@@ -64,9 +66,8 @@ def test_with_feedback_the_votes_of_one_device_have_the_right_mean():
     """Said so far plus memory is all that was computed, so the mean of T rounds is right to step / T."""
     rounds, step = 200, 0.5
     scheme = SignVote(step=step)
-    setting, shapes = Setting(devices=1, symbols=SIZE), SHAPES
     g = np.random.default_rng(4).uniform(-0.4, 0.4, (1, SIZE))
-    state, total = begin(scheme, shapes, setting), np.zeros(SIZE)
+    state, total = begin(scheme, SHAPES, Setting(devices=1, symbols=SIZE)), np.zeros(SIZE)
     for t in range(1, rounds + 1):
         result, state = carry(scheme, QUIET, state, g, np.ones(1), seed=3, round=t)
         total += result.mean
@@ -76,5 +77,5 @@ def test_with_feedback_the_votes_of_one_device_have_the_right_mean():
 @pytest.mark.parametrize("noise_var", [0.0, 1e4])
 def test_noise_turns_votes_but_does_not_change_their_worth(noise_var):
     scheme, air = SignVote(step=0.25), Radio(GaussianMAC(noise_var), EqualPower(1.0))
-    result, _ = carry(scheme, air, begin(scheme, SHAPES, SETTING), updates(5), WEIGHTS, seed=3, round=1)
+    result = first_round(scheme, updates(5), air=air)
     np.testing.assert_array_equal(np.abs(result.mean[chosen(scheme)]), 0.25)

@@ -4,18 +4,15 @@ import numpy as np
 import pytest
 from scipy.linalg import hadamard
 
-from airfeel.radio.channels import GaussianMAC
-from airfeel.radio.power import EqualPower
 from airfeel.schemes.split import BYTES, Split, coefficients, symbols_within
-from airfeel.uplink.arrive import Radio
 from airfeel.uplink.packing import BLOCK, lengthen, rotate, shorten
 from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Heard, Setting, placed
+from rounds import NOISY
 
 CLIENTS, SIZE = 7, 1500
 SHAPES = {"theta": (SIZE,)}
 WEIGHTS = np.array([4.0, 1.0, 2.0, 2.0, 1.0, 3.0, 2.0]) / 15
-AIR = Radio(GaussianMAC(1.0), EqualPower(500.0))
 
 
 def plan(symbols, places=range(CLIENTS), asked=CLIENTS, round=1):
@@ -84,7 +81,7 @@ def test_each_coefficient_is_divided_by_the_weight_of_those_heard_who_sent_it(sy
     scheme, rows = Split(), updates()
     state = begin(scheme, SHAPES, Setting(CLIENTS, symbols))
     sending = np.isin(np.arange(CLIENTS), absent, invert=True)
-    found, _ = carry(scheme, AIR, state, rows, WEIGHTS, seed=3, round=1, sending=sending)
+    found, _ = carry(scheme, NOISY, state, rows, WEIGHTS, seed=3, round=1, sending=sending)
     told = plan(symbols)
     sent, signal = senders(told) & sending[:, None], scheme.encode(told, {}, rows).signal
     weight = WEIGHTS @ sent
@@ -96,7 +93,7 @@ def test_each_coefficient_is_divided_by_the_weight_of_those_heard_who_sent_it(sy
 def test_only_some_are_asked_and_their_places_are_among_these():
     scheme, rows, computing = Split(), updates(), np.array([1, 0, 1, 1, 0, 0, 1], bool)
     state = begin(scheme, SHAPES, Setting(CLIENTS, 400))
-    found, _ = carry(scheme, AIR, state, rows, WEIGHTS, seed=3, round=1, computing=computing)
+    found, _ = carry(scheme, NOISY, state, rows, WEIGHTS, seed=3, round=1, computing=computing)
     told = plan(400, range(4), 4)
     heard = Heard(np.zeros(SIZE), 0.0, 1.0, each=WEIGHTS[computing] / WEIGHTS[computing].sum())
     heard = Heard(heard.each @ scheme.encode(told, {}, rows[computing]).signal, 0.0, each=heard.each)
@@ -109,7 +106,7 @@ def test_over_rounds_the_estimate_is_the_mean_however_little_a_client_sends():
     scheme, rows, rounds = Split(), updates(spread=1), 600
     state = begin(scheme, SHAPES, Setting(CLIENTS, 60))
     total = sum(
-        carry(scheme, AIR, state, rows, WEIGHTS, seed=5, round=t)[0].mean for t in range(1, rounds + 1)
+        carry(scheme, NOISY, state, rows, WEIGHTS, seed=5, round=t)[0].mean for t in range(1, rounds + 1)
     )
     mean = rows.mean(axis=0)  # each client is as often alone with a coefficient as the others
     slope = (total / rounds) @ mean / (mean @ mean)

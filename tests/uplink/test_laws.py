@@ -17,7 +17,7 @@ from airfeel.schemes.a_dsgd import ADsgd
 from airfeel.uplink.arrive import Radio, Senders, transmission
 from airfeel.uplink.round import Uplink, begin, carry
 from airfeel.uplink.scheme import ErrorFeedback, Heard, Setting, placed
-from rounds import SHAPES, SIZE, WEIGHTS, FirstOnes, Tracking, drifting
+from rounds import NOISY, SHAPES, SIZE, WEIGHTS, FirstOnes, Tracking, drifting
 
 DEVICES, SYMBOLS, ROUNDS = 5, 83, 6
 SETTING = Setting(DEVICES, SYMBOLS, power=500.0, noise_var=0.0, rounds=ROUNDS)
@@ -38,7 +38,6 @@ AIRS = {
     for name, options in QUIET.items()
 }
 AIRS["chosen"] = Radio(CHANNELS.get("cell").build({"reference_db": 90.0}), LeastError(500.0))
-NOISY = Radio(CHANNELS.get("gaussian").build({"noise_var": 1.0}), EqualPower(500.0))
 
 every_scheme = pytest.mark.parametrize("name", LIST)
 every_channel = pytest.mark.parametrize("channel", AIRS)
