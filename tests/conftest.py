@@ -11,6 +11,9 @@ from pathlib import Path
 # Before NumPy is loaded: xdist workers share the cores, so each keeps to one BLAS thread.
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
+# What programs print must not depend on the terminal that the tests are started from.
+for _variable in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    os.environ.pop(_variable, None)
 
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402

@@ -17,7 +17,6 @@ from airfeel.radio.channels import FadingMAC, GaussianMAC
 from airfeel.simulation.assembly import Own, assemble
 from airfeel.simulation.memory import estimate
 from airfeel.uplink.arrive import Radio
-from airfeel.uplink.memory import NextMemory
 from airfeel.uplink.round import begin
 from airfeel.uplink.scheme import Setting
 from rounds import FirstOnes, Tracking, handed_over
@@ -98,15 +97,6 @@ def test_a_round_of_a_stateless_scheme_takes_what_its_twenty_devices_need(channe
         assert after.memory == {} and 0 < result.active.sum() <= 20
     updates = 20 * size * 4
     assert peaks[0] < 4 * updates and peaks[1] < peaks[0] + 200 * 10_000  # a few numbers of each device
-
-
-def test_rows_that_settle_makes_up_are_refused():
-    rows = NextMemory({"error": np.zeros((3, 4))}, np.arange(3))
-    for wrong in ({"other": np.zeros((3, 4))}, {"error": np.zeros((3, 5))}, {}):
-        with pytest.raises(
-            ValueError, match=r"^settle returned memories of widths .*: must be \{'error': \(4,"
-        ):
-            rows.put(np.arange(3), wrong)
 
 
 @pytest.mark.flower

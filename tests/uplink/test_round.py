@@ -9,7 +9,7 @@ import pytest
 import airfeel as af
 import small
 from airfeel import registry
-from airfeel.operators import GaussianMatrix, PartialDCT
+from airfeel.operators import PartialDCT
 from airfeel.radio.cell import Cell
 from airfeel.radio.channels import GaussianMAC
 from airfeel.radio.power import EnergyExceeded, EqualPower, LeastError
@@ -18,15 +18,15 @@ from airfeel.receivers.base import Estimate, Info
 from airfeel.schemes.common_k import CommonK, coordinates
 from airfeel.schemes.compressed import Compressed
 from airfeel.schemes.error_free import ErrorFree
+from airfeel.uplink import memory as blocks
 from airfeel.uplink.arrive import Radio
+from airfeel.uplink.memory import NextMemory
 from airfeel.uplink.round import Uplink, begin, carry
-from airfeel.uplink.scheme import Heard, Setting
-from rounds import FirstOnes
+from airfeel.uplink.scheme import Heard, Sent, Setting
+from rounds import NOISY, QUIET, FirstOnes, spiky
 
 DEVICES, SIZE = 6, 200
 WEIGHTS = np.array([5.0, 1.0, 2.0, 4.0, 3.0, 1.0]) / 16
-SILENT_AIR = Radio(GaussianMAC(0.0), EqualPower(500.0))
-NOISY_AIR = Radio(GaussianMAC(1.0), EqualPower(500.0))
 
 
 @dataclass(frozen=True)
@@ -43,52 +43,38 @@ class Adjoint:
 
 @dataclass(frozen=True)
 class With(Compressed):
-    """Any receiver and any matrix in a scheme."""
+    """Any receiver in a scheme."""
 
     own: Any = field(default_factory=Adjoint)
-    matrix: Any = PartialDCT
 
     def operator(self, size, symbols, seed):
-        return self.matrix(size, symbols, seed)
+        return PartialDCT(size, symbols, seed)
 
     def receiver(self):
         return self.own
 
 
-def gradients(rounds=1, dtype=np.float32, seed=0):
-    rng = np.random.default_rng(seed)
-    return (rng.standard_normal((rounds, DEVICES, SIZE)) ** 3).astype(dtype)
-
-
-def schemes(sparsity=0.3):
-    return {
-        "over the air": With(sparsity),
-        "Gaussian matrix": With(sparsity, matrix=GaussianMatrix),
-        "common k": CommonK(),
-        "error-free": ErrorFree(sparsity),
-    }
+def gradients(rounds=1, dtype=np.float32):
+    return spiky(rounds, DEVICES, SIZE, seed=0, dtype=dtype)
 
 
 def start(scheme, ratio=0.25, size=SIZE, devices=DEVICES):
     return begin(scheme, {"theta": (size,)}, Setting(devices, round(ratio * size)))
 
 
-def run(scheme, air, rounds, sending=None, seed=3, ratio=0.25):
-    state, results = start(scheme, ratio), []
+def run(scheme, air, rounds, ratio=0.25):
+    state = start(scheme, ratio)
     for t, g in enumerate(rounds, start=1):
-        mask = None if sending is None else sending[t - 1]
-        result, state = carry(scheme, air, state, g, WEIGHTS, seed=seed, round=t, sending=mask)
-        results.append(result)
-    return results, state
+        result, state = carry(scheme, air, state, g, WEIGHTS, seed=3, round=t)
+        yield result
 
 
 def test_rescaled_noise_has_the_variance_of_13():
     """sigma^2 = sigma_e^2 / (M^2 alpha), with neither K_m nor a share inside the root."""
     noise_var = 0.7
     air = Radio(GaussianMAC(noise_var), EqualPower(500.0))
-    results, _ = run(With(1.0), air, gradients(rounds=60, dtype=np.float64), ratio=1.0)
     errors = []
-    for result in results:
+    for result in run(With(1.0), air, gradients(rounds=60, dtype=np.float64), ratio=1.0):
         assert result.noise_var == pytest.approx(noise_var / (DEVICES**2 * result.alpha))
         errors.append((result.mean - result.truth) / np.sqrt(result.noise_var))  # A A^T = I keeps the law
     errors = np.concatenate(errors)
@@ -96,14 +82,13 @@ def test_rescaled_noise_has_the_variance_of_13():
     assert abs(np.mean(errors)) < 4.5 / np.sqrt(errors.size)
 
 
-@pytest.mark.parametrize("scheme", ["over the air", "error-free"])
+@pytest.mark.parametrize("scheme", [With(1.0), ErrorFree(1.0)])
 @pytest.mark.parametrize("role", ["sending", "computing"])
 def test_the_mean_is_over_all_that_computed(scheme, role):
     """What a silent device keeps arrives later, once; one that computed nothing has nothing to deliver."""
     (g,) = gradients(dtype=np.float64)
     heard = np.array([True, True, False, True, False, True])
-    part = schemes(sparsity=1.0)[scheme]
-    given = part, SILENT_AIR, start(part, 1.0), g, WEIGHTS
+    given = scheme, QUIET, start(scheme, 1.0), g, WEIGHTS
     result, state = carry(*given, seed=3, round=1, **{role: heard})
     weight = WEIGHTS[heard].sum() if role == "computing" else 1.0
     np.testing.assert_allclose(result.truth, WEIGHTS[heard] @ g[heard] / weight, atol=1e-12)
@@ -118,7 +103,7 @@ def test_the_coordinates_of_a_round_are_read_where_the_plan_says(order, symbols)
     scheme = CommonK(order)
     state, chosen = start(scheme, symbols / SIZE), []
     for t in range(1, 14):
-        result, state = carry(scheme, SILENT_AIR, state, np.ones((DEVICES, SIZE)), WEIGHTS, seed=5, round=t)
+        result, state = carry(scheme, QUIET, state, np.ones((DEVICES, SIZE)), WEIGHTS, seed=5, round=t)
         plan = scheme.plan(state.scheme, 5, t)
         chosen.append(coordinates(SIZE, symbols, plan["seed"], plan["turn"]))
         np.testing.assert_array_equal(np.flatnonzero(result.mean), np.sort(chosen[-1]))
@@ -143,10 +128,10 @@ def test_schemes_of_one_seed_meet_the_same_rows_and_noise():
 
     (g,) = gradients()
     for sparsity in (1.0, 0.1):
-        run(With(sparsity, own=Spy()), NOISY_AIR, [g])
-    np.testing.assert_array_equal(seen[0].operator.index, seen[1].operator.index)
-    run(With(1.0, own=Spy()), NOISY_AIR, [g, g])
-    assert not np.array_equal(seen[-1].operator.index, seen[-2].operator.index)
+        assert len(list(run(With(sparsity, own=Spy()), NOISY, [g, g]))) == 2
+    first, second, *again = (reception.operator.index for reception in seen)
+    np.testing.assert_array_equal([first, second], again)
+    assert not np.array_equal(first, second)
 
 
 def test_a_wrong_policy_is_stopped_by_the_audit():
@@ -156,43 +141,69 @@ def test_a_wrong_policy_is_stopped_by_the_audit():
             return 1.1 * super().alpha(demand, ledger)
 
     with pytest.raises(EnergyExceeded, match="after 1 rounds"):
-        run(CommonK(), Radio(GaussianMAC(1.0), Greedy(500.0)), gradients())
+        list(run(CommonK(), Radio(GaussianMAC(1.0), Greedy(500.0)), gradients()))
 
 
 @pytest.mark.parametrize(
-    ("make", "name"),
+    ("make", "sentence"),
     [
-        (lambda: ErrorFree(0.0), "sparsity"),
-        (lambda: start(ErrorFree(), devices=0), "num_devices"),
-        (lambda: start(ErrorFree(), size=0), "size"),
+        (lambda: ErrorFree(0.0), "sparsity = "),
+        (lambda: start(ErrorFree(), devices=0), "num_devices = "),
+        (lambda: start(ErrorFree(), size=0), "size = "),
+        (lambda: Sent(1j * gradients()[0]), "signal is complex: updates must be real"),
+        (lambda: Heard(1j * np.ones(9), 0.1), "observation is complex: must be real symbols, of each"),
+        *(
+            (lambda rows=rows: NextMemory({"error": np.zeros((3, 4))}, np.arange(3)).put(np.arange(3), rows),
+             r"settle returned memories of widths .*: must be \{'error': \(4,")
+            for rows in ({"other": np.zeros((3, 4))}, {"error": np.zeros((3, 5))}, {})
+        ),
     ],
-)
-def test_bad_parameters_are_named(make, name):
-    with pytest.raises(ValueError, match=f"{name} = "):
+)  # fmt: skip
+def test_parts_that_cannot_be_are_refused(make, sentence):
+    with pytest.raises(ValueError, match=f"^{sentence}"):
         make()
 
 
-@pytest.mark.parametrize("name", ["sending", "computing"])
-def test_a_mask_of_the_wrong_length_is_named(name):
-    masks = {name: np.ones(3, bool)}
+def spoiled(value):
     (g,) = gradients()
-    with pytest.raises(ValueError, match=rf"{name} has shape \(3,\): must be \(6,\)"):
-        carry(ErrorFree(), SILENT_AIR, start(ErrorFree()), g, WEIGHTS, seed=0, round=1, **masks)
+    g[5, 17] = value
+    return g
 
 
 @pytest.mark.parametrize(
-    ("weights", "sentence"),
+    ("changes", "sentence"),
     [
-        ([0.5, -0.5, 0.25, 0.25, 0.25, 0.25], r"weights\[1\] = -0.5: every entry must be >= 0"),
-        ([np.nan, *[0.2] * 5], r"weights\[0\] = nan: every entry must be finite"),
-        ([0.5, 0.5], r"weights has shape \(2,\): must be a vector of length 6"),
+        *(
+            ({name: np.ones(3, bool)}, rf"{name} has shape \(3,\): must be \(6,\)")
+            for name in ("sending", "computing")
+        ),
+        ({"weights": [0.5, -0.5, *[0.25] * 4]}, r"weights\[1\] = -0.5: every entry must be >= 0"),
+        ({"weights": [np.nan, *[0.2] * 5]}, r"weights\[0\] = nan: every entry must be finite"),
+        ({"weights": [0.5, 0.5]}, r"weights has shape \(2,\): must be a vector of length 6"),
+        ({"updates": 1j * gradients()[0]}, "gradients have dtype complex64: must be real"),
+        *(
+            ({"updates": spoiled(value)}, r"gradients\[5\] is not finite.*learning rate")
+            for value in (np.nan, np.inf, -np.inf)
+        ),
+        *(
+            (
+                {"updates": np.ones(shape, np.float32)},
+                rf"gradients have shape .*{shape[1]}\): must be \(6, 200\)",
+            )
+            for shape in ((8, 200), (5, 200), (6, 201))
+        ),
     ],
 )
 @pytest.mark.parametrize("scheme", [CommonK(), ErrorFree()])
-def test_weights_that_make_no_mean_are_refused(scheme, weights, sentence):
-    state = begin(scheme, {"theta": (SIZE,)}, Setting(DEVICES, 50))
+@pytest.mark.parametrize("height", [2, DEVICES])
+def test_what_makes_no_round_is_refused_however_few_devices_fit(
+    changes, sentence, scheme, height, monkeypatch
+):
+    monkeypatch.setattr(blocks, "BLOCK", height * SIZE)
+    options = {"updates": gradients()[0], "weights": WEIGHTS, "seed": 0, "round": 1} | changes
+    options["weights"] = np.array(options["weights"])
     with pytest.raises(ValueError, match=f"^{sentence}"):
-        carry(scheme, NOISY_AIR, state, gradients()[0], np.array(weights), seed=0, round=1)
+        carry(scheme, NOISY, start(scheme), **options)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +274,7 @@ def test_without_an_error_memory_the_truth_is_what_is_found_without_noise():
     (g,) = gradients()
     noisy, quiet = (
         carry(scheme := FirstOnes(), air, start(scheme), g, WEIGHTS, seed=1, round=1)[0]
-        for air in (NOISY_AIR, SILENT_AIR)
+        for air in (NOISY, QUIET)
     )
     np.testing.assert_allclose(noisy.truth, WEIGHTS @ np.where(np.arange(SIZE) < 50, g, 0), atol=1e-6)
     np.testing.assert_array_equal(noisy.truth, quiet.truth)
