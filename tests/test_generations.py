@@ -66,7 +66,7 @@ def test_from_any_moment_on_a_run_ends_in_the_same_bytes(data, tmp_path, whole, 
     """The folder as a kill would leave it: in mid-round, and before, during and after every checkpoint."""
     run, moments = tmp_path / "run", []
 
-    def photograph(moment=None):
+    def photograph():
         moments.append(tmp_path / f"moment-{len(moments)}")
         shutil.copytree(run, moments[-1], symlinks=True)
 

@@ -33,45 +33,43 @@ class Plain:
         return task.gradient(theta, samples)
 
 
-def load(**settings):
-    return af.load_config(None, {key.replace("__", "."): value for key, value in settings.items()})
+PRESET, PLAIN = {"model.kind": f"{NAME}Tuned"}, {"devices.training": f"{NAME}Plain"}
 
 
-def test_a_preset_fills_what_is_not_given_and_nothing_else():
-    def values(config):
-        own = config.devices
-        return own.learning_rate, config.server.learning_rate, own.local_epochs, own.batch_size
-
-    assert values(load(model__kind=f"{NAME}Tuned")) == (0.25, 0.25, 2, 20)
-    given = load(model__kind=f"{NAME}Tuned", devices__learning_rate=0.5, devices__batch_size=7)
-    assert values(given) == (0.5, 0.5, 2, 7)
-
-
-def test_a_preset_gives_no_key_that_the_training_does_not_read():
-    config = load(model__kind=f"{NAME}Tuned", devices__training=f"{NAME}Plain")
-    found = config.devices.learning_rate, config.devices.batch_size, config.options("training")
-    assert found == (0.25, None, {})
-
-
-def test_steps_that_are_given_take_the_place_of_epochs_in_a_preset():
-    config = load(model__kind=f"{NAME}Tuned", devices__local_steps=3)
-    assert (config.devices.local_steps, config.devices.local_epochs) == (3, None)
+@pytest.mark.parametrize(
+    ("given", "rates", "others"),
+    [
+        ({}, (0.25, 0.25), {"local_epochs": 2, "batch_size": 20}),
+        ({"devices.learning_rate": 0.5, "devices.batch_size": 7}, (0.5, 0.5), {"batch_size": 7}),
+        ({"devices.local_steps": 3}, (0.25, 0.25), {"local_steps": 3, "local_epochs": None}),
+        (
+            PLAIN,
+            (0.25, 0.25),
+            {"batch_size": None, "local_epochs": None},
+        ),  # which that training does not read
+    ],
+)
+def test_a_preset_fills_what_is_not_given_and_nothing_else(given, rates, others):
+    config = af.load_config(None, PRESET | given)
+    assert (config.devices.learning_rate, config.server.learning_rate) == rates
+    assert {key: getattr(config.devices, key) for key in others} == others
+    assert given != PLAIN or config.options("training") == {}
 
 
 def test_without_the_preset_the_defaults_hold():
-    config = load(model__kind=f"{NAME}Tuned", model__preset=False)
-    plain = load()
-    assert config.devices == plain.devices and config.server == plain.server
+    """Softmax has none, and that of the CNN must be asked for."""
+    for own in ({"model.kind": f"{NAME}Tuned", "model.preset": False}, {}, {"model.kind": "cnn"}):
+        config, plain = af.load_config(None, own), af.load_config(None, {"model.kind": "softmax"})
+        assert config.devices == plain.devices and config.server == plain.server
+    asked = af.load_config(None, {"model.kind": "cnn", "model.preset": True})
+    assert asked.devices != plain.devices
 
 
 def test_the_values_of_a_preset_are_hashed_and_how_they_came_is_not():
-    preset = load(model__kind=f"{NAME}Tuned")
+    preset, without = (af.load_config(None, PRESET | {"model.preset": use}) for use in (True, False))
     assert preset.identity()["devices.batch_size"] == 20
-    written = {"devices.learning_rate": 0.25, "devices.local_epochs": 2, "devices.batch_size": 20}
-    by_hand = af.load_config(None, {"model.kind": f"{NAME}Tuned", "model.preset": False} | written)
-    assert (
-        by_hand.digest() == preset.digest() != load(model__kind=f"{NAME}Tuned", model__preset=False).digest()
-    )
+    by_hand = af.load_config(None, PRESET | {"model.preset": False} | Tuned.tuned)
+    assert by_hand.digest() == preset.digest() != without.digest()
 
 
 @pytest.mark.parametrize("kind", [*MODELS.names(), f"{NAME}Tuned"])
@@ -80,13 +78,6 @@ def test_a_file_with_all_values_is_the_same_run_again(kind):
         config = af.load_config(None, {"model.kind": kind} | change)
         again = build_config(tomllib.loads(config.to_toml()))
         assert again == config and again.digest() == config.digest()
-
-
-def test_softmax_and_cnn_take_no_preset_by_themselves():
-    """Softmax has none, and that of the CNN must be asked for."""
-    for kind in ("softmax", "cnn"):
-        assert load(model__kind=kind).devices == load().devices
-    assert load(model__kind="cnn", model__preset=True).devices != load().devices
 
 
 def test_an_object_takes_the_place_of_the_model_and_brings_no_preset(tmp_path):

@@ -240,17 +240,19 @@ def test_a_forged_structure_is_one_sentence(tmp_path, state, sentence):
     assert sentence in refused(forged(tmp_path, state, b=np.zeros(2)))
 
 
-@pytest.mark.parametrize("depth", [1_000, 3_000, 200_000])
-def test_brackets_without_end_are_refused(tmp_path, depth):
-    text = '{"format": 2, "state": ' + '{"list": [' * depth + "]}" * depth + "}"
-    np.savez(tmp_path / "deep.npz", header=np.frombuffer(text.encode(), dtype=np.uint8))
-    assert "is no state of airfeel" in refused(tmp_path / "deep.npz")
-
-
-def test_a_state_of_a_later_version_is_told(tmp_path):
-    new = tmp_path / "new.npz"
-    np.savez(new, header=np.frombuffer(b'{"format": 3, "state": null}', dtype=np.uint8))
-    assert refused(new) == f"{new}: has format 3: this version of airfeel reads 2"
+@pytest.mark.parametrize(
+    ("header", "sentence"),
+    [('{"format": 3, "state": null}', "has format 3: this version of airfeel reads 2")]
+    + [
+        ('{"format": 2, "state": ' + '{"list": [' * depth + "]}" * depth + "}", "is no state of airfeel")
+        for depth in (1_000, 3_000, 200_000)
+    ],
+    ids=["later", "1000", "3000", "200000"],
+)
+def test_a_header_of_a_later_version_or_without_an_end_is_refused(tmp_path, header, sentence):
+    path = tmp_path / "state.npz"
+    np.savez(path, header=np.frombuffer(header.encode(), dtype=np.uint8))
+    assert refused(path).startswith(f"{path}: {sentence}")
 
 
 @pytest.mark.long
@@ -280,8 +282,6 @@ def test_a_class_is_trusted_by_module_or_package_and_by_nothing_less(tmp_path):
     for trusted in ([], [__name__[:-1]], [f"{__name__}.more"]):
         assert f"names the class {__name__}:Inner" in refused(path, trusted=trusted)
     assert af.load_state(path, trusted=[__name__]).values == 3
-    if "." in __name__:
-        assert af.load_state(path, trusted=[__name__.partition(".")[0]]).values == 3
 
 
 def test_nothing_is_imported_because_a_file_names_it(tmp_path):

@@ -119,8 +119,8 @@ def test_scalecom_sends_where_the_leader_is_largest_and_filters_memories(newest,
         assert result.downlink == SYMBOLS  # the leader's positions
 
 
+@pytest.mark.flower
 def test_a_scheme_whose_devices_lead_is_refused_where_nobody_can_speak_first():
-    pytest.importorskip("flwr", reason="needs Flower (make flower)")
     from airfeel.flower import AirAvg
 
     with pytest.raises(ValueError, match="scheme = 'ScaleCom': needs a message of one client before"):

@@ -29,7 +29,6 @@ def test_from_the_loop_to_the_linear_step_there_are_few_frames(tmp_path, monkeyp
 @pytest.mark.parametrize("audit", [False, True])
 def test_a_receiver_runs_once_in_a_round_of_flower(audit, monkeypatch):
     """What its estimate is measured by costs no second run: clients say what their signals stand for."""
-    pytest.importorskip("flwr")
     import flower_apps as apps
     from airfeel.flower import AirAvg
 

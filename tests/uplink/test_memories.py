@@ -102,7 +102,6 @@ def test_a_round_of_a_stateless_scheme_takes_what_its_twenty_devices_need(channe
 @pytest.mark.flower
 def test_clients_carry_the_memories_of_the_scheme():
     """Each has the mean and the number of its own rounds, whether its replies arrived or not."""
-    pytest.importorskip("flwr")
     import flower_apps as apps
     from airfeel.flower import AirAvg, AirMod
 
@@ -127,7 +126,6 @@ def test_clients_carry_the_memories_of_the_scheme():
 
 @pytest.mark.flower
 def test_a_client_of_a_stateless_scheme_keeps_nothing_and_is_not_taken_for_restarted():
-    pytest.importorskip("flwr")
     import flower_apps as apps
     from airfeel.flower import AirAvg, AirMod
 

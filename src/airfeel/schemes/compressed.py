@@ -44,7 +44,7 @@ class Compressed(ErrorFeedback[CompressedState]):
 
     def operator(self, size: int, symbols: int, seed: int) -> LinearOperator:
         """Return A of a round: s rows of the DCT."""
-        return partial_dct(size, symbols, seed, signs=False, fast=False, block=None)
+        return partial_dct(size, symbols, seed)
 
     def receiver(self) -> Receiver[Any]:
         """Return what the server runs."""
@@ -102,7 +102,7 @@ class TurboDecoded(Compressed):
 
     def operator(self, size: int, symbols: int, seed: int) -> LinearOperator:
         """Return s rows of the DCT."""
-        return partial_dct(size, symbols, seed, self.signs, self.fast, self.block)
+        return partial_dct(size, symbols, seed, signs=self.signs, fast=self.fast, block=self.block)
 
 
 def built(receiver: type[Any], scheme: Any) -> Receiver[Any]:
@@ -133,13 +133,6 @@ def shared_seed(seed: int, round: int) -> int:
     return derived(seed, "operator", round)
 
 
-@lru_cache(maxsize=1)
-def partial_dct(size: int, rows: int, seed: int, signs: bool, fast: bool, block: int | None) -> PartialDCT:
-    """Return a partial DCT; both halves of a round ask for the same one, and choosing rows takes time."""
-    return PartialDCT(size, rows, seed, signs=signs, fast=fast, block=block)
-
-
-@lru_cache(maxsize=1)
-def gaussian_matrix(size: int, rows: int, seed: int) -> GaussianMatrix:
-    """Return a Gaussian matrix, drawn once for both halves of a round."""
-    return GaussianMatrix(size, rows, seed)
+# Both halves of a round ask for the same matrix, and drawing it takes time.
+partial_dct = lru_cache(maxsize=1)(PartialDCT)
+gaussian_matrix = lru_cache(maxsize=1)(GaussianMatrix)
