@@ -80,7 +80,7 @@ class Watched(LocalGrid):
             state[wire.MODEL] = apps.record(kept)
         self.down += wire.payload(message.content)
         told = message.content.get(wire.BASE)
-        form = "plain" if told is None else told["form"] or ("same" if told["base"] else "whole")
+        form = "plain" if told is None else told.get("form") or ("same" if told["base"] else "whole")
         self.forms.append((kind, node, form))
         self.seen = None
         reply = self.answer(message)

@@ -155,7 +155,7 @@ class Downlink:
         same = {"base": 0, "form": "", "bits": self.bits, "seed": 0, "arrays": self.arrays}
         types = [t.dtype for t in now.where.layout.tensors if not t.exact] if now.where.basis else []
         same |= {"exact": "\n".join(self.exact), "basis": now.where.basis, "types": "\n".join(types)}
-        return ConfigRecord(same | given)
+        return wire.words(**same | given)
 
     def _keep(self, name: int, vector: Vector) -> None:
         self.models[name], self._made[name] = vector, self._version
@@ -190,7 +190,7 @@ def receive(message: Message, context: Context) -> tuple[RecordDict, ArrayRecord
     model that is here, or refused.
     """
     content = message.content
-    words: Any = content[wire.BASE]
+    words: Any = {"form": "", "exact": "", "basis": "", "types": "", **content[wire.BASE]}
     if not words["gives"]:
         return content, None, 0
     state: Any = context.state  # where the number of a model stands beside it
