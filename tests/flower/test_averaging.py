@@ -226,41 +226,21 @@ def test_the_servers_optimizer():
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    "given",
     [
-        ({"scheme": "tsaga"}, "scheme = 'tsaga': must be one of .* did you mean 'tsa_ga'"),
-        ({"ratio": 1.5}, "ratio = 1.5: must be a finite number > 0 and <= 1"),
-        ({"options": {"sparsty": 0.1}}, r"options\['sparsty'\] = 0.1: .* did you mean 'sparsity'"),
-        ({"options": {"sparsity": 2.0}}, r"options\['sparsity'\] = 2.0: "),
-        ({"scheme": CommonK(), "options": {"order": "turns"}}, "options = .*: must not be given"),
-        ({"channel": 3}, "channel = 3: must be None"),
-        ({"channel": "gausian"}, "did you mean 'gaussian'"),
-        ({"exchange": "three"}, "exchange = 'three': must be one of"),
-        ({"exchange": "two"}, "exchange = 'two': is for a channel on which"),
-        ({"minimum": 0}, "minimum = 0: must be a whole number >= 1"),
-        ({"power": -1.0, "channel": "gaussian"}, "power = -1"),
-        ({"exact": "*running_*"}, r"exact = '\*running_\*': must be a list"),
-        ({"seed": -1}, "seed = -1"),
+        {"scheme": "tsa_ga", "ratio": 0.5, "channel": FadingMAC(noise_var=0.1)},
+        {"scheme": "scheduled", "ratio": 0.3, "bits": 1},
     ],
 )
-def test_a_mistake_is_one_sentence(given, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        AirAvg(**given)
-
-
-def test_a_model_without_floating_arrays_is_refused():
-    with pytest.raises(ValueError, match="no floating arrays to compress"):
-        train(AirAvg(**QUIET), {"steps": np.arange(3)})
-
-
-def test_equal_trainings_are_equal_whatever_the_ids():
-    """Node ids are drawn by chance: sums follow the devices' own numbers, and the air theirs."""
+def test_equal_trainings_are_equal_whatever_the_ids(given):
+    """Node ids are drawn by chance: sums and rounding follow the devices' own numbers, and the air theirs."""
     found = []
-    for ids in ([5, 6, 7, 8], [80, 3, 41, 7]):
-        grid = LocalGrid(apps.app(apps.drift), ids)
-        strategy = AirAvg("tsa_ga", 0.5, FadingMAC(noise_var=0.1), **QUIET)
+    for ids, seed in (([5, 6, 7, 8], 0), ([80, 3, 41, 7], 0), ([5, 6, 7, 8], 1)):
+        grid, strategy = LocalGrid(apps.app(apps.drift), ids), AirAvg(**given, seed=seed, **QUIET)
         found.append(apps.arrays(strategy.start(grid, apps.record(apps.model()), 4).arrays))
-    assert all(np.array_equal(found[0][name], found[1][name]) for name in found[0])
+    first, second, other = found
+    assert all(np.array_equal(first[name], second[name]) for name in first)
+    assert any(not np.array_equal(first[name], other[name]) for name in first)
 
 
 def _with(mod):

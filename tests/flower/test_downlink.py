@@ -14,7 +14,6 @@ import flower_apps as apps
 from airfeel.flower import AirAvg, air_mod, wire
 from airfeel.flower.local import LocalGrid
 from airfeel.flower.state import Layout
-from airfeel.learning.optimizers.descent import Adam
 from airfeel.uplink import rice
 
 EXACT = ["*running_*"]
@@ -213,20 +212,6 @@ def test_the_smaller_form_is_taken_for_each_client():
     assert "rounded" in {form for _, node, form in grid.forms if node == 1006}
 
 
-@pytest.mark.parametrize(
-    ("given", "rule"),
-    [
-        ({"scheme": "tsa_ga"}, "needs a scheme in which all clients send the same coefficients"),
-        ({"compression": 100}, "needs a scheme in which all clients send the same coefficients"),
-        ({"scheme": "scheduled", "optimizer": Adam()}, "plain gradient descent"),
-        ({"scheme": "scheduled", "downlink": "changes"}, "must be 'changed', or 1, 2, 4, 8, 16 or 32 bits"),
-    ],
-)
-def test_what_changed_is_refused_where_all_changes(given, rule):
-    with pytest.raises(ValueError, match=rule):
-        AirAvg(**{"downlink": "changed", **given})
-
-
 def test_what_an_evaluation_brought_is_not_sent_again():
     grid = Watched(4)
     strategy, _, result = train(grid, 4, fraction_evaluate=1.0)
@@ -335,7 +320,7 @@ def with_words(**words):
     [
         (with_arrays(difference=np.zeros((3, 260), np.uint8)), r"its signal is uint8 of shape \(3, 260\)"),
         (with_arrays(difference=np.zeros(5)), "its signal is float64"),
-        (with_arrays(difference=np.full((118, 260), 255, np.uint8)), "a scale that is not finite"),
+        (with_arrays(difference=np.full((118, 260), 255, np.uint8)), "a scale that is not between"),
         (with_arrays(other=np.zeros(2**20)), "beside the difference are the arrays"),
         (with_words(bits=3), "bits = 3: must be"),
     ],
@@ -370,36 +355,3 @@ def test_a_spoiled_change_is_refused(change, reason):
 @pytest.mark.parametrize("change", [with_words(gives=5), with_words(base=5), with_words(seed=9)])
 def test_another_model_than_the_server_says_is_not_used(change):
     assert wire.BASE in spoiled(change).content
-
-
-@pytest.mark.parametrize("holds", [-1, 0, 5, 0.5, [1, 2]])
-@pytest.mark.parametrize("lost", [False, True])
-def test_clients_that_say_what_is_not_so_harm_nobody_else(holds, lost):
-    """One lies about the model it has, or says that it has none; a node that was not asked speaks too."""
-
-    class Lying(Watched):
-        liar = 1002
-
-        def send_and_receive(self, messages, *, timeout=None):
-            replies = super().send_and_receive(messages)
-            for reply in replies:
-                if reply.metadata.src_node_id == self.liar and reply.has_content():
-                    said = ConfigRecord({**reply.content.get(wire.ROUND, {}), "holds": holds})
-                    more = {wire.BASE: MetricRecord({"here": 0})} if lost else {}
-                    reply.content = RecordDict({**reply.content, wire.ROUND: said, **more})
-            strangers = [Message(reply.content, reply_to=_from(4711)) for reply in replies[1:2]]
-            return replies + strangers
-
-    def _from(node):
-        return Message(RecordDict(), node, "train")
-
-    grid = Lying(4)
-    strategy, _, _ = train(grid, 4)
-    assert all({1001, 1003, 1004} <= set(report.heard) for report in strategy.rounds)
-    assert [form for _, node, form in grid.forms if node != 1002] == ["whole"] * 3 + ["rounded"] * 9
-    assert {form for _, node, form in grid.forms if node == 1002} == {"whole"}
-
-
-def test_bits_that_cannot_be_are_refused():
-    with pytest.raises(ValueError, match="downlink = 3: must be 1, 2, 4, 8, 16 or 32"):
-        AirAvg(downlink=3)

@@ -21,7 +21,6 @@ from airfeel.learning.optimizers.descent import Adam
 from airfeel.radio.channels import FadingMAC
 from airfeel.radio.power import LongTermPower
 from airfeel.schemes.common_k import CommonK
-from airfeel.uplink import packing
 
 QUIET = {"fraction_evaluate": 0.0}
 MODEL = {"w": np.linspace(-1, 1, 60, dtype=np.float32).reshape(6, 10)}
@@ -302,17 +301,6 @@ def test_what_is_in_a_memory_after_all_that_can_happen():
         at(5, heard=4)  # a request that is delivered twice is not trained and counted twice
 
 
-def test_packing_and_unpacking():
-    draw = np.random.default_rng(1)
-    for share in (0.0, 0.05, 0.5, 1.0):
-        signal = np.where(draw.random(1003) < share, draw.standard_normal(1003), 0).astype(np.float32)
-        assert np.array_equal(packing.unpack(packing.pack(signal), 1003), signal)
-    packed = packing.pack(np.eye(1, 80, dtype=np.float32)[0])
-    for wrong in ({"values": packed["values"][:0]}, {"places": packed["places"][:3]}):
-        with pytest.raises(ValueError, match="its signal"):
-            packing.unpack({**packed, **wrong}, 80)
-
-
 def test_arrays_that_are_not_what_their_header_says_are_refused():
     """Nothing is unpickled, and no memory is taken for what is not there."""
     whole = wire.to_record({"it": np.arange(100.0)})["it"]
@@ -331,14 +319,3 @@ def test_a_reply_of_a_node_that_was_not_asked_is_left_out():
     assert sort([apps.Message(apps.RecordDict(), reply_to=request)], question).refused == {
         3: "it was not asked"
     }
-
-
-def test_a_policy_that_chooses_among_devices_is_refused():
-    """Clients learn whether they were heard, not in what part."""
-    from airfeel.radio.power import LeastError, Selection
-
-    for policy in (LeastError(500.0), Selection(500.0), "500"):
-        with pytest.raises(
-            ValueError, match=r"power = .*must be a number or a policy that treats all devices"
-        ):
-            AirAvg(channel="gaussian", power=policy)

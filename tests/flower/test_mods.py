@@ -12,11 +12,12 @@ import flower_apps as apps
 from airfeel.flower import AirAvg, air_mod
 from flower_hostile import MODEL, QUIET, SCHEMES, left, towards
 
-
 LESS_DOWN = [{**SCHEMES[0], "downlink": "changed", "exact": []}, {**SCHEMES[1], "downlink": 4}]
 
 
-@pytest.mark.parametrize("given", SCHEMES[:3] + LESS_DOWN, ids=lambda given: "-".join(map(str, given.values())))
+@pytest.mark.parametrize(
+    "given", SCHEMES[:3] + LESS_DOWN, ids=lambda given: "-".join(map(str, given.values()))
+)
 @pytest.mark.parametrize("size", [message_size_mod, arrays_size_mod])
 def test_mods_that_weigh_messages_stand_before_or_after(given, size):
     found = []

@@ -166,41 +166,6 @@ def _app(mods):
     return app
 
 
-@pytest.mark.parametrize(
-    ("strategy", "given", "sentence"),
-    [
-        (lambda: fixed(inner=flower.FedMedian()), {}, r"Clipping\(FedMedian\)': noise is for a mean"),
-        (lambda: fixed(inner=flower.FedAdam()), {}, r"Clipping\(FedAdam\)': noise is for a mean"),
-        (fixed, {"channel": "gaussian"}, "channel = 'gaussian': adds signals up"),
-        (fixed, {"scheme": "error_free"}, "scheme = 'ErrorFree': must be one in which all clients send"),
-        (fixed, {"audit": True}, "audit = True: tells what .* is to keep private"),
-        (adaptive, {"checkpoint": "a.npz"}, "checkpoint = 'a.npz': has no place for what"),
-        (
-            lambda: flower.DifferentialPrivacyServerSideFixedClipping(flower.FedAvg(), 1.0, 1.0, 3),
-            {},
-            "strategy = 'DifferentialPrivacyServerSideFixedClipping': must be one of .* client-side",
-        ),
-    ],
-)
-def test_what_has_no_guarantee_is_refused_when_it_is_built(strategy, given, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        Air(strategy(), **given)
-
-
-def test_more_clients_than_the_noise_is_for_are_refused():
-    strategy = Air(fixed(clients=NODES - 1), "common_k", 0.5)
-    with pytest.raises(ValueError, match="6 clients are asked, num_sampled_clients = 5: must be at least"):
-        strategy.start(LocalGrid(apps.app(apps.drift), NODES), apps.record(model()), 1)
-
-
-def test_arrays_that_travel_whole_are_refused():
-    strategy, start = Air(fixed(), "common_k", 0.5), {**model(), "running_mean": np.ones(3, np.float32)}
-    with pytest.raises(
-        ValueError, match=r"the arrays \['running_mean'\] travel whole and nothing keeps them"
-    ):
-        strategy.start(LocalGrid(apps.app(apps.drift), NODES), apps.record(start), 1)
-
-
 @pytest.mark.parametrize("norm", [0.0, -1.0, "x", float("nan")])
 def test_a_norm_that_is_none_is_refused_by_the_client(norm):
     strategy, config = AirAvg("common_k", 0.5, **QUIET), ConfigRecord({"clipping_norm": norm})

@@ -135,12 +135,15 @@ def test_a_file_that_is_no_checkpoint_is_refused(tmp_path):
             strategy(path).start(grid, apps.record(MODEL), 2)
 
 
-def test_a_scheme_of_ones_own_resumes_too(tmp_path):
+@pytest.mark.parametrize(
+    "scheme", [{"scheme": Tracking()}, {"scheme": None, "ratio": None, "compression": 100}]
+)
+def test_a_scheme_of_ones_own_and_one_of_bits_resume_too(tmp_path, scheme):
     path, ended = tmp_path / "training.npz", []
     for parts in ((2, 4), (4,)):
         grid = LocalGrid(apps.app(apps.drift, mod=AirMod(schemes=[Tracking])), 4)
         for rounds in parts:
-            last = strategy(path, scheme=Tracking(), channel=None)
+            last = strategy(path, channel=None, **scheme)
             last.start(grid, apps.record(MODEL), rounds)
         path.unlink()
         ended.append(last._state.theta)

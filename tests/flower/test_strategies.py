@@ -13,7 +13,6 @@ from flwr.serverapp import strategy as flower
 import flower_apps as apps
 from airfeel.flower import Air, AirAvg
 from airfeel.flower.local import LocalGrid
-from airfeel.learning.optimizers.descent import GradientDescent
 
 QUIET = {"fraction_evaluate": 0.0}
 NODES = 8
@@ -158,58 +157,3 @@ def test_a_reply_without_the_loss_is_left_out_by_name():
     reasons = set(strategy.rounds[0].refused.values())
     assert reasons == {"its metric 'train_loss' must be a number >= 0"}
     assert len(strategy.rounds[0].heard) == 2
-
-
-class OwnMean(flower.FedAvg):
-    def aggregate_train(self, server_round, replies):
-        return super().aggregate_train(server_round, list(replies)[:1])
-
-
-@pytest.mark.parametrize(
-    ("strategy", "given", "sentence"),
-    [
-        ("FedMedian", {"channel": "gaussian"}, "channel = 'gaussian': adds signals up, and FedMedian needs"),
-        ("Krum", {"scheme": "tsa_ga"}, "scheme = 'TsaGa': must be one in which all clients send the same"),
-        ("Bulyan", {"compression": 25}, "scheme = 'Split': must be one in which all clients send the same"),
-        ("QFedAvg", {"ratio": 0.1}, "ratio = 0.1: must be 1 for QFedAvg"),
-        ("FedAdam", {"rate": 0.1}, "rate = 0.1: must be left out beside FedAdam"),
-        ("FedAvgM", {"checkpoint": "a.npz"}, "checkpoint = 'a.npz': has no place for what FedAvgM carries"),
-        (
-            "FedAvg",
-            {"scheme": "scheduled", "optimizer": GradientDescent(0.9)},
-            "momentum = 0.9: .* clients' own",
-        ),
-        (flower.FedXgbBagging(), {}, "strategy = 'FedXgbBagging': must be one of Flower's FedAvg, FedProx"),
-        (OwnMean(), {}, "strategy = 'OwnMean': must be one of Flower's"),
-        (flower.FedAdam, {}, r"strategy = <class .*FedAdam'>: must be an object: FedAdam\(\.\.\.\)"),
-        ("AirAvg", {}, "strategy = 'AirAvg': has a compressed uplink already"),
-        (3, {}, "strategy = 'int': must be one of"),
-    ],
-)
-def test_what_cannot_be_is_refused_when_it_is_built(strategy, given, sentence):
-    if isinstance(strategy, str):
-        strategy = AirAvg(**QUIET) if strategy == "AirAvg" else build(strategy)
-    with pytest.raises(ValueError, match=sentence):
-        Air(strategy, **given)
-
-
-@pytest.mark.parametrize("other", [flower.Krum, flower.FedAdam, flower.FedMedian, flower.FedAvg])
-def test_a_class_of_two_strategies_is_refused(other):
-    for bases in ((AirAvg, other), (other, AirAvg), (Air, other)):
-        with pytest.raises(ValueError, match=rf"class Both: .* write Air\({other.__name__}"):
-            type("Both", bases, {})
-    assert issubclass(type("One", (AirAvg,), {}), AirAvg)
-
-
-@pytest.mark.parametrize(
-    "wrapper",
-    [
-        lambda air: flower.DifferentialPrivacyClientSideFixedClipping(air, 1.0, 0.5, NODES),
-        lambda air: flower.DifferentialPrivacyServerSideFixedClipping(air, 1.0, 0.5, NODES),
-        lambda air: flower.DifferentialPrivacyClientSideAdaptiveClipping(air, 0.1, NODES),
-        lambda air: flower.DifferentialPrivacyServerSideAdaptiveClipping(air, 0.1, NODES),
-    ],
-)
-def test_a_wrapper_outside_is_refused_before_anything_is_sent(wrapper):
-    with pytest.raises(ValueError, match=r"AirAvg must be the outermost strategy: write Air\(Wrapper"):
-        train(wrapper(AirAvg(**QUIET)), apps.model(), 3)

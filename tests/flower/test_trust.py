@@ -42,20 +42,6 @@ def test_whatever_one_client_sends_the_others_learn(given):
     harmless(strategy, found, honest, 0.15, rounds)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("kind", HOSTILE)
-@pytest.mark.parametrize("given", SCHEMES, ids=lambda given: "-".join(map(str, given.values())))
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_one_kind_in_all_rounds(given, kind):
-    def fault(round, node, reply):
-        if node == BAD and round > 1 and not reply.has_error():
-            HOSTILE[kind](reply)
-        return [reply]
-
-    honest = train(rounds=12, **given)[1]
-    harmless(*train(fault, rounds=12, **given), honest, 0.25, 12)
-
-
 def harmless(strategy, found, honest, more, rounds):
     heard = [len(report.heard) for report in strategy.rounds]
     assert min(heard) >= 11, (heard, [report.refused for report in strategy.rounds])

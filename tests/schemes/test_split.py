@@ -137,9 +137,9 @@ def spoiled(message, scale):
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
-        (lambda m: {"blocks": spoiled(m, 0x7FC0)}, "a scale that is not finite and >= 0"),
-        (lambda m: {"blocks": spoiled(m, 0x7F80)}, "a scale that is not finite and >= 0"),
-        (lambda m: {"blocks": spoiled(m, 0xBF80)}, "a scale that is not finite and >= 0"),
+        (lambda m: {"blocks": spoiled(m, 0x7FC0)}, "a scale that is not between 0 and 1e36"),
+        (lambda m: {"blocks": spoiled(m, 0x7F80)}, "a scale that is not between 0 and 1e36"),
+        (lambda m: {"blocks": spoiled(m, 0xBF80)}, "a scale that is not between 0 and 1e36"),
         (lambda m: {"blocks": m[:-1]}, r"its signal is uint8 of shape \(\d, 34\): must be uint8 of shape"),
         (lambda m: {"blocks": np.vstack((m, m))}, r"must be uint8 of shape \(3, 34\)"),
         (lambda m: {"blocks": m.reshape(-1)}, r"must be uint8 of shape \(3, 34\)"),

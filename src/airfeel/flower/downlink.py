@@ -7,22 +7,25 @@ sides compute w alike and compare its number. Who has no model any more gets it 
 
 from __future__ import annotations  # Flower need not be installed where the documentation is built
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
+from airfeel import _checks
 from airfeel.flower import wire
-from airfeel.flower.forms import Changed, Coordinates, Form, Rounded, Vector, flat
 from airfeel.flower.report import Traffic
-from airfeel.flower.state import Array, Arrays, Layout
+from airfeel.flower.state import Array, Arrays, Coordinates, Layout, Vector
 from airfeel.streams import bits
-from airfeel.uplink.packing import Rounding, value_bits
+from airfeel.uplink import rice
+from airfeel.uplink.packing import Rounding, require, value_bits
 
 EXACT = "exact."  # begins the names of arrays that travel whole beside a form
+FORMS = {"rounded": ("difference",), "changed": ("places", "values")}  # the arrays of a message
 NUMBERS = 2**26  # in all models of clients that a server keeps, a quarter of a gigabyte
 
 Record = dict[str, NDArray[Any]]
@@ -135,20 +138,17 @@ class Downlink:
         sent, words = exact, self._words(now, base=base, gives=base)
         if self._made[base] != self._version:
             seed = int(bits(self.seed, "model", round).random_raw() >> 1)
-            options = {name: forms(self.bits, seed)[name] for name in self._forms}
-            found = {name: form.write(had, now.vector) for name, form in options.items()}
+            rounding, names = Rounding(self.bits, seed, 0), ["rounded"] * (self.bits < 32)
+            names += ["changed"] * self.changed
+            found = {name: _written(name, had, now.vector, rounding) for name in names}
             name = min(found, key=lambda name: _bytes(found[name]))
             if _bytes(found[name]) >= now.where.single.nbytes:
                 return {}
-            made = now.where.settled(options[name].read(found[name], had))
+            made = now.where.settled(_read(name, found[name], had, rounding))
             words = self._words(now, base=base, gives=now.where.number(made), form=name, seed=seed)
             self._keep(words["gives"], made)
             sent = {**found[name], **exact}
         return {wire.BASE: words} | ({wire.MODEL: wire.to_record(sent)} if sent else {})
-
-    @property
-    def _forms(self) -> list[str]:
-        return ["rounded"] * (self.bits < 32) + ["changed"] * self.changed
 
     def _words(self, now: Current, **given: Any) -> ConfigRecord:
         """Return what a client is told of the model beside its arrays."""
@@ -183,6 +183,20 @@ class Downlink:
         self._made = {name: self._made[name] for name in kept}
 
 
+def told_in(downlink: int | str, few: bool) -> int | str:
+    """Return the bits of a parameter on the way down, or the word for what changed, if that is ``few``."""
+    if not isinstance(downlink, str):
+        return value_bits("downlink", downlink)
+    if downlink != "changed":
+        raise _checks.reject("downlink", downlink, "must be 'changed', or 1, 2, 4, 8, 16 or 32 bits")
+    if not few:
+        rule = (
+            "needs a scheme in which all clients send the same coefficients, such as 'scheduled', and plain"
+        )
+        raise _checks.reject("downlink", downlink, f"{rule} gradient descent at the server: else all changes")
+    return downlink
+
+
 def receive(message: Message, context: Context) -> tuple[RecordDict, ArrayRecord | None, int] | None:
     """Return a request with the whole model in it, what to keep of that, and its number.
 
@@ -200,15 +214,16 @@ def receive(message: Message, context: Context) -> tuple[RecordDict, ArrayRecord
     had = wire.from_record(held)
     single = Layout.of(had, str(words["exact"]).split("\n"))
     where = Coordinates(single.typed(str(words["types"])), str(words["basis"]))
-    vector, exact = flat(single, had), single.exact(had)
+    vector, exact = single.flat(had, np.float32), single.exact(had)
     if words["base"]:
         sent = wire.from_record(content[wire.MODEL]) if wire.MODEL in content else {}
-        form = forms(words["bits"], words["seed"])[words["form"]] if words["form"] else None
-        told = {name: sent.pop(name) for name in form.names} if form is not None else {}
+        rounding = Rounding(value_bits("bits", words["bits"]), words["seed"], 0)
+        told = {name: sent.pop(name) for name in FORMS[words["form"]]} if words["form"] else {}
         exact = {name.removeprefix(EXACT): array for name, array in sent.items()}
         if exact.keys() != single.exact(had).keys():
             raise ValueError(f"beside the difference are the arrays {sorted(exact)}: must be the exact ones")
-        vector = vector if form is None else where.settled(form.read(told, vector))
+        if told:
+            vector = where.settled(_read(words["form"], told, vector, rounding))
         held = wire.to_record(where.told(vector, exact))
         single.require(wire.from_record(held))
     if (found := where.number(vector)) != words["gives"]:  # what was kept is damaged
@@ -217,11 +232,28 @@ def receive(message: Message, context: Context) -> tuple[RecordDict, ArrayRecord
     return RecordDict({**content, words["arrays"]: whole}), held, found
 
 
-def forms(wide: Any, seed: Any) -> dict[str, Form]:
-    """Return the forms by name: what both sides make of the words of a message."""
-    found: dict[str, Form] = {"changed": Changed()}
-    if (wide := value_bits("bits", wide)) < 32:
-        found["rounded"] = Rounded(Rounding(wide, seed, 0))
+def _written(form: str, had: Vector, wanted: Vector, rounding: Rounding) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a message to somebody who has one vector and shall have another one.
+
+    ``"rounded"``: the difference in few bits; what rounding leaves over is in the next difference.
+    ``"changed"``: the numbers that are others, and where they stand; after missed rounds that is all that
+    changed in any of them, with the newest values.
+    """
+    if form == "rounded":
+        return {"difference": rounding.write(wanted - had)}
+    places = np.flatnonzero(had.view(np.uint32) != wanted.view(np.uint32))
+    return {"places": rice.write(rice.gaps(places)), "values": wanted[places]}
+
+
+def _read(form: str, message: Mapping[str, NDArray[Any]], had: Vector, rounding: Rounding) -> Vector:
+    """Return what these arrays make of the vector that was had; refuse others."""
+    if form == "rounded":
+        return had + rounding.read(message["difference"], len(had))
+    places = rice.places_of(rice.read(message["places"], most=len(had)))
+    if len(places) and not 0 <= places.min() <= places.max() < len(had):
+        raise ValueError(f"the model has {len(had)} numbers, and another one is told")
+    found = had.copy()
+    found[places] = require(message["values"], np.float32, (len(places),))
     return found
 
 

@@ -36,13 +36,10 @@ class LocalGrid(Grid):  # type: ignore[misc]
         """Forget a node's state, as a restart of its process would."""
         self.contexts[node].state = RecordDict()
 
-    def set_run(self, run: Any) -> None:
-        """Do nothing: there is one run."""
+    run: Any = None  # there is one, and no description of it
 
-    @property
-    def run(self) -> Any:
-        """There is no description of the run."""
-        return None
+    def set_run(self, run: Any) -> None:
+        """Do nothing."""
 
     def create_message(
         self,
@@ -63,9 +60,7 @@ class LocalGrid(Grid):  # type: ignore[misc]
         """Refuse: here messages are answered at once."""
         raise NotImplementedError("LocalGrid answers at once: call send_and_receive")
 
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Refuse in the same way."""
-        raise NotImplementedError("LocalGrid answers at once: call send_and_receive")
+    pull_messages = push_messages
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
         """Let every node answer in turn."""

@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks
-from airfeel.flower import trust, wire
+from airfeel.flower import trust
 from airfeel.flower.replies import Question, Replies, Reply
 from airfeel.flower.report import RoundReport, Traffic
-from airfeel.flower.state import Layout, State, extend_ledger, mark_absent, mark_heard, welcome
+from airfeel.flower.state import Layout, State, after, welcome
 from airfeel.flower.wrapped import Wrapped
 from airfeel.learning.optimizers import Optimizer
-from airfeel.radio.power import Ledger
+from airfeel.radio.link import Channel
+from airfeel.radio.power import EqualPower, Ledger, PowerPolicy
+from airfeel.registry import CHANNELS
 from airfeel.units import decibel, relative_error
 from airfeel.uplink import arrive
 from airfeel.uplink.arrive import Arrival, Digital, Radio, Senders, Superposed, WeightedMean
@@ -33,7 +35,6 @@ class OpenRound:
     may transmit, and ``alpha`` what they were told.
     """
 
-    announced: wire.Announcement
     question: Question
     traffic: Traffic
     first: Replies | None = None
@@ -128,7 +129,7 @@ class Server:
             channel_uses=arrival.channel_uses,
             alpha=arrival.alpha if self.superposes else None,
         )
-        nodes = mark_absent(mark_heard(state.nodes, heard, report.round), report.asked, first.usable)
+        nodes = after(state.nodes, report.round, heard, report.asked, first.usable)
         state = replace(state, ledger=ledger, nodes=nodes)
         given = arrival, current.question.told(ids), [replies[node] for node in heard], senders.whole
         return self._apply(current, state, report, exact, *given)
@@ -141,9 +142,10 @@ class Server:
         return trust.bounded(found, trust.limits(found.usable, *given), state.exact)
 
     def _ledger(self, state: State) -> Ledger:
-        """Return the accounts of all nodes, newcomers too."""
-        power = 0.0 if self.air is None else self.air.policy.power
-        return extend_ledger(state.ledger, len(state.nodes), power)
+        """Return the accounts of all nodes: newcomers have saved nothing in the rounds before them."""
+        power, ledger = 0.0 if self.air is None else self.air.policy.power, state.ledger
+        new = np.full(len(state.nodes) - len(ledger.spent), ledger.rounds * power)
+        return Ledger(np.append(ledger.spent, new), ledger.rounds)
 
     def _transmission(
         self, current: OpenRound, air: Radio | None, senders: Senders, ledger: Ledger
@@ -200,10 +202,10 @@ class Server:
         """Decode what arrived, if only silence, and update the model where that tells anything."""
         theta, server = state.theta, state.server
         everybody = sum(node.weight for node in state.nodes.values())
-        audit = bool(heard) and current.announced.audit
+        audit = bool(heard) and current.question.announced.audit
         told = audit and any(reply.truth is not None for reply in heard)
         given = self.scheme, state.scheme, plan, arrival, whole / (everybody or 1.0)
-        estimate, after, truth = decode(*given, measure=audit and not told)
+        estimate, scheme, truth = decode(*given, measure=audit and not told)
         measured = _mean(heard, whole, len(theta)) if told else truth if audit else None
         exact = _averaged(heard, state.exact) if exact is None else exact
         if heard or estimate.mean.any():
@@ -219,7 +221,7 @@ class Server:
         report = replace(report, nmse_db=None if error is None else decibel(error))
         if info is not None:
             report = replace(report, status=info.status, iterations=info.iterations)
-        return replace(state, theta=theta, exact=exact, scheme=after, server=server), report
+        return replace(state, theta=theta, exact=exact, scheme=scheme, server=server), report
 
     def _ruled(
         self, round: int, state: State, theta: NDArray[np.floating[Any]], exact: Exact
@@ -229,6 +231,20 @@ class Server:
         if found is None:
             return state.theta, state.exact
         return state.layout.flat(found), state.layout.exact(found)
+
+
+def radio(channel: str | Channel | None, power: float | PowerPolicy) -> Radio | None:
+    """Return the air between clients and server: a channel and a power policy; None for a digital uplink."""
+    policy = EqualPower(power) if isinstance(power, int | float) else power
+    alike = hasattr(policy, "alpha") and not hasattr(policy, "choose")
+    if not alike:  # clients are told whether they were heard, not in what part
+        raise _checks.reject("power", power, "must be a number or a policy that treats all devices alike")
+    if channel is None:
+        return None
+    found: Any = CHANNELS.get(channel).build({}) if isinstance(channel, str) else channel
+    if not hasattr(found, "link"):
+        raise _checks.reject("channel", channel, "must be None, the name of a channel, or have a method link")
+    return Radio(found, policy)
 
 
 def _seen(current: OpenRound, state: State, found: Replies, first: Replies) -> RoundReport:

@@ -1,5 +1,6 @@
 """A model's arrays as one vector, and what a training carries at the server: a checkpoint is exactly this."""
 
+import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from airfeel import storage
 from airfeel.learning.optimizers import ServerState
 from airfeel.radio.power import Ledger
+from airfeel.schemes import basis
 from airfeel.uplink.scheme import Shapes, size_of
 
 if TYPE_CHECKING:
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.floating[Any]]
 Arrays = Mapping[str, NDArray[Any]]
+Vector = NDArray[np.float32]
+
+FINEST = 2.0**-38  # of a power of 256 above the largest coefficient: so fine are coefficients counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +93,10 @@ class Layout:
             if (shape := arrays[tensor.name].shape) != tensor.shape:
                 raise ValueError(f"array {tensor.name!r} has shape {shape}: must be {tensor.shape}")
 
-    def flat(self, arrays: Arrays) -> NDArray[np.float64]:
-        """Return the vector of all arrays that are not exact, in double precision."""
-        parts = (arrays[t.name].reshape(-1) for t in self.tensors if not t.exact)
-        return np.concatenate([np.zeros(0), *parts])
+    def flat(self, arrays: Arrays, dtype: Any = np.float64) -> NDArray[Any]:
+        """Return the vector of all arrays that are not exact, in double precision unless told otherwise."""
+        parts = [arrays[t.name].reshape(-1) for t in self.tensors if not t.exact]
+        return np.concatenate([np.zeros(0, dtype), *parts], dtype=dtype, casting="same_kind")
 
     def difference(self, first: Arrays, second: Arrays) -> NDArray[np.float32]:
         """Return the vector of one model less another one, rounded once to single precision."""
@@ -121,6 +126,61 @@ class Layout:
                 part, start = theta[start:end].reshape(tensor.shape), end
             found[tensor.name] = part.astype(tensor.dtype) if cast else part
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinates:
+    """Where a model is a vector in single precision: in its parameters, or in a ``basis``, a text."""
+
+    layout: Layout
+    basis: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a basis that is not one of this model: the other side may name any."""
+        sizes = [tensor.size for tensor in basis.read(self.basis)]
+        if self.basis and sizes != [t.size for t in basis.choose(self.layout.shapes, "identity")]:
+            raise ValueError(f"the basis {self.basis[:40]!r} is not one of this model")
+
+    def vector(self, theta: Array) -> Vector:
+        """Return the vector of parameters."""
+        if not self.basis:
+            return self.settled(theta)
+        found = basis.forward(basis.read(self.basis), np.asarray(theta, np.float64)[None])[0]
+        above = -(-int(np.frexp(np.abs(found).max(initial=1e-30))[1]) // 8) * 8
+        step = FINEST * 2.0**above  # above the noise of double precision: what did not change stays the same
+        return np.asarray(step * np.rint(found / step) + 0.0, np.float32)  # no zeros below zero
+
+    def settled(self, vector: Array) -> Vector:
+        """Return what is left of a vector in the types of the arrays by which it is told."""
+        if all(t.dtype == "float32" for t in self.single.tensors if not t.exact):
+            return np.asarray(vector, np.float32)
+        nothing = {t.name: np.zeros(()) for t in self.layout.tensors if t.exact}
+        return self.layout.flat(self.told(vector, nothing), np.float32)
+
+    def arrays(self, vector: Array, exact: Arrays) -> dict[str, NDArray[Any]]:
+        """Return the model that a vector stands for."""
+        if not self.basis:
+            return self.layout.arrays(vector, exact)
+        row = vector.astype(np.float64)[None]
+        return self.layout.arrays(basis.backward(basis.read(self.basis), row)[0], exact)
+
+    def told(self, vector: Array, exact: Arrays) -> dict[str, NDArray[Any]]:
+        """Return the arrays by which a model is told and kept, in single precision where there is a basis."""
+        return self.single.arrays(vector, exact)
+
+    @property
+    def single(self) -> Layout:
+        """The layout of these arrays."""
+        if not self.basis:
+            return self.layout
+        kept = (t if t.exact else replace(t, dtype="float32") for t in self.layout.tensors)
+        return Layout(tuple(kept))
+
+    def number(self, vector: Vector) -> int:
+        """Return a number of 56 bits for a model, never 0: another model has another one."""
+        found = hashlib.blake2b(repr((self.layout.tensors, self.basis)).encode(), digest_size=7)
+        found.update(vector.astype("<f4", copy=False).data)
+        return int.from_bytes(found.digest(), "big") or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,18 +264,10 @@ def in_order(nodes: Nodes, ids: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted(ids, key=lambda node: (nodes[node].device if node in nodes else len(nodes), node)))
 
 
-def mark_heard(nodes: Nodes, ids: Iterable[int], round: int) -> dict[int, Node]:
-    """Return the nodes after a round in which some were heard."""
-    return {**nodes, **{node: replace(nodes[node], heard=round) for node in ids}}
-
-
-def mark_absent(nodes: Nodes, asked: Iterable[int], there: "Iterable[Reply]") -> dict[int, Node]:
-    """Return the nodes after a round in which some were asked in vain."""
+def after(
+    nodes: Nodes, round: int, heard: Iterable[int], asked: Iterable[int], there: "Iterable[Reply]"
+) -> dict[int, Node]:
+    """Return the nodes after a round in which some were ``asked``, ``there`` replied, and some were heard."""
     gone = {*asked} - {reply.node for reply in there}
-    return {key: replace(n, absent=n.absent + 1) if key in gone else n for key, n in nodes.items()}
-
-
-def extend_ledger(ledger: Ledger, devices: int, power: float) -> Ledger:
-    """Return the ledger with accounts for newcomers, who have saved nothing in the rounds before them."""
-    new = devices - len(ledger.spent)
-    return Ledger(np.append(ledger.spent, np.full(new, ledger.rounds * power)), ledger.rounds)
+    found = {key: replace(n, absent=n.absent + 1) if key in gone else n for key, n in nodes.items()}
+    return found | {node: replace(found[node], heard=round) for node in heard}

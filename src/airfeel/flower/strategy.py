@@ -15,12 +15,11 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result, Strategy
 
 from airfeel import _checks
-from airfeel.flower import options as checked
 from airfeel.flower import trust, wire
-from airfeel.flower.downlink import Downlink
+from airfeel.flower.downlink import Downlink, told_in
 from airfeel.flower.replies import Question, sort
 from airfeel.flower.report import RoundReport, Traffic
-from airfeel.flower.server import OpenRound, Server
+from airfeel.flower.server import OpenRound, Server, radio
 from airfeel.flower.state import Layout, State, in_order
 from airfeel.flower.wrapped import Wrapped
 from airfeel.learning.optimizers import Optimizer
@@ -30,6 +29,7 @@ from airfeel.radio.power import PowerPolicy
 from airfeel.schemes.split import symbols_within
 from airfeel.streams import bits as random_bits
 from airfeel.units import count
+from airfeel.uplink.packing import value_bits
 from airfeel.uplink.scheme import Scheme, everywhere, placed
 
 Evaluate = Callable[[int, ArrayRecord], Any]
@@ -136,9 +136,15 @@ class Air(Strategy):  # type: ignore[misc]
         self.strategy, wrapped = strategy, Wrapped(strategy)
         self._inner = wrapped.inner
         usual = "scheduled" if wrapped.kind == "rows" else "tsa_ga"
-        beside = {"ratio": ratio, "channel": channel, "bits": bits}
-        found = checked.scheme_of(scheme, compression, options, usual, beside)
-        self.compression, air = compression, checked.radio(channel, power)
+        if compression is not None:
+            _checks.real("compression", compression, at_least=1)
+            others = {"scheme": scheme, "options": options, "ratio": ratio, "channel": channel, "bits": bits}
+            if first := next((name for name, value in others.items() if value is not None), None):
+                rule = f"chooses the scheme and how much it sends, without a radio; leave out {first}"
+                raise _checks.reject("compression", compression, rule)
+            usual = "split"
+        found = wire.build(usual if scheme is None else scheme, options or {})
+        self.compression, air = compression, radio(channel, power)
         self.ratio = _checks.real("ratio", 0.1 if ratio is None else ratio, above=0, at_most=1)
         given = {"channel": channel, "optimizer": optimizer, "rate": rate}
         wrapped.require(found, self.ratio, {**given, "checkpoint": checkpoint, "audit": audit})
@@ -152,15 +158,22 @@ class Air(Strategy):  # type: ignore[misc]
             minimum=_checks.integer("minimum", minimum, at_least=1),
             clip=None if clip is None else _checks.real("clip", clip, at_least=1),
         )
-        self.bits = checked.bits_of(bits, found, air)
+        self.bits = value_bits("bits", 32 if bits is None else bits)
+        if bits is not None and air is not None:
+            raise _checks.reject("bits", bits, "is for a digital uplink: a radio adds signals up as they are")
+        if bits is not None and type(found).pack is not Scheme.pack:
+            rule = f"is not for {type(found).__name__}, which writes its messages in bits by itself"
+            raise _checks.reject("bits", bits, rule)
         plain = self.server.optimizer == GradientDescent() and wrapped.kind != "rule"
         self._changes_few = found.common_support and plain
-        self.downlink = checked.downlink_of(downlink, self._changes_few)
+        self.downlink = told_in(downlink, self._changes_few)
         self.exchange = _checks.choice("exchange", exchange, ("one", "two"))
         if exchange == "two" and not self.server.superposes:
             rule = "is for a channel on which the signals of the scheme add up"
             raise _checks.reject("exchange", exchange, rule)
-        self.exact, self.audit, self.checkpoint = checked.patterns(exact), bool(audit), checkpoint
+        if isinstance(exact, str) or not all(isinstance(pattern, str) for pattern in exact):
+            raise _checks.reject("exact", exact, 'must be a list of patterns, such as ["*running_*"]')
+        self.exact, self.audit, self.checkpoint = tuple(exact), bool(audit), checkpoint
         self.rounds: list[RoundReport] = []
         self._named = wire.describe(self.server.scheme)
         self._session = uuid.uuid4().hex  # names this process to clients, and changes no result
@@ -215,7 +228,7 @@ class Air(Strategy):  # type: ignore[misc]
         self._state, self._open, self._done, self.rounds = None, None, 0, []  # another start begins anew
         self._session, self._clipped = uuid.uuid4().hex, set()
         if self.downlink != 32:  # nothing is known of clients that another start has met
-            wide = 32 if self.downlink == checked.CHANGED else int(self.downlink)
+            wide = self.downlink if isinstance(self.downlink, int) else 32
             given = wide, self._changes_few, self.server.seed, self.arrayrecord_key, self.exact
             self._down = Downlink(*given)
         if self.checkpoint is not None and os.path.exists(self.checkpoint):
@@ -264,7 +277,7 @@ class Air(Strategy):  # type: ignore[misc]
         question = Question(
             announced, digest, symbols, state.layout, self.weighted_by_key, asked, scheme, plan
         )
-        self._open = OpenRound(announced, question, Traffic().sent(messages))
+        self._open = OpenRound(question, Traffic().sent(messages))
         return messages if self.exchange == "one" else self._announce(messages, grid)
 
     def aggregate_train(
@@ -377,7 +390,7 @@ class Air(Strategy):  # type: ignore[misc]
         replies = grid.send_and_receive(messages, timeout=self._timeout)
         received, traffic = self._received(replies, current.traffic)
         current = self.server.permit(current, sort(received, current.question, signals=False), state)
-        told = replace(current.announced, step="transmit", alpha=current.alpha)
+        told = replace(current.question.announced, step="transmit", alpha=current.alpha)
         content = RecordDict({wire.ROUND: told.record()})
         second = [Message(content, node, MessageType.TRAIN) for node in current.told]
         self._open = replace(current, traffic=traffic.sent(second))

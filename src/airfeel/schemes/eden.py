@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from airfeel.registry import SCHEMES, option
 from airfeel.schemes.error_free import RoundedUpdates
-from airfeel.uplink.packing import Arrays, named, require, rotate, signs
+from airfeel.uplink.packing import Arrays, named, require, require_scales, rotate, signs
 from airfeel.uplink.scheme import Array, Plan, Sent
 
 LARGEST = 1024  # coefficients that are rotated together
@@ -64,9 +64,7 @@ class Eden(RoundedUpdates):
         (place,), (message,), (side, count) = plan["places"], named(arrays, "message"), _blocks(length)
         size = 4 * count + -(-side * count * self.bits // 8)
         require(message, np.uint8, (size,))
-        scales = message[: 4 * count].view("<f4").astype(np.float32)
-        if not (np.isfinite(scales) & (scales >= 0) & (scales <= 1e36)).all():
-            raise ValueError("its signal has a scale that is not between 0 and 1e36")
+        scales = require_scales(message[: 4 * count].view("<f4"))
         places = np.unpackbits(message[4 * count :], count=side * count * self.bits).reshape(-1, self.bits)
         chosen = np.packbits(places, axis=1) >> np.uint8(8 - self.bits)
         return self._read(plan, place, chosen.reshape(count, side), scales, length)

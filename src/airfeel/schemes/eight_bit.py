@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from airfeel.registry import SCHEMES
 from airfeel.schemes.error_free import RoundedUpdates
 from airfeel.streams import bits
-from airfeel.uplink.packing import Arrays, lengthen, named, require, shorten
+from airfeel.uplink.packing import Arrays, lengthen, named, require, require_scales, shorten
 from airfeel.uplink.scheme import Array, Plan, Sent
 
 BLOCK = 256  # coefficients that share a scale
@@ -50,7 +50,5 @@ class EightBit(RoundedUpdates):
         """Return counts times scales; refuse what no device can have sent."""
         counts, scales = named(arrays, "counts", "scales")
         counts = require(counts, np.int8, (length,))
-        steps = lengthen(require(scales, np.uint16, (-(-length // BLOCK),)))
-        if not (np.isfinite(steps) & (steps >= 0) & (steps <= 1e36)).all():
-            raise ValueError("its signal has a scale that is not between 0 and 1e36")
+        steps = require_scales(lengthen(require(scales, np.uint16, (-(-length // BLOCK),))))
         return counts.astype(np.float32) * np.repeat(steps, BLOCK)[:length]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from airfeel import _checks
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES
-from airfeel.uplink.packing import Arrays, named, require
+from airfeel.uplink.packing import Arrays, named, require, require_scales
 from airfeel.uplink.scheme import Array, ErrorFeedback, Heard, Plan, Sent, Setting, Shapes, size_of
 
 Ends = NDArray[np.int64]  # where each tensor ends
@@ -58,9 +58,7 @@ class SignMemory(ErrorFeedback[Ends]):
         """Return signs times scales; refuse what no device can have sent."""
         (signs, scales), sizes = named(arrays, "signs", "scales"), _sizes(plan, length)
         signs = require(signs, np.uint8, (-(-length // 8),))
-        scales = require(scales, np.float32, sizes.shape)
-        if not (np.isfinite(scales) & (scales >= 0)).all():
-            raise ValueError("its signal has a scale that is not finite and >= 0")
+        scales = require_scales(require(scales, np.float32, sizes.shape))
         spread = np.repeat(scales, sizes)
         return np.where(np.unpackbits(signs, count=length).astype(np.bool_), spread, -spread)
 

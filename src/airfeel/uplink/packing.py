@@ -66,8 +66,7 @@ class Rounding:
         wide = self._scale.itemsize
         scales = np.ascontiguousarray(message[:, -wide:]).view(self._scale)
         scales = lengthen(scales) if wide == 2 else scales.astype(np.float32)
-        if not (np.isfinite(scales) & (scales >= 0)).all():
-            raise ValueError("its signal has a scale that is not finite and >= 0")
+        require_scales(scales)
         blocks = np.empty((len(message), BLOCK), np.float32)
         own = self._signs(blocks)
         for part in _parts(len(blocks)):
@@ -206,6 +205,13 @@ def require(array: NDArray[Any], dtype: Any, shape: tuple[int, ...]) -> NDArray[
     return array
 
 
+def require_scales(scales: NDArray[Any]) -> NDArray[np.float32]:
+    """Return the scales of a signal in single precision; refuse what no device can have sent."""
+    if not ((scales >= 0) & (scales <= 1e36)).all():
+        raise ValueError("its signal has a scale that is not between 0 and 1e36")
+    return scales.astype(np.float32)
+
+
 def shorten(values: NDArray[np.float32]) -> NDArray[np.uint16]:
     """Round to the 16 bits that begin a number in single precision: all of its range, three digits.
 
@@ -244,9 +250,7 @@ def unpack_sparse(
     if message.dtype != np.uint8 or message.ndim != 1 or not 4 < message.size <= most:
         held = f"{message.dtype} of shape {message.shape}"
         raise ValueError(f"its signal is {held}: must be uint8 of at most {most}")
-    scale = np.float32(message[:4].view("<f4")[0])
-    if not 0 <= scale <= 1e36:
-        raise ValueError("its signal has a scale that is not between 0 and 1e36")
+    scale = require_scales(message[:4].view("<f4"))[0]
     coded = np.unpackbits(message[4:]).astype(np.bool_)
     values, gaps = coded[: count * width], rice.decode(coded[count * width :], low, count, "its signal")
     places = rice.places_of(gaps)
