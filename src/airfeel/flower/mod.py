@@ -4,7 +4,6 @@ When a client sends, it does not know yet whether it will be heard. So it keeps 
 was before in case the server has to begin the round again; the next request says which one counts.
 """
 
-import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from airfeel import storage
 from airfeel.flower import downlink, trust, wire
+from airfeel.flower.report import LOG
 from airfeel.flower.state import Layout
 from airfeel.radio.link import energy_of
 from airfeel.registry import SCHEMES
@@ -33,7 +33,6 @@ WHEN = ("before", "heard", "unheard")
 CLIPPING = "clipping_norm"  # Flower's word in the configuration of a round
 SHORTER, ROUNDED = 1 - 1e-6, 1 - 2.0**-7  # what rounding numbers, or whole signals, may add to a length
 DIVERGED = "the update is not finite: local training has diverged; lower the learning rate"
-LOG = logging.getLogger("flwr")
 
 
 class AirMod:
@@ -156,8 +155,8 @@ def _encode(
     found, arrays = _packed(scheme, sent, rounding)
     if not np.isfinite(found.signal).all():
         raise ValueError(DIVERGED)
-    within = norm == np.inf or _length(found) <= norm
-    while norm < np.inf and (length := _length(found)) > norm:
+    within = norm == np.inf or trust.length_of(found.signal.astype(np.float32)) <= norm
+    while norm < np.inf and (length := trust.length_of(found.signal.astype(np.float32))) > norm:
         if type(scheme).pack is not Scheme.pack:
             raise ValueError(
                 f"what {type(scheme).__name__} sends cannot be clipped to clipping_norm = {norm:g}"
@@ -179,10 +178,6 @@ def _packed(scheme: Scheme[Any], sent: Sent, rounding: Rounding | None) -> tuple
         return sent, scheme.pack(sent)
     arrays = pack(np.asarray(sent.signal[0], np.float32), rounding)
     return replace(sent, signal=unpack(arrays, sent.signal.shape[1], rounding)[None]), arrays
-
-
-def _length(sent: Sent) -> float:
-    return float(np.linalg.norm(np.asarray(sent.signal[0], np.float32).astype(np.float64)))
 
 
 def _clipping_norm(content: RecordDict) -> float:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from flwr.app import Message
 
@@ -32,9 +32,7 @@ class Traffic:
 
     def metrics(self) -> dict[str, int | float]:
         """Return the numbers for Flower's metrics."""
-        found = {"up": self.up, "up-message": self.up_message}
-        found |= {"down": self.down, "down-message": self.down_message}
-        return {f"air-bytes-{name}": value for name, value in found.items()}
+        return {f"air-bytes-{name.replace('_', '-')}": value for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True)

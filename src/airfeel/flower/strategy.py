@@ -2,7 +2,6 @@
 
 from __future__ import annotations  # the documentation is built without Flower's classes
 
-import logging
 import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +17,7 @@ from airfeel import _checks
 from airfeel.flower import trust, wire
 from airfeel.flower.downlink import Downlink, told_in
 from airfeel.flower.replies import Question, sort
-from airfeel.flower.report import RoundReport, Traffic
+from airfeel.flower.report import LOG, RoundReport, Traffic
 from airfeel.flower.server import OpenRound, Server, radio
 from airfeel.flower.state import Layout, State, in_order
 from airfeel.flower.wrapped import Wrapped
@@ -34,7 +33,6 @@ from airfeel.uplink.scheme import Scheme, everywhere, placed
 
 Evaluate = Callable[[int, ArrayRecord], Any]
 
-LOG = logging.getLogger("flwr")
 RESULTS = ("train_metrics_clientapp", "evaluate_metrics_clientapp", "evaluate_metrics_serverapp")
 
 

@@ -4,7 +4,6 @@ One client that is broken, or means harm, shall not spoil a training, and no ser
 Medians bear less than half of such clients.
 """
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,11 +14,9 @@ from flwr.app import MetricRecord, RecordDict
 from numpy.typing import NDArray
 
 from airfeel.flower.replies import Replies, Reply
-from airfeel.flower.report import RoundReport
+from airfeel.flower.report import LOG, RoundReport
 from airfeel.flower.state import Layout, Nodes
 from airfeel.uplink.scheme import Plan
-
-LOG = logging.getLogger("flwr")
 
 CAP = 10.0  # times the median weight: no client counts for more
 WINDOW = 10  # rounds whose median lengths are remembered
@@ -129,8 +126,8 @@ def require_memory(
     before: Mapping[str, Any], update: NDArray[np.float32], outcomes: Iterable[Mapping[str, Any]]
 ) -> None:
     """Refuse a plan after which a client would carry what is not finite, or far more than it had."""
-    most = GROWTH * (1 + _length(update) + sum(map(_length, before.values())))
-    if not all(_length(row) <= most for after in outcomes for row in after.values()):
+    most = GROWTH * (1 + length_of(update) + sum(map(length_of, before.values())))
+    if not all(length_of(row) <= most for after in outcomes for row in after.values()):
         raise ValueError("the plan would spoil the memory of this client")
 
 
@@ -165,7 +162,7 @@ def _moved(reply: Reply, exact: Mapping[str, Any], name: str) -> float:
     """Return how far one exact array of a reply is from that of the model; 0 for an announcement."""
     if name not in reply.exact:
         return 0.0
-    return _length(reply.exact[name].astype(np.float64) - np.asarray(exact[name], np.float64))
+    return length_of(reply.exact[name].astype(np.float64) - np.asarray(exact[name], np.float64))
 
 
 def _median(values: Iterable[float]) -> float:
@@ -179,7 +176,8 @@ def _middle(values: Sequence[float]) -> float:
     return sorted(values)[len(values) // 2] if values else 0.0
 
 
-def _length(row: Any) -> float:
+def length_of(row: Any) -> float:
+    """Return the Euclidean norm of some numbers, in double precision."""
     return float(np.linalg.norm(np.asarray(row, np.float64).reshape(-1)))
 
 
