@@ -17,6 +17,7 @@ import fakes
 import small
 from airfeel.cli import main
 from airfeel.config import load_config
+from airfeel.lab.charts import SCHEMES as LOOKS
 from airfeel.lab.charts import looks
 from airfeel.lab.curves import Curve
 from airfeel.lab.exhibits import Chapter, TextTable
@@ -25,6 +26,7 @@ from airfeel.lab.plan import Experiment, ResultsFolder, shipped
 from airfeel.lab.report import _code, loose_runs, make_chapter, render, write_report
 from airfeel.lab.table import Results, interval
 from airfeel.lab.words import text_table
+from airfeel.registry import SCHEMES
 from browser import opened
 
 pytest.importorskip("altair")
@@ -99,6 +101,7 @@ def test_labels_name_what_differs_of_what_a_scheme_reads(tmp_path):
 
 
 def test_a_scheme_looks_alike_everywhere_and_no_two_curves_do():
+    assert set(LOOKS) == {name for name in SCHEMES.names() if SCHEMES.is_built_in(name)}
     every = {name: name for name in ("error_free", "tsa_ga", "scheduled", "a_dsgd", "mine:Own")}
     found = looks(every)
     assert found["tsa_ga"] == looks({"TSA-GA": "tsa_ga"})["TSA-GA"]
@@ -474,7 +477,7 @@ def test_a_run_draws_itself_and_others_beside_it(tmp_path):
     first, second = (af.run(small.SETTINGS, seed=seed, **given) for seed in (0, 1))
     other = af.run(small.SETTINGS, scheme="dense", **given)
     drawing = first.plot(second, other)
-    assert [(curve.name, curve.seeds) for curve in drawing.curves] == [("dense", 1), ("tsa_ga", 2)]
+    assert [(curve.name, curve.seeds) for curve in drawing.curves] == [("tsa_ga", 2), ("dense", 1)]
     assert drawing._repr_svg_().startswith("<svg")
     assert [curve.name for curve in first.plot(other, metric="nmse_db", x="symbols").curves] == ["tsa_ga"]
     with pytest.raises(

@@ -60,7 +60,7 @@ def bench(
 def _experiment(schemes: Sequence[str], setting: str, settings: Sequence[str] | None = None) -> "Experiment":
     """Return the setting's experiment with training without radio and these schemes alone."""
     from airfeel.config import mistakes, parse_override
-    from airfeel.lab.charts import WITHOUT_RADIO
+    from airfeel.lab.charts import reference
     from airfeel.lab.figures import BENCH
     from airfeel.lab.plan import shipped
 
@@ -70,12 +70,13 @@ def _experiment(schemes: Sequence[str], setting: str, settings: Sequence[str] | 
         raise ValueError(f"--setting {setting}: must be one of {known}")
     own = mistakes.nest(dict(parse_override(one) for one in settings or []))
     whole = shipped(name)
-    ideal = [curve for curve in whole.curves if curve["label"] in WITHOUT_RADIO]
+    ideal = reference({curve["label"]: curve["scheme"] for curve in whole.curves})
+    kept = [curve for curve in whole.curves if curve["label"] == ideal]
     own_curves = [{"label": scheme, **own, "scheme": scheme} for scheme in schemes]
     return whole.model_copy(
         update={
             "name": f"{name}-own",
-            "curves": (*ideal, *own_curves),
+            "curves": (*kept, *own_curves),
             "subjects": tuple(schemes),
             "left_out": (),
         }

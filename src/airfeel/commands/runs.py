@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 
 _SAID = ("accuracy", "symbols", "rounds_diverged", "rounds_at_limit")  # of a summary
-_ERROR_FREE = ("dense", "error_free")  # what a run is held against, the first that is there
 _DEMO = ("demo", "demo-half")
 # What to try after the demo: what follows the name of the command, and why.
 _NEXT = {
@@ -123,14 +122,14 @@ def _ending(config: "Config", outcome: "Outcome", results: "ResultsFolder") -> s
 
 def _without_radio(run: "FinishedRun", results: "ResultsFolder") -> float | None:
     """Return the accuracy of whole, or else sparse, updates without radio that differ in nothing else."""
-    for scheme in _ERROR_FREE:
+    from airfeel.lab.store import WITHOUT_RADIO
+
+    for scheme in WITHOUT_RADIO:
         for label in results.labels():
             ideal = results.run(label) if label.startswith(f"{scheme}-") else None
-            if ideal is None or ideal is run:
+            if ideal is None or ideal is run or ideal.settings["scheme"] != scheme:
                 continue
-            keys = [key for key in ideal.settings["identity.keys"] if key != "scheme"]
-            same = all(ideal.settings.get(key) == run.settings.get(key) for key in keys)
-            if same and ideal.settings["scheme"] == scheme and ideal.summary.get("accuracy") is not None:
+            if run.is_like(ideal) and ideal.summary.get("accuracy") is not None:
                 return float(ideal.summary["accuracy"])
     return None
 

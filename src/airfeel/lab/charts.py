@@ -9,6 +9,7 @@ from airfeel import _files
 from airfeel._checks import visible
 from airfeel._extras import LazyModule
 from airfeel.config import mistakes
+from airfeel.lab.store import WITHOUT_RADIO
 
 altair: Any = LazyModule("altair", "report", "figures need")
 vl_convert: Any = LazyModule("vl_convert", "report", "figures need")
@@ -19,23 +20,14 @@ PALETTE = [
     *("#a6761d", "#1fa5a5", "#d7503c", "#6a8a1f", "#5a5fd0"),
 ]
 DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 2], [10, 4], [1, 3], [6, 2, 1, 2, 1, 2], [3, 3], [12, 3]]
-WITHOUT_RADIO = ("error-free", "error_free")  # labels of the curve that others are held against
 REFERENCE = "#808080", [5, 4]  # its look: drawn last, so that a curve which equals it is seen between dashes
-# A scheme has the same look on every page: place in palette and dashes.
-SCHEMES = {
-    "scheduled": 0,
-    "tsa_ga": 1,
-    "turbo_cs": 2,
-    "a_dsgd": 3,
-    "a_dsgd_mmse": 4,
-    "tsa_ga_no_support": 5,
-    "tsa_ga_no_amplitude": 6,
-    "tsa_ga_tuned": 7,
-    "common_k": 8,
-    "d_dsgd": 9,
-    "low_rank": 10,
-    "sign_vote": 11,
-}
+# A scheme has the same look on every page, by its place here.
+SCHEMES = (
+    *("scheduled", "tsa_ga", "turbo_cs", "a_dsgd", "a_dsgd_mmse", "tsa_ga_no_support"),
+    *("tsa_ga_no_amplitude", "tsa_ga_tuned", "common_k", "d_dsgd", "low_rank", "sign_vote"),
+    *("fair_k", "scafcom", "scalecom", "split", "sign_memory", "eden", "stc", "top_k_coded"),
+    *("eight_bit", "fedavg", "dense", "error_free"),
+)
 STYLE = {
     "axis": {"labelFontSize": 13, "titleFontSize": 14, "titleFontWeight": "normal", "labelSeparation": 6},
     "title": {"fontSize": 16, "anchor": "middle"},
@@ -106,19 +98,31 @@ class Drawing:
         return spec | {"config": mistakes.merge(STYLE, spec.get("config", {}))}
 
 
+def reference(curves: Mapping[str, str]) -> str:
+    """Return which of some curves, given with their schemes, is training without radio; empty where none is.
+
+    It is the one that is called so, else the only one whose scheme says so.
+    """
+    called = [curve for curve in curves if curve == "error-free"]
+    for found in (called, *([c for c, of in curves.items() if of == one] for one in WITHOUT_RADIO)):
+        if len(found) == 1:
+            return found[0]
+    return ""
+
+
 def looks(curves: Mapping[str, str]) -> dict[str, tuple[str, list[int]]]:
-    """Return colour and dashes of every curve, given its scheme: no two alike, and grey without radio.
+    """Return colour and dashes of every curve, given its scheme: no two alike, the :func:`reference` grey.
 
     The first curve of a built-in scheme has that scheme's own look, which is the same everywhere. Schemes of
     others, and further curves of one scheme, take what is free.
     """
     places: dict[str, int] = {}
-    for curve, scheme in curves.items():
-        if curve not in WITHOUT_RADIO and scheme in SCHEMES and SCHEMES[scheme] not in places.values():
-            places[curve] = SCHEMES[scheme]
+    coloured = {curve: scheme for curve, scheme in curves.items() if curve != reference(curves)}
+    for curve, scheme in coloured.items():
+        if scheme in SCHEMES and SCHEMES.index(scheme) not in places.values():
+            places[curve] = SCHEMES.index(scheme)
     free = [place for place in range(len(curves) + len(SCHEMES)) if place not in places.values()]
-    others = [curve for curve in curves if curve not in places and curve not in WITHOUT_RADIO]
-    places |= dict(zip(others, free, strict=False))
+    places |= dict(zip((curve for curve in coloured if curve not in places), free, strict=False))
     found = dict.fromkeys(curves, REFERENCE)
     for curve, place in places.items():
         dash = (place + place // len(PALETTE)) % len(DASHES)

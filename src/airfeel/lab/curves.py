@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from airfeel.lab.charts import COLUMN, STYLE, WITHOUT_RADIO, Drawing, Figure, altair, looks, save_images, svg
+from airfeel.lab.charts import COLUMN, STYLE, Drawing, Figure, altair, looks, reference, save_images, svg
 from airfeel.lab.store import Array
 from airfeel.lab.table import UNITS, RunSelection
 
@@ -229,14 +229,11 @@ class CurveDrawing:
         return bands, line.encode(**both, **drawn, y=altair.Y("mean:Q", **y))
 
     def _weight(self, subject: float, other: float, alike: float) -> Any:
-        """Return a value for the curves that a figure is about, and one for the others.
-
-        What they are held to is as thick as they are: else a curve that equals it would hide it.
-        """
+        """Return a value for the curves that a figure is about, and one for the others."""
         if not self.figure.subjects:
             many = len(self.curves) > MOST_SHADED and not self.split
             return altair.value(alike / 2 if many and alike < 1 else alike)
-        chosen = altair.FieldOneOfPredicate(field="curve", oneOf=[*self.figure.subjects, *WITHOUT_RADIO])
+        chosen = altair.FieldOneOfPredicate(field="curve", oneOf=list(self.figure.subjects))
         return altair.condition(chosen, altair.value(subject), altair.value(other))
 
     def _marks(self, size: int) -> dict[str, Any]:
@@ -280,6 +277,9 @@ def draw_curves(figure: Figure, curves: Sequence[Curve], schemes: Mapping[str, s
         schemes = {curve.name: "" for curve in curves}
     shown = {curve.name for curve in curves}
     found = {name: look for name, look in looks(schemes).items() if name in shown}
+    ideal = reference(schemes)
+    if figure.subjects:  # as thick as they are: else a curve that equals it would hide it
+        figure = replace(figure, subjects=[*figure.subjects, ideal])
     drawing = CurveDrawing(
         figure,
         curves,
@@ -289,7 +289,7 @@ def draw_curves(figure: Figure, curves: Sequence[Curve], schemes: Mapping[str, s
     )
     if drawing.dashed_variants:
         return drawing
-    return replace(drawing, curves=sorted(curves, key=lambda curve: curve.name in WITHOUT_RADIO))
+    return replace(drawing, curves=sorted(curves, key=lambda curve: curve.name == ideal))
 
 
 def plain_curve(name: str, x: Iterable[float], y: Iterable[float], variant: str = "") -> Curve:

@@ -87,7 +87,7 @@ class CurveFigure {
   // How thick a curve is drawn: those that the figure is about more, the others less.
   weight(place) {
     const { subjects, names } = this.figure;
-    return !subjects.length ? 2.5 : [...subjects, "error-free", "error_free"].includes(names[place]) ? 3.2 : 1.6;
+    return !subjects.length ? 2.5 : subjects.includes(names[place]) ? 3.2 : 1.6;
   }
 
   press(kind) {

@@ -38,6 +38,7 @@ OTHERS = (ROUNDS, CONFIG, TIMINGS, MANIFEST)  # what a finished run has beside i
 DERIVED = (SUMMARY, CONFIG, MANIFEST)  # written anew from configuration and records
 MOST_COEFFICIENTS = 2**28  # N of a recorded aggregate at most: 2 GiB in double precision
 MOST_BYTES = 8 * MOST_COEFFICIENTS + 2**16  # of an aggregate: place and value of every coefficient, headers
+WITHOUT_RADIO = ("dense", "error_free")  # schemes that others are held against, the first that is there
 _WORDS = ("airfeel", "kind", "scheme", "rounds_sha256", "status")  # what is text in summary or records
 
 log = logging.getLogger("airfeel")
@@ -130,6 +131,11 @@ class FinishedRun:
             return {int(row["round"]): float(row["seconds"]) for row in rows}
         except (ValueError, KeyError, TypeError, OverflowError):
             return {}
+
+    def is_like(self, ideal: "FinishedRun") -> bool:
+        """Whether it has every setting that decided on a run without radio, but for the scheme."""
+        keys = set(ideal.settings["identity.keys"]) - {"scheme", "run.record_aggregates"}
+        return all(ideal.settings.get(key) == self.settings.get(key) for key in keys)
 
     @cached_property
     def records(self) -> list[Record]:
@@ -370,7 +376,8 @@ def explained(
         if isinstance(error, _files.Unreadable) and not isinstance(error, _files.Unwritable):
             raise RunError(str(error)) from error
         reason = error.strerror or str(error)
-        raise RunError(f"cannot {what} {error.filename or folder}: {reason}; {kept}") from error
+        place = error.filename2 or error.filename or folder  # the second is what a rename was to make
+        raise RunError(f"cannot {what} {place}: {reason}; {kept}") from error
 
 
 def changed_since(path: Path, toml: str) -> tuple[list[str], list[str]]:

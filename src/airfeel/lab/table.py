@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from airfeel._extras import LazyModule
-from airfeel.lab.charts import WITHOUT_RADIO
+from airfeel.lab.charts import reference
 from airfeel.lab.plan import Begun, Experiment, ResultsFolder
 from airfeel.lab.store import Array, FinishedRun, RunError
 from airfeel.lab.studies.recorded import Observations, observations
@@ -225,6 +225,11 @@ class RunSelection:
             for (curve, _), of in self.lines.items()
         }
 
+    @property
+    def ideal(self) -> str:
+        """The curve without radio that the others are held against; empty where there is none."""
+        return reference(self.schemes)
+
     @cached_property
     def by_line(self) -> Frame:
         """The rounds once for every curve and variant that they belong to, with these and the seed."""
@@ -247,15 +252,21 @@ class RunSelection:
         return self._ends[measure]
 
     def gaps(self) -> dict[Line, BySeed]:
-        """Return by how many points every seed stays behind training without radio, where both exist."""
-        finals = self.ends("final")
-        ideal = {variant: of for (curve, variant), of in finals.items() if curve in WITHOUT_RADIO}
-        found = {}
-        for (curve, variant), of in finals.items():
-            best = ideal.get(variant, {})
-            gap = {seed: best[seed] - value for seed, value in of.items() if seed in best}
-            if gap and curve not in WITHOUT_RADIO:
-                found[curve, variant] = gap
+        """Return by how many points every seed stays behind training without radio, where both exist.
+
+        Of runs that belong to no experiment, only those count that differ in nothing else.
+        """
+        finals, ideal, found = self.ends("final"), self.ideal, {}
+        for line, of in finals.items():
+            held = ideal, line[1]
+            gap = {
+                seed: finals[held][seed] - value
+                for seed, value in of.items()
+                if seed in finals.get(held, {})
+                and (self.experiment or self.lines[line][seed].is_like(self.lines[held][seed]))
+            }
+            if gap and line != held:
+                found[line] = gap
         return found
 
     def course(self, metric: str) -> Iterator[tuple[Line, int, dict[str, Array]]]:

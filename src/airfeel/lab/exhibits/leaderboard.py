@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from airfeel.lab.charts import WITHOUT_RADIO
 from airfeel.lab.exhibits import EXHIBITS, TextTable
 from airfeel.lab.exhibits.finals import NONE, cell
 from airfeel.lab.plan import FigureSpec
@@ -33,7 +32,7 @@ def leaderboard_rows(shown: RunSelection) -> list[list[str]]:
 
     def place(line: Line) -> tuple[int, float]:
         lost = gaps.get(line)
-        first = -100.0 if line[0] in WITHOUT_RADIO else 100.0
+        first = -100.0 if line[0] == shown.ideal else 100.0
         return shown.variants.index(line[1]), sum(lost.values()) / len(lost) if lost else first
 
     rows = [HEADING]
