@@ -100,6 +100,11 @@ def suggestion(word: Any, words: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
+def listed(words: Sequence[str], mark: str = ", ") -> str:
+    """Return "x", "x and y" or "x, y and z"; empty of nothing."""
+    return " and ".join(filter(None, [mark.join(words[:-1]), *words[-1:]]))
+
+
 def returned(of: object, method: str, value: Any, kind: type) -> Any:
     """Return what a method of somebody's object returned, if it is of the right kind."""
     if not isinstance(value, kind):

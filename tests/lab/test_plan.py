@@ -165,8 +165,8 @@ CURVE = "[[curves]]\nlabel = 'a'\n"
 FIGURE = "[[figures]]\nname = 'a'\ntitle = 'a'\n"
 SWEPT = f"grid.uplink.ratio = [0.1, 0.2]\ngrid.scheme = ['tsa_ga', 'dense']\n{FIGURE}"
 MISTAKES = {
-    "seeds = 3": "seeds = 3: must be a list of whole numbers >= 0",
-    "seeds = []": "seeds = []: must be a list of whole numbers >= 0",
+    "seeds = 3": "seeds = 3: must be a list of one or more whole numbers >= 0",
+    "seeds = []": "seeds = []: must be a list of one or more whole numbers >= 0",
     "sedes = [1]": "sedes = [1]: unknown key, the nearest valid key is 'seeds'",
     "kind = 'trainin'": "did you mean 'training'?",
     "base = 3": "base = 3: must be a table of configuration keys",

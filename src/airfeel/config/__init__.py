@@ -53,7 +53,7 @@ def opened(config: ConfigLike | None) -> tuple[Mapping[str, Any], str]:
     if config is None:
         return {}, "default configuration"
     if isinstance(config, str | Path):
-        return _read(Path(config)), str(config)
+        return read_toml(Path(config)), str(config)
     if isinstance(config, Config):
         config = config.model_dump(exclude_unset=True)
     if not isinstance(config, Mapping):
@@ -96,7 +96,7 @@ def read_config(path: str | Path) -> Config:
     Nothing is imported, called or opened because a file names it: defaults stand for all other parts and
     data, and options that name files are left out, as are keys that nobody reads then.
     """
-    flat = mistakes.flatten(_read(Path(path)))
+    flat = mistakes.flatten(read_toml(Path(path)))
     named = {key: flat[key] for key, registry in _NAMED.items() if registry.is_built_in(flat.get(key))}
     for registry in SEAMS.values():
         if registry.key in flat.keys() - named.keys():
@@ -127,11 +127,11 @@ def parse_override(text: str) -> tuple[str, Any]:
         return key.strip(), value.strip()
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """Return the content of a TOML file."""
+def read_toml(path: Path, what: str = "a configuration") -> dict[str, Any]:
+    """Return the content of a TOML file; errors say what it should be."""
     try:
         return _files.parse_toml(_files.read_bytes(path, _files.SETTINGS))
     except OSError as error:
-        raise ValueError(f"{path}: cannot be read as a configuration file ({error.strerror})") from None
+        raise ValueError(f"{path}: cannot be read as {what} file ({error.strerror})") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None

@@ -14,6 +14,7 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 from pydantic import BeforeValidator, Field
 
+from airfeel._checks import listed
 from airfeel._files import read_shipped
 from airfeel.config.sections import Section
 from airfeel.lab.table import MEASURES
@@ -204,13 +205,7 @@ def _listed(places: Places, several: str = "") -> str:
     """Return all labels of some places in words, with ``several`` before more than one."""
     found = [getattr(places, name) for name in CurveName._fields if getattr(places, name)]
     mark = "; " if any("," in label for labels in found for label in labels) else ", "
-    return mark.join((several if len(labels) > 1 else "") + _and(labels, mark) for labels in found)
-
-
-def _and(labels: Sequence[str], mark: str) -> str:
-    """Return "x", "x and y" or "x, y and z"."""
-    *others, last = labels
-    return f"{mark.join(others)} and {last}" if others else last
+    return mark.join((several if len(labels) > 1 else "") + listed(labels, mark) for labels in found)
 
 
 def _unit(rule: Rule) -> str:

@@ -14,16 +14,16 @@ import math
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from airfeel import _checks, _files
 from airfeel._checks import visible
-from airfeel.config import Config, build_config, identity, mistakes
+from airfeel.config import Config, build_config, identity, mistakes, read_toml
 from airfeel.config.sections import Section
 from airfeel.lab import store, studies
 from airfeel.lab.exhibits import figure_kinds
@@ -62,13 +62,16 @@ QUICK_ROUNDS, QUICK_SEEDS = 50, 3
 _UNLISTED = "the list of its runs is missing or damaged; the command that computed it writes it again"
 COURSES = ("round", "symbols", "air_seconds", "joules")  # what a figure can follow a run along
 
-Read = TypeVar("Read")
 Metric = Literal["accuracy", "loss", "nmse_db", "cumulative_nmse_db"]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
 Text = Annotated[str, Field(min_length=1)]
 Seeds = Annotated[
     tuple[Annotated[int, Field(ge=0, lt=2**63)], ...],
-    Field(min_length=1, strict=False, json_schema_extra={"rule": "must be a list of whole numbers >= 0"}),
+    Field(
+        min_length=1,
+        strict=False,
+        json_schema_extra={"rule": "must be a list of one or more whole numbers >= 0"},
+    ),
 ]
 Table = Annotated[dict[str, Any], Field(json_schema_extra={"rule": "must be a table of configuration keys"})]
 Tables = Annotated[
@@ -319,12 +322,7 @@ def shipped(name: str) -> Experiment:
 
 def _read(path: Path) -> dict[str, Any]:
     """Return what an experiment file says, over what the shipped one says that it is like."""
-    try:
-        tree = _files.parse_toml(_files.read_bytes(path, _files.SETTINGS))
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read as an experiment file ({error.strerror})") from None
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+    tree = read_toml(path, "an experiment")
     if "like" not in tree:
         return tree
     model = tree.pop("like")
@@ -377,20 +375,23 @@ class Begun:
 
 
 class ResultsFolder:
-    """Reads what is asked for, and reads it again only if it has changed on disk."""
+    """Reads what is asked for, and reads it once.
+
+    ``stamp`` returns what changes whenever a run's files do, as they were before it was read; None where the
+    run cannot be finished.
+    """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._read: dict[str, tuple[store.Stamp, object]] = {}
+        self.path, runs = path, path / "runs"
+        self.stamp = cache(
+            lambda label: store.stamp(runs / label / SUMMARY, others=[runs / label / name for name in OTHERS])
+        )
+        self._examined = cache(lambda label: self.stamp(label) and examine(runs / label))
+        self._begun = cache(_read_begun)
 
     def labels(self) -> list[str]:
         """Return the names of all runs' folders, sorted, whether or not the runs are finished."""
         return [path.name for path in sorted((self.path / "runs").glob("*")) if path.is_dir()]
-
-    def stamp(self, label: str) -> store.Stamp | None:
-        """Return what changes whenever a run's files do; None where the run cannot be finished."""
-        path = self.path / "runs" / label
-        return store.stamp(path / SUMMARY, others=[path / name for name in OTHERS])
 
     def run(self, label: str) -> FinishedRun | None:
         """Return a run if it is finished and intact."""
@@ -410,33 +411,16 @@ class ResultsFolder:
         """Build the error for a folder without a finished run, with what else there is to say."""
         return ValueError("\n".join([f"{self.path}: has no finished run under {self.path / 'runs'}", *notes]))
 
-    def _examined(self, label: str) -> FinishedRun | Damage | None:
-        return self._once(f"run {label}", self.stamp(label), lambda: examine(self.path / "runs" / label))
-
     def experiments(self) -> tuple[list[Begun], list[str]]:
         """Return the experiments that were begun here, by name, and a sentence about each one left out."""
         begun, left_out = [], []
         for path in sorted((self.path / "experiments").glob("*.toml"), key=lambda path: path.stem):
-            stamp = store.stamp(path, path.with_suffix(".json"))
             try:
-                found = self._once(f"experiment {path.name}", stamp, partial(_read_begun, path))
-                if found is None:
-                    raise ValueError(_UNLISTED)
-                begun.append(found)
+                begun.append(self._begun(path))
             except ValueError as error:
                 reason = "; ".join(str(error).splitlines())
                 left_out.append(visible(f"experiment {path.stem} is left out: {reason}"))
         return begun, left_out
-
-    def _once(self, key: str, stamp: store.Stamp | None, read: Callable[[], Read]) -> Read | None:
-        """Return what was read under this stamp, or read it now."""
-        if stamp is None:
-            return None
-        before, found = self._read.get(key, (None, None))
-        if before != stamp:
-            found = read()
-            self._read[key] = stamp, found
-        return found  # type: ignore[return-value]
 
 
 def remember_experiment(experiment: Experiment, out: Path, runs: Sequence[Work]) -> Begun:
@@ -451,14 +435,14 @@ def remember_experiment(experiment: Experiment, out: Path, runs: Sequence[Work])
     return begun
 
 
-def _read_begun(path: Path) -> Begun | None:
-    """Return an experiment with its runs; None where the list of them is not what was written."""
+def _read_begun(path: Path) -> Begun:
+    """Return an experiment with its runs; refuse a list of them that is not what was written."""
     try:
         rows = _files.parse_json(_files.read_text(path.with_suffix(".json"), _files.LIST))
         members = [Member(**row) for row in rows]
     except (OSError, ValueError, TypeError):
-        return None
+        raise ValueError(_UNLISTED) from None
     kinds = [tuple(map(type, member)) for member in members]
     if any(kind != (str, str, int, str) for kind in kinds) or any("/" in member.label for member in members):
-        return None
+        raise ValueError(_UNLISTED)
     return Begun(read_experiment(path), members)

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from airfeel._checks import visible
-from airfeel.lab.charts import WITHOUT_RADIO
+from airfeel._checks import listed, visible
 from airfeel.lab.exhibits.finals import cell
 from airfeel.lab.store import FinishedRun
 from airfeel.lab.table import BySeed, Line, RunSelection
@@ -45,7 +44,7 @@ def opening(shown: RunSelection) -> str:
             f"{DATASETS.get(name).summary.partition(',')[0]} ({name})" if built_in else f"from {name}"
         )
     devices = _numbers(settings, "devices.count")
-    return f"{devices} devices together learned {_listed(tasks)} {way}{saved}."
+    return f"{devices} devices together learned {listed(tasks)} {way}{saved}."
 
 
 def trained(shown: RunSelection) -> str:
@@ -54,7 +53,7 @@ def trained(shown: RunSelection) -> str:
     settings = [run.settings for run in runs]
     if not shown.is_training or not any("devices.count" in of for of in settings):
         return ""
-    model, data = (_listed(_values(settings, key)) for key in ("model.kind", "dataset"))
+    model, data = (listed(_values(settings, key)) for key in ("model.kind", "dataset"))
     weights = {round(_uses(run) / ratio) for run in runs if (ratio := _ratio(run))}
     size = f" of {weights.pop():,} weights" if len(weights) == 1 else ""
     steps = _numbers(settings, "devices.local_steps")
@@ -118,12 +117,12 @@ def _outcomes(shown: RunSelection) -> str:
     lost, variants = _by_curve(shown.gaps()), len(shown.variants)
     if lost:
         over = f", means over {variants} settings" if variants > 1 else ""
-        ideal = fmean(v for line, of in finals.items() if line[0] in WITHOUT_RADIO for v in of.values())
+        ideal = fmean(v for line, of in finals.items() if line[0] == shown.ideal for v in of.values())
         ranked = sorted(lost, key=lost.__getitem__)
         first, *rest = _chosen(shown, ranked)
         said = [f"{_points(lost[first], 'no')} points of accuracy lost with {first}"]
         said += [f"{_points(lost[curve], 'none')} with {curve}" for curve in rest]
-        return f"{_listed(said)} (a perfect channel reaches {ideal:.1f} %{over})."
+        return f"{listed(said)} (a perfect channel reaches {ideal:.1f} %{over})."
     reached = _by_curve(finals)
     ranked = sorted(reached, key=reached.__getitem__, reverse=True)
     said = []
@@ -131,7 +130,7 @@ def _outcomes(shown: RunSelection) -> str:
         means = sorted(fmean(of.values()) for line, of in finals.items() if line[0] == curve and of)
         span = " to ".join(dict.fromkeys(f"{value:.1f}" for value in (means[0], means[-1])))
         said.append(f"{span} % with {curve}")
-    return f"test accuracy {_listed(said)}" + (f" over {variants} settings." if variants > 1 else ".")
+    return f"test accuracy {listed(said)}" + (f" over {variants} settings." if variants > 1 else ".")
 
 
 def _points(lost: float, nothing: str) -> str:
@@ -175,7 +174,3 @@ def _by_curve(values: Mapping[Line, BySeed]) -> dict[str, float]:
     for (curve, _), of in values.items():
         found.setdefault(curve, []).extend(of.values())
     return {curve: fmean(of) for curve, of in found.items() if of}
-
-
-def _listed(words: Sequence[str]) -> str:
-    return ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1] if words else ""
