@@ -124,7 +124,8 @@ def test_tab_completes_in_zsh(zsh, typed, word):
 
 def test_fish_offers_the_same_words(tmp_path):
     script = installed("fish", tmp_path)
-    for typed, word in [("airfeel repr", "reproduce"), *KEYS_AND_NAMES]:
+    others = [("airfeel bench split --set scheme=low", "scheme=low_rank")]
+    for typed, word in [("airfeel repr", "reproduce"), *KEYS_AND_NAMES, *others]:
         ask = f"source {script}; complete -C '{typed}'"
         answer = subprocess.run(
             ["fish", "--no-config", "-c", ask], capture_output=True, text=True, timeout=LONGEST, check=True

@@ -213,9 +213,3 @@ def test_mistakes_in_a_file_are_one_sentence_and_exit_code_2(tmp_path, text):
     assert MISTAKES[text] in ended.stderr
     assert "Traceback" not in ended.stderr
     assert not (tmp_path / "out").exists()
-
-
-def test_a_missing_file_is_one_sentence():
-    ended = small.call(["airfeel", "sweep", "nowhere.toml"])
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert "nowhere.toml: cannot be read as an experiment file (No such file or directory)" in ended.stderr

@@ -17,14 +17,8 @@ def reproduce(out, *words):
 
 
 BENCHMARKS = tuple(name for name in SHIPPED if name.startswith("bench-"))
-LARGE = (
-    "rates",
-    "models",
-    "cifar",
-    *RIVALS,
-    "rivals-cifar",
-    *BENCHMARKS,
-)  # many runs, PyTorch, and data of 170 MB
+# Many runs, PyTorch, and data of 170 MB.
+LARGE = ("rates", "models", "cifar", *RIVALS, "rivals-cifar", *BENCHMARKS)
 SMALL = tuple(name for name in SHIPPED if name not in (*LARGE, "demo", "demo-half"))  # these have tests
 
 

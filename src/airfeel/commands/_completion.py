@@ -79,7 +79,7 @@ function __airfeel_settings
         printf '%s\\n' {settings}
     end
 end
-complete -c airfeel -n '__fish_seen_subcommand_from config predict run' -l set -x -a '(__airfeel_settings)'
+complete -c airfeel -n '__fish_seen_subcommand_from {setting}' -l set -x -a '(__airfeel_settings)'
 complete -c airfeel -n '__fish_seen_subcommand_from data' -a '{datasets}'
 complete -c airfeel -n '__fish_seen_subcommand_from reproduce' -f -a '{figures}'
 """
@@ -95,11 +95,11 @@ def install(app: App, shell: Shell | None, output: Path | None) -> Path:
     path = app.install_completion(shell=shell, output=output, add_to_startup=output is None)
     if shell in _TEMPLATES:
         script = _files.read_bytes(path, _files.SETTINGS)
-        _files.write_atomically(path, script, own_words(shell, script.decode()).encode())
+        _files.write_atomically(path, script, own_words(app, shell, script.decode()).encode())
     return path
 
 
-def own_words(shell: Shell, script: str) -> str:
+def own_words(app: App, shell: Shell, script: str) -> str:
     """Return what a shell needs beside the ``script`` for commands and options."""
     from airfeel.config.parts import keys
     from airfeel.lab.figures import GROUPS, SHIPPED
@@ -117,9 +117,16 @@ def own_words(shell: Shell, script: str) -> str:
         name: shlex.quote(" ".join(each)) if shell == "bash" else shlex.join(each)
         for name, each in words.items()
     }
+    commands = {name: app[name] for name in app if not name.startswith("-")}
+    setting = [
+        name
+        for name, command in commands.items()
+        if any("--set" in argument.names for argument in command.assemble_argument_collection())
+    ]
     function = re.search(r"^(\w+)\(\) \{$", script, re.MULTILINE)
     return _TEMPLATES[shell].format(
         **joined,
         alternatives="|".join(map(shlex.quote, figures)),
+        setting=" ".join(setting),
         others=function[1] if function else "_default",
     )
