@@ -56,17 +56,24 @@ def test_a_scheme_without_radio_that_counts_symbols_is_another_run_with_another_
     assert len(labels("stc")) == 1  # it says itself how much it sends
 
 
-def test_an_unknown_setting_is_told():
-    done = small.call([sys.executable, "-m", "airfeel", "bench", "scheduled", "--setting", "nowhere"])
+@pytest.mark.parametrize(
+    ("given", "rule"),
+    [
+        ("--setting nowhere", "--setting nowhere: must be one of cifar, mnist, paper, text"),
+        ("--set scheme=stc", "--set scheme=stc: must not be given, as SCHEMES names the schemes"),
+    ],
+)
+def test_an_impossible_request_is_told(given, rule):
+    done = small.call([sys.executable, "-m", "airfeel", "bench", "scheduled", *given.split()])
     assert done.returncode == 2
-    assert "--setting nowhere: must be one of cifar, mnist, paper, text" in done.stderr
+    assert rule in done.stderr
 
 
 @pytest.mark.parametrize("name", BENCH)
 def test_every_setting_takes_a_scheme_of_ones_own(name):
-    found = _experiment(["common_k"], name.removeprefix("bench-"), ["uplink.order=turns"])
+    found = _experiment(["common_k", "common_k"], name.removeprefix("bench-"), ["uplink.order=turns"])
     curves = {run.curve for run in found.runs()}
-    assert curves == {"error-free", "common_k"}
+    assert curves == {"error-free", "common_k"} and len(found.curves) == 2
     assert {run.config.uplink.order for run in found.runs() if run.curve == "common_k"} == {"turns"}
     assert type(found).model_validate(tomllib.loads(found.to_toml())) == found
 

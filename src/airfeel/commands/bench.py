@@ -69,15 +69,18 @@ def _experiment(schemes: Sequence[str], setting: str, settings: Sequence[str] | 
         known = ", ".join(one.removeprefix("bench-") for one in BENCH)
         raise ValueError(f"--setting {setting}: must be one of {known}")
     own = mistakes.nest(dict(parse_override(one) for one in settings or []))
+    if "scheme" in own:
+        raise ValueError(f"--set scheme={own['scheme']}: must not be given, as SCHEMES names the schemes")
     whole = shipped(name)
     ideal = reference({curve["label"]: curve["scheme"] for curve in whole.curves})
     kept = [curve for curve in whole.curves if curve["label"] == ideal]
-    own_curves = [{"label": scheme, **own, "scheme": scheme} for scheme in schemes]
+    names = tuple(dict.fromkeys(schemes))
+    own_curves = [{"label": scheme, **own, "scheme": scheme} for scheme in names]
     return whole.model_copy(
         update={
             "name": f"{name}-own",
             "curves": (*kept, *own_curves),
-            "subjects": tuple(schemes),
+            "subjects": names,
             "left_out": (),
         }
     )
