@@ -353,7 +353,7 @@ def test_a_device_sends_what_is_new_of_the_mean_of_its_latest_updates_for_all_ro
 
 
 def test_the_server_adds_what_it_knows_and_believes_a_multiple_of_what_it_expected():
-    """f = L H + y / share, clipped to c sqrt(E) L; H <- lambda H + a W y / L."""
+    """f = L H + y / share, clipped to c sqrt(E) L, the rest waits; H <- lambda H + a W y / L."""
     scheme, rng = Scheduled(basis="identity", clip=1.5, fade=0.9 ** (SIZE / 12)), np.random.default_rng(2)
     state = known(np.full(SIZE, 4.0), np.full(SIZE, 2, np.int32), share=0.6, round=3)
     state = replace(state, control=rng.standard_normal(SIZE))
@@ -365,10 +365,32 @@ def test_the_server_adds_what_it_knows_and_believes_a_multiple_of_what_it_expect
     found = 3 * control[chosen] + y / 0.5
     most = 1.5 * 3 * np.sqrt(state.expected[chosen])
     np.testing.assert_allclose(estimate.mean[chosen], np.clip(found, -most, most))
-    assert (np.abs(found) > most).any() and (np.abs(found) < most).any()
+    assert (np.abs(found) > 3 * most).any() and (np.abs(found) < most).any()
+    np.testing.assert_array_equal(after.age[chosen], 3 - np.ceil(3 * np.minimum(most / np.abs(found), 1)))
+    learned = np.maximum(np.minimum(found**2, 4 * most**2) - 0.1 / 0.25, 0) / 9
+    np.testing.assert_allclose(after.energy[chosen], (state.energy[chosen] + learned) / 2)
     control[chosen] += 0.4 * 0.8 * y / 3
     np.testing.assert_allclose(after.control, control)
     assert after.share == pytest.approx(0.4) and after.round == 5
+
+
+def test_what_is_not_believed_is_made_up_for_at_the_next_visits():
+    """Of a constant update what arrived and what waits add up, but for less than a round at each visit."""
+    scheme, g = Scheduled(basis="identity", keeps="none"), np.ones((1, SIZE))
+    state, arrived, visits = (
+        known(np.full(SIZE, 1e-4), np.full(SIZE, 39, np.int32)),
+        np.zeros(SIZE),
+        np.zeros(SIZE),
+    )
+    for t in range(1, 41):
+        plan = scheme.plan(state, 1, t)
+        heard = Heard(scheme.encode(plan, {}, g).signal[0], 1e-12, share=1.0, computed=1.0)
+        estimate, state = scheme.decode(state, plan, heard)
+        arrived += estimate.mean
+        visits[plan["chosen"]] += 1
+        assert np.all(arrived + state.age <= 39 + t + 1e-9)
+        assert np.all(arrived + state.age > 39 + t - visits - 1e-9)
+    assert np.all(arrived > 60) and np.all(visits > 1)
 
 
 def test_a_choice_among_equals_does_not_depend_on_rounding_or_on_the_processor():

@@ -19,6 +19,7 @@ from airfeel.uplink.scheme import Array, Heard, Memory, Plan, Scheme, Sent, Sett
 LARGEST = 1e100  # energies are cut here, so that neither their sums nor their products overflow
 EVIDENCE = 0.05  # share of a tensor that must have been heard to judge how its energies fall
 LARGER = 1.2  # amplitude of the lower half of the frequencies over that of the upper one, where they do
+LEARNED = 2.0  # most that energies learn from, in what is believed at most
 WARM = 0.2  # share of the rounds in which a warm-up sends more
 WARM_START = 2.5  # symbols of the first round over the mean
 MOVES = 0.5  # how far memory = "control" moves a control, whoever was heard
@@ -55,9 +56,10 @@ class Scheduled(Scheme[ScheduledState]):
        last sent, V_n = E_n L_n^2 is missing. The s largest V_n are announced, with their L_n.
     3. A device sends L_n (u_n - h_n) on these: u is the mean of its latest updates (``newest`` of the new one
        in it; where L_n = 1 and a = 0 that alone), h its control, which the server knows of. Nothing gathers.
-    4. The air adds up: y. The server finds f_n = L_n H_n + y_n / (share heard), H the mean of all h, believes
-       at most ``clip`` sqrt(V_n) of it, and learns E_n from it, half old and half new; as much again comes
-       from row and column. Low frequencies of images come first, unless they turn out to be no larger.
+    4. The air adds up: y. The server finds f_n = L_n H_n + y_n / (share heard), H the mean of all h, and
+       believes at most ``clip`` sqrt(V_n) of it; the share of L_n that it does not believe still waits. E_n
+       is half old and half new, which is at most twice what is believed; as much again comes from row and
+       column. Low frequencies of images come first, unless they turn out to be no larger.
     5. Who was heard moves h by a (u - h), the server H by its sum; both fade in every round. a is the share
        of all devices that was not heard: with everybody there, there is no control.
 
@@ -75,11 +77,11 @@ class Scheduled(Scheme[ScheduledState]):
     )
     newest: Fraction = option(0.5, "share of the new update in the mean of a device's latest ones")
     fade: Fraction = option(0.3, "what is left of a control after N/s rounds, the mean wait")
-    clip: Positive = option(3.0, "most that is believed, in what was expected")
+    clip: Positive = option(2.0, "most that is believed, in what was expected; the rest waits")
 
     exact = linear = common_support = symbols_are_coordinates = in_lumps = True
     stateless = False  # but with memory = "none"
-    revision: ClassVar[int] = 5  # fresh updates in place of error memories
+    revision: ClassVar[int] = 6  # what is not believed still waits
 
     def __post_init__(self) -> None:
         """Refuse options outside their ranges; know whether devices carry anything."""
@@ -185,6 +187,7 @@ class Scheduled(Scheme[ScheduledState]):
         age, energy, control = state.age + 1, state.energy.copy(), state.control
         ages = age[chosen].astype(np.float64)
         believed = found = found.astype(np.float64)
+        waits = np.zeros(len(chosen), age.dtype)
         with np.errstate(over="ignore"):
             if self.keeps != "error":
                 told, found, noise = found, found / share, noise / share**2
@@ -192,11 +195,15 @@ class Scheduled(Scheme[ScheduledState]):
                     control = control * plan["fade"] ** (plan["round"] - state.round)
                     found = found + ages * control[chosen]
                     control[chosen] += plan["move"] * heard.computed * told / ages
-                most = self.clip * ages * np.sqrt(state.expected[chosen])
-                believed = np.clip(found, -most, most) if (energy > 0).any() else found
+                if (energy > 0).any():  # before, nothing was expected
+                    most = self.clip * ages * np.sqrt(state.expected[chosen])
+                    believed = np.clip(found, -most, most)
+                    part = np.divide(believed, found, out=np.ones(len(found)), where=found != 0)
+                    waits[:] = ages * (1 - part)
+                    found = np.clip(found, -LEARNED * most, LEARNED * most)
             fresh = np.clip(found**2 - noise, 0, LARGEST) / ages**2
         energy[chosen] = np.where(energy[chosen] < 0, fresh, (energy[chosen] + fresh) / 2)
-        age[chosen] = 0
+        age[chosen] = waits
         layout = basis.read(state.layout)
         after = replace(
             state,
