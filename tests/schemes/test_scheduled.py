@@ -321,7 +321,7 @@ def test_with_everybody_heard_there_is_no_control():
 @pytest.mark.parametrize("memory", ["none", "average", "auto", "error"])
 def test_where_all_is_sent_and_everybody_heard_it_is_the_mean_of_the_updates(memory):
     """Federated averaging is the limit: every L_n is 1, and the newest update alone counts."""
-    scheme, updates = Scheduled(keeps=memory, clip=1e30), drifting(5)
+    scheme, updates = Scheduled(keeps=memory), drifting(5)
     state = begin(scheme, SHAPES, Setting(5, SIZE))
     for t, g in enumerate(updates, 1):
         result, state = carry(scheme, QUIET["whole"], state, g, WEIGHTS, seed=7, round=t)
