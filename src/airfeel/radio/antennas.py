@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from airfeel.radio.channels import Complex, Offsets, complex_normal, inverted, misjudged, with_line_of_sight
+from airfeel.radio.channels import Complex, Offsets, complex_normal, misjudged, with_line_of_sight
 from airfeel.radio.link import Link
 from airfeel.ranges import NonNegative, Positive
 from airfeel.registry import CHANNELS, option
@@ -71,19 +71,13 @@ class Antennas(Offsets):
     adds up its antennas with weights of unit norm, a, chosen from what the devices know of their channels. A
     device then has the gain a^H h_m, inverts it as with one antenna, and the noise is what it was. One
     combiner serves all: alone, a device gains a factor R; with M independent channels the weakest one gains
-    less, at most about (1 + (R/M)^(1/2))^2 over a mean gain of 1.
+    less, at most about (1 + (R/M)^(1/2))^2 over a mean gain of 1. The combiner ``"fair"`` makes the weakest
+    device's gain large; ``"principal"`` the mean of all gains, which leaves some devices with next to
+    nothing.
 
-    Parameters
-    ----------
-    combiner
-        ``"fair"`` makes the weakest device's gain large; ``"principal"`` the mean of all gains, which leaves
-        some devices with next to nothing.
-    threshold, csi_error
-        As with :class:`~airfeel.radio.channels.FadingMAC`, for a^H h^ and for the error per antenna.
-    rician
-        Power of the line of sight over the scattered power. The line of sight of each device comes from a
-        direction of its own, the same in all rounds, on a linear array with half a wavelength between the
-        antennas.
+    The line of sight of each device comes from a direction of its own, the same in all rounds, on a linear
+    array with half a wavelength between the antennas. ``threshold`` is that of ``|a^H h^|``, and
+    ``csi_error`` is per antenna.
     """
 
     noise_var: NonNegative = option(1.0, "sigma_e^2")
@@ -107,5 +101,4 @@ class Antennas(Offsets):
         weights = COMBINERS[self.combiner](known).conj()
         gain = np.einsum("r,mr->m", weights, true)
         seen = gain if known is true else np.einsum("r,mr->m", weights, known)
-        turned = self.turned(num_devices, symbols, seed, round)
-        return inverted(gain, seen, np.abs(seen) >= self.threshold, turned, self.noise_var, symbols)
+        return self.inverted(gain, seen, np.abs(seen) >= self.threshold, symbols, seed, round)

@@ -8,15 +8,7 @@ from pydantic import BeforeValidator
 from scipy.special import j0
 
 from airfeel import _checks
-from airfeel.radio.channels import (
-    Complex,
-    Offsets,
-    complex_normal,
-    drifting,
-    inverted,
-    misjudged,
-    with_line_of_sight,
-)
+from airfeel.radio.channels import Complex, Offsets, complex_normal, drifting, misjudged, with_line_of_sight
 from airfeel.radio.link import Array, Link
 from airfeel.ranges import Decibels, NonNegative, Positive
 from airfeel.registry import CHANNELS, option
@@ -34,24 +26,13 @@ class Cell(Offsets):
     A device at distance d loses ``loss_db + 10 exponent log10(d / 1 m)`` decibel, and a shadow of its own, in
     all rounds; on top comes a complex gain h of unit mean power, the same for all symbols of a round. A
     device inverts the product. It spends P on a signal that arrives with energy P where its path gain is the
-    reference and ``|h| = 1``: ``uplink.power`` is the energy that arrives from the edge of the disc. The
-    defaults are those of 3GPP TR 38.901 for a street canyon without line of sight (UMi) at 3.5 GHz.
+    reference and ``|h| = 1``: ``uplink.power`` is the energy that arrives from the edge of the disc (without
+    a shadow; or from the largest of ``losses_db``). The defaults are those of 3GPP TR 38.901 for a street
+    canyon without line of sight (UMi) at 3.5 GHz. Devices lie evenly in the ring between ``nearest`` and
+    ``radius``.
 
-    Parameters
-    ----------
-    radius, nearest
-        Devices lie evenly in the ring between these distances, in metres.
-    loss_db, exponent, shadowing_db
-        Path loss at 1 m, its exponent, and the standard deviation of the shadows; or ``losses_db``, the path
-        losses of all devices.
-    reference_db
-        The path loss from which P arrives; by default that of the edge of the disc without a shadow, or the
-        largest of ``losses_db``.
-    threshold, rician, csi_error
-        As with :class:`~airfeel.radio.channels.FadingMAC`, for h.
-    doppler
-        f_d T, the largest Doppler shift times the time from round to round: gains of neighbouring rounds then
-        have the correlation J0(2 pi f_d T) of Jakes' model; 0 stands still. By default gains are independent.
+    With ``doppler`` f_d T gains of neighbouring rounds have the correlation J0(2 pi f_d T) of Jakes' model,
+    and 0 stands still; by default they are independent.
     """
 
     noise_var: NonNegative = option(1.0, "sigma_e^2")
@@ -111,9 +92,8 @@ class Cell(Offsets):
         """Draw the gains, what the devices know of them, and what is left after their inversion."""
         gain = self.gains(num_devices, seed, round)
         known = misjudged(gain, self.csi_error, seed, round)
-        turned = self.turned(num_devices, symbols, seed, round)
         path = self.path_gains(num_devices, seed) / self.reference_gain
-        return inverted(gain, known, np.abs(known) >= self.threshold, turned, self.noise_var, symbols, path)
+        return self.inverted(gain, known, np.abs(known) >= self.threshold, symbols, seed, round, path)
 
     def _loss(self, distance: Any) -> Any:
         return self.loss_db + 10 * self.exponent * np.log10(distance)

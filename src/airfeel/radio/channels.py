@@ -65,36 +65,9 @@ def audible(known: Complex, threshold: float, level: Array) -> Mask:
     return np.asarray((np.abs(known) >= threshold * level) & (level > 0))
 
 
-def inverted(
-    gain: Complex,
-    known: Complex,
-    active: Mask,
-    rotation: Complex | None,
-    noise_var: float,
-    symbols: int,
-    path: Array | float = 1.0,
-) -> Link:
-    """Return the link of devices that send two symbols in each element, divided by what they know of it.
-
-    ``gain`` and ``known`` are h and h^ of every device (M,), or of every device and element (M, ceil(s/2));
-    the same array says that devices know exactly. They send where they are ``active``: inversion is
-    truncated. ``rotation`` is what :class:`Offsets` leaves, None when nothing; ``path`` are mean power gains
-    by which h is to be multiplied, (M,) or a number.
-    """
-    safe = np.where(active, known, 1)  # a silent device has no cost; 1 keeps the division defined
-    cost = np.where(active, 1 / (np.abs(safe.T) ** 2 * path).T, 0.0)
-    arriving: NDArray[Any] = np.where(active, 1.0, 0.0)
-    if gain is not known:
-        arriving = np.where(active, gain / safe, 0)
-    if rotation is not None:
-        arriving = (arriving.T * rotation.T).T
-    active, cost, arriving = (per_symbol(part, symbols) for part in (active, cost, arriving))
-    return Link(active, cost, arriving, noise_var)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offsets(Checked):
-    """Options of a channel whose devices are synchronised only up to an error, drawn anew in each round.
+    """What channels share: devices that invert their gains, and are synchronised only up to an error.
 
     The elements of a round (complex channel uses) fill the subcarriers of one OFDM symbol after another.
     Element e = l K + k is subcarrier k of K in OFDM symbol l, where the signal of device m arrives turned by
@@ -103,28 +76,42 @@ class Offsets(Checked):
 
     A delay delta that the cyclic prefix covers turns the phase from subcarrier to subcarrier, a frequency
     offset eps from OFDM symbol to OFDM symbol; what the latter leaks into other subcarriers is left out, so
-    it should stay far below 1. ``subcarriers = 1`` is a single carrier.
-
-    Parameters
-    ----------
-    phase_error, timing_error, carrier_error
-        Standard deviations of phi in radians, delta in samples (1 / bandwidth), eps in subcarrier spacings.
-    subcarriers
-        K.
+    it should stay far below 1. All three are drawn anew in each round. ``subcarriers = 1`` is a single
+    carrier.
     """
 
     takes: ClassVar[float] = 0.0  # bytes of memory for each device and symbol, where links are per symbol
 
-    phase_error: NonNegative = option(0.0, "standard deviation of the residual phase")
+    phase_error: NonNegative = option(0.0, "standard deviation of the residual phase, in radians")
     timing_error: NonNegative = option(0.0, "standard deviation of the delay, in samples")
     carrier_error: NonNegative = option(0.0, "standard deviation of the frequency, in subcarrier spacings")
     subcarriers: Count = option(64, "of an OFDM symbol, over which a delay turns the phase")
 
-    def turned(self, num_devices: int, symbols: int, seed: int, round: int) -> Complex | None:
-        """Return the rotation of the elements that so many symbols take; None where there is no offset."""
-        if self.phase_error == self.timing_error == self.carrier_error == 0:
-            return None
-        return self.rotation(num_devices, elements_of(symbols), seed, round)
+    def inverted(
+        self,
+        gain: Complex,
+        known: Complex,
+        active: Mask,
+        symbols: int,
+        seed: int,
+        round: int,
+        path: Array | float = 1.0,
+    ) -> Link:
+        """Return the link of devices that send two symbols in each element, divided by what they know of it.
+
+        ``gain`` and ``known`` are h and h^ of every device (M,), or of every device and element (M,
+        ceil(s/2)); the same array says that devices know exactly. They send where they are ``active``:
+        inversion is truncated. ``path`` are mean power gains by which h is to be multiplied, (M,) or a
+        number.
+        """
+        safe = np.where(active, known, 1)  # a silent device has no cost; 1 keeps the division defined
+        cost = np.where(active, 1 / (np.abs(safe.T) ** 2 * path).T, 0.0)
+        arriving: NDArray[Any] = np.where(active, 1.0 if gain is known else gain / safe, 0.0)
+        if not self.phase_error == self.timing_error == self.carrier_error == 0:
+            rotation = self.rotation(len(gain), elements_of(symbols), seed, round)
+            arriving = (arriving.T * rotation.T).T
+        active, cost, arriving = (per_symbol(part, symbols) for part in (active, cost, arriving))
+        return Link(active, cost, arriving, self.noise_var)
 
     def offsets(self, num_devices: int, seed: int, round: int) -> tuple[Array, Array, Array]:
         """Return phase, delay and frequency offset of the devices in a round, (M,) each."""
@@ -158,10 +145,8 @@ class GaussianMAC(Offsets):
 
     def link(self, num_devices: int, symbols: int, seed: int, round: int) -> Link:
         """Return unit gains: everybody can send at cost one. Without synchrony, gains turn symbols."""
-        one, everybody = np.ones(num_devices), np.ones(num_devices, dtype=np.bool_)
-        turned = self.turned(num_devices, symbols, seed, round)
-        gain = one if turned is None else per_symbol(turned, symbols)
-        return Link(everybody, one, gain, self.noise_var)
+        one = np.ones(num_devices)
+        return self.inverted(one, one, one > 0, symbols, seed, round)
 
 
 @CHANNELS.register("fading", place=10)
@@ -170,22 +155,9 @@ class FadingMAC(Offsets):
     """Complex gains per device and round, truncated inversion at the devices.
 
     The gain h has unit mean power and is drawn anew for each device and round. A device knows ``h^ = h + e``
-    and sends its signal divided by h^ if ``|h^| >= threshold``, else nothing. The data is real and in phase,
-    so the server keeps the real part: the signal of a device arrives times ``Re(e^{j phi} h / h^)``.
-
-    Parameters
-    ----------
-    noise_var
-        sigma_e^2 of the real part.
-    threshold
-        h_min > 0: a device whose gain seems weaker stays silent in this round, as inverting one near zero
-        costs without bound.
-    rician
-        Power of the line of sight over the scattered power; 0 is Rayleigh fading.
-    csi_error
-        Mean power of the error e in what a device knows of its gain.
-    phase_error, timing_error, carrier_error, subcarriers
-        See :class:`Offsets`; here every symbol is an element of its own.
+    and sends its signal divided by h^ if ``|h^| >= threshold``, else nothing, as inverting a gain near zero
+    costs without bound. Every symbol is an element of its own: the data is real and in phase, so the server
+    keeps the real part, and the signal of a device arrives times ``Re(e^{j phi} h / h^)``.
     """
 
     noise_var: NonNegative = option(1.0, "sigma_e^2")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel import _checks, _files
-from airfeel.radio.channels import Complex, Offsets, audible, inverted, misjudged, strength
+from airfeel.radio.channels import Complex, Offsets, audible, misjudged, strength
 from airfeel.radio.link import Array, Link, elements_of
 from airfeel.ranges import Decibels, NonNegative, Positive
 from airfeel.registry import CHANNELS, option
@@ -27,21 +27,12 @@ class Response(Offsets):
     elements than were recorded, they are used again from the first on. A device is silent in the elements
     whose gain it holds for too weak, and inverts the others.
 
-    Parameters
-    ----------
-    source
-        The path of an ``.npz`` file with one array, or with one named ``responses``; or such an array
-        (rounds, devices, elements); or a function of (num_devices, elements, seed, round) that returns the
-        responses (devices, elements) of a round.
-    reference_db
-        The path loss from which P arrives; by default the mean over the devices of their loss in decibel (of
-        a function's responses: 0). Recorded gains are meant as power received over power sent.
-    equalise
-        Divide by each device's mean gain, as if all were equally far.
-    threshold
-        h_min as a share of the root mean square of a device's gains in the round: weaker elements are silent.
-    csi_error
-        Mean power of the error in what a device knows, as a share of its mean power.
+    ``source`` is the path of an ``.npz`` file with one array, or with one named ``responses``; or such an
+    array (rounds, devices, elements); or a function of (num_devices, elements, seed, round) that returns the
+    responses (devices, elements) of a round. Recorded gains are meant as power received over power sent; P
+    arrives from ``reference_db``, by default the mean over the devices of their loss in decibel (of a
+    function's responses: 0). ``threshold`` and ``csi_error`` are shares of a device's mean in the round, the
+    one of its root mean square and the other of its power.
     """
 
     takes: ClassVar[float] = 40.0
@@ -99,10 +90,8 @@ class Response(Offsets):
         gain = self.responses(num_devices, elements_of(symbols), seed, round)
         level = strength(gain)
         known = misjudged(gain, self.csi_error, seed, round, level)
-        active = audible(known, self.threshold, level)
-        turned = self.turned(num_devices, symbols, seed, round)
         path = 1 / from_decibel(-self.reference_loss_db)
-        return inverted(gain, known, active, turned, self.noise_var, symbols, path)
+        return self.inverted(gain, known, audible(known, self.threshold, level), symbols, seed, round, path)
 
     def _recorded(self) -> tuple[NDArray[Any], Array]:
         """Return recorded responses and their mean gains; a file is read once for each version of it."""

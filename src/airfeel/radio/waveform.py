@@ -12,7 +12,7 @@ from scipy import fft
 
 from airfeel import _checks
 from airfeel.radio import impairments, recordings
-from airfeel.radio.channels import Complex, Offsets, audible, complex_normal, inverted, strength
+from airfeel.radio.channels import Complex, Offsets, audible, complex_normal, strength
 from airfeel.radio.frame import Frame, FrameMissing
 from airfeel.radio.link import Array, Link
 from airfeel.ranges import Count, Decibels, NonNegative, Positive, Several
@@ -38,31 +38,10 @@ class Waveform(Offsets):
     round whose preamble it does not find is lost: devices keep what they sent, and the energy is spent.
 
     The defaults are those of published testbeds: 192 of 256 subcarriers and a prefix of 64 samples at 5 MHz.
-
-    Parameters
-    ----------
-    subcarriers, used, pilots, prefix, sample_rate
-        Of the frame.
-    taps, decay_db
-        Paths of a device, one sample apart and by so much weaker from one to the next; Rayleigh fading, new
-        in each round, of unit mean power in all.
-    threshold
-        h_min over the root mean square of what a device knows of its gains.
-    csi_error
-        Mean power of the error in what a device estimates of a subcarrier, over its mean gain: the noise of
-        the downlink.
-    phase_error, timing_error, carrier_error
-        See :class:`~airfeel.radio.channels.Offsets`; 0.0025 subcarrier spacings are 49 Hz, and 0.05 samples
-        10 ns. A constant delay is part of what a device estimates: this is what changes since.
-    phase_drift
-        Standard deviation, in degrees, to which the phase of a device wanders from the start of a frame to
-        its end.
-    clipping_db
-        Amplitude over the mean power that a device's amplifier holds it to; 300 is any.
-    bits
-        Of all converters, for I and for Q; 0 is exact.
-    record
-        Folder for the samples of every round, see :mod:`airfeel.radio.recordings`.
+    Paths of a device fade (Rayleigh), anew in each round, and have unit mean power in all. A constant delay
+    is part of what a device estimates: ``timing_error`` is what changes since, and 0.05 samples are 10 ns, as
+    0.0025 subcarrier spacings are 49 Hz. The phase wanders from the start of a frame to its end. A folder
+    ``record`` gets the samples of every round, see :mod:`airfeel.radio.recordings`.
     """
 
     noise_var: NonNegative = option(1.0, "sigma_e^2")
@@ -76,9 +55,7 @@ class Waveform(Offsets):
     csi_error: NonNegative = option(0.001, "noise of the downlink's pilots over a device's mean gain")
     timing_error: NonNegative = option(0.05, "standard deviation of the delay, in samples")
     carrier_error: NonNegative = option(0.0025, "standard deviation of the frequency, in subcarrier spacings")
-    phase_drift: NonNegative = option(
-        5.0, "standard deviation of the phase at the end of a frame, in degrees"
-    )
+    phase_drift: NonNegative = option(5.0, "standard deviation of the phase after a frame, in degrees")
     clipping_db: Decibels = option(8.0, "most amplitude of a device over its mean power; 300: any")
     bits: Annotated[int, Field(ge=0, le=32)] = option(12, "of the converters; 0: exact")
     subcarriers: Count = option(256, "of an OFDM symbol")
@@ -119,11 +96,10 @@ class Waveform(Offsets):
         """Return what power control has to know; ``gain`` leaves out what only samples show."""
         gain, known = self.gains(num_devices, seed, round)
         places = self.frame(symbols).element_carriers
-        told = self.turned(num_devices, symbols, seed, round)
         seen = known[:, places]
         arriving = seen if gain is known else gain[:, places]
         active = audible(known, self.threshold, strength(known))[:, places]
-        return inverted(arriving, seen, active, told, self.noise_var, symbols)
+        return self.inverted(arriving, seen, active, symbols, seed, round)
 
     def transmit(
         self, link: Link, signals: Array, devices: Devices, seed: int, round: int
