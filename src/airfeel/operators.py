@@ -138,44 +138,39 @@ class PartialDCT(LinearOperator):
         raw = bits(self.seed, f"signs/{self.size}").random_raw(self.extended_size)
         return (1 - 2 * (raw >> np.uint64(63)).astype(np.int8)).reshape(self.blocks, self.length)
 
-    def spread(self, x: Array) -> Array:
-        """Lay coefficients (..., size) out as (..., blocks, length) with zeros appended."""
+    def measure(self, x: Array) -> Array:
+        """Apply the operator to rows of coefficients, (..., size)."""
+        x = _floating(x)
         if self.padded:
             padded = np.zeros((*x.shape[:-1], self.extended_size), dtype=x.dtype)
             padded[..., : self.size] = x
             x = padded
-        return x.reshape(*x.shape[:-1], self.blocks, self.length)
-
-    def gather(self, x: Array) -> Array:
-        """Undo :meth:`spread`."""
-        return x.reshape(*x.shape[:-2], self.extended_size)[..., : self.size]
-
-    def measure(self, x: Array) -> Array:
-        """Apply the operator to coefficients laid out as (..., blocks, length)."""
-        signed = x if self.sign is None else x * self.sign
-        spectrum = fft.dct(signed, norm="ortho", axis=-1)
+        x = x.reshape(*x.shape[:-1], self.blocks, self.length)
+        spectrum = fft.dct(x if self.sign is None else x * self.sign, norm="ortho", axis=-1)
         # take() lays the result out row by row, [..., index] column by column.
         return spectrum.reshape(*x.shape[:-2], self.extended_size).take(self.index, axis=-1)
 
     def backproject(self, y: Array) -> Array:
-        """Apply the adjoint to measurements (..., rows); the result is laid out as (..., blocks, length)."""
+        """Apply the adjoint to rows of measurements, (..., rows)."""
+        y = _floating(y)
         spectrum = np.zeros((*y.shape[:-1], self.extended_size), dtype=y.dtype)
         spectrum[..., self.index] = y
         spectrum = spectrum.reshape(*y.shape[:-1], self.blocks, self.length)
         x = fft.idct(spectrum, norm="ortho", axis=-1, overwrite_x=True)
-        return x if self.sign is None else x * self.sign
+        x = x if self.sign is None else x * self.sign
+        return x.reshape(*y.shape[:-1], self.extended_size)[..., : self.size]
 
     def _matvec(self, x: Array) -> Array:
-        return self.measure(self.spread(_floating(x.reshape(-1))))
+        return self.measure(x.reshape(-1))
 
     def _rmatvec(self, y: Array) -> Array:
-        return self.gather(self.backproject(_floating(y.reshape(-1))))
+        return self.backproject(y.reshape(-1))
 
     def _matmat(self, X: Array) -> Array:
-        return self.measure(self.spread(_floating(np.ascontiguousarray(X.T)))).T
+        return self.measure(np.ascontiguousarray(X.T)).T
 
     def _rmatmat(self, Y: Array) -> Array:
-        return self.gather(self.backproject(_floating(np.ascontiguousarray(Y.T)))).T
+        return self.backproject(np.ascontiguousarray(Y.T)).T
 
 
 class GaussianMatrix(LinearOperator):

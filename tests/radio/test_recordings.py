@@ -212,7 +212,7 @@ WRONG = [
     (too_long, "has more than 16777216 samples: cut out what is around the frame"),
     (elsewhere, "core:sample_start tells of sample 1000000 of "),
     (larger_than_the_samples, "samples are fewer than the"),
-    (of_wide_carriers, "airfeel:frame: subcarriers = 10+: must be a whole number >= 4 and <= 65536"),
+    (of_wide_carriers, "subcarriers = 10+: must be a whole number >= 4 and <= 65536"),
 ]
 
 
@@ -237,17 +237,14 @@ def test_spoiled_recordings_are_one_sentence(place, capsys, spoil, rule):
         ({"core__trailing_bytes": 8}, "core:trailing_bytes is 8: must be 0"),
         ({"core__sample_rate": None}, "must have core:sample_rate"),
         ({"core__sample_rate": "fast"}, "are no SigMF metadata"),
-        ({"airfeel__round": -3}, "airfeel:round is -3: must be a whole number >= 1"),
-        ({"airfeel__round": "seven"}, 'airfeel:round is "seven": must be a whole number'),
-        (
-            {"airfeel__round": 10**16},
-            "airfeel:round is 10000000000000000: must be a whole number >= 1 and <=",
-        ),
+        ({"airfeel__round": -3}, "airfeel:round = -3: must be a whole number >= 1"),
+        ({"airfeel__round": "seven"}, "airfeel:round = 'seven': must be a whole number"),
+        ({"airfeel__round": 10**16}, "airfeel:round = 10000000000000000: must be a whole number >= 1 and <="),
         ({"airfeel__frame": [1, 2]}, "airfeel:frame must have exactly symbols, subcarriers"),
         ({"airfeel__frame": {"symbols": 3}}, "airfeel:frame must have exactly symbols, subcarriers"),
-        ({"airfeel__frame": {**asdict(Frame(5)), "symbols": -1}}, "airfeel:frame: symbols = -1: must be"),
-        ({"airfeel__frame": {**asdict(Frame(5)), "used": "all"}}, "airfeel:frame: used = 'all': must be"),
-        ({"airfeel__frame": {**asdict(Frame(5)), "used": 10**18}}, "airfeel:frame: used = 10"),
+        ({"airfeel__frame": {**asdict(Frame(5)), "symbols": -1}}, "symbols = -1: must be"),
+        ({"airfeel__frame": {**asdict(Frame(5)), "used": "all"}}, "used = 'all': must be"),
+        ({"airfeel__frame": {**asdict(Frame(5)), "used": 10**18}}, "used = 10"),
     ],
 )
 def test_a_header_that_lies_is_one_sentence(place, fields, rule):

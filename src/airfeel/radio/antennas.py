@@ -34,7 +34,7 @@ def fair(channels: Complex, seed: int = 0) -> Complex:
     if channels.shape[1] == 1:
         return np.ones(1, dtype=np.complex128)
     # From the sum of the normalised channels, the principal vector, and random mixtures of channels.
-    normalised = channels / np.maximum(np.linalg.norm(channels, axis=1, keepdims=True), 1e-300)
+    normalised = _unit(channels)
     mixing = complex_normal((STARTS - 2, len(channels)), seed, "combiner", 0)
     a = _unit(np.vstack([normalised.sum(axis=0), principal(channels), mixing @ normalised]))
     best, found = -np.inf, a[0]

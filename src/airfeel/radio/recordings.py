@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfeel import _files
+from airfeel import _checks, _files
 from airfeel._extras import LazyModule
 from airfeel.radio.frame import Complex, Frame, FrameMissing, FrameReading
 from airfeel.ranges import MOST
@@ -114,8 +114,7 @@ def read_recording(path: Path) -> Recording:
     if limit > FLAT:
         rule = f"{100 * limit:.0f} % of the values are at the limit: it was clipped; record it with less gain"
         raise _files.refuse(data_path, rule)
-    frame = _frame(path, fields.get("airfeel:frame"))
-    return Recording(samples, float(fields["core:sample_rate"]), frame, _round(path, fields))
+    return Recording(samples, float(fields["core:sample_rate"]), *_told(path, fields))
 
 
 def decode(path: Path, sent: Path | None = None, round: int | None = None) -> tuple[Recording, FrameReading]:
@@ -155,35 +154,29 @@ def _metadata(path: Path) -> dict[str, Any]:
         said = str(getattr(error, "message", error)).partition("\n")[0][:200]
         raise _files.refuse(path, f"are no SigMF metadata ({said})") from None
     fields = metadata["global"]
+    rule = ""
     for key, wanted in (("core:num_channels", 1), ("core:trailing_bytes", 0), ("core:metadata_only", False)):
         if fields.get(key, wanted) != wanted:
-            raise _files.refuse(path, f"{key} is {json.dumps(fields[key])}: must be {json.dumps(wanted)}")
+            rule = f"{key} is {json.dumps(fields[key])}: must be {json.dumps(wanted)}"
     if "core:dataset" in fields or any(part.get("core:header_bytes") for part in metadata["captures"]):
-        raise _files.refuse(path, "describes a file in another format: must be samples alone, in SigMF's")
-    if not fields["core:datatype"].startswith("c"):
-        raise _files.refuse(
-            path, f"core:datatype is {fields['core:datatype']}: must be complex, such as cf32_le"
-        )
-    if not fields.get("core:sample_rate"):
-        raise _files.refuse(path, "must have core:sample_rate, in hertz")
+        rule = "describes a file in another format: must be samples alone, in SigMF's"
+    elif not fields["core:datatype"].startswith("c"):
+        rule = f"core:datatype is {fields['core:datatype']}: must be complex, such as cf32_le"
+    elif not fields.get("core:sample_rate"):
+        rule = "must have core:sample_rate, in hertz"
+    if rule:
+        raise _files.refuse(path, rule)
     return metadata
 
 
-def _frame(path: Path, told: Any) -> Frame | None:
-    if told is None:
-        return None
-    known = Frame.__dataclass_fields__
-    if not isinstance(told, Mapping) or set(told) != set(known):
+def _told(path: Path, fields: Mapping[str, Any]) -> tuple[Frame | None, int | None]:
+    """Return the frame and the round of which the metadata tell."""
+    frame, round, known = fields.get("airfeel:frame"), fields.get("airfeel:round"), Frame.__dataclass_fields__
+    if frame is not None and (not isinstance(frame, Mapping) or set(frame) != set(known)):
         raise _files.refuse(path, f"airfeel:frame must have exactly {', '.join(known)}")
     try:
-        return Frame(**told)
+        if round is not None:
+            round = _checks.integer("airfeel:round", round, at_least=1, at_most=MOST)
+        return None if frame is None else Frame(**frame), round
     except ValueError as error:
-        raise _files.refuse(path, f"airfeel:frame: {error}") from None
-
-
-def _round(path: Path, fields: Mapping[str, Any]) -> int | None:
-    found = fields.get("airfeel:round")
-    if found is not None and (type(found) is not int or not 1 <= found <= MOST):
-        told = json.dumps(found)[:80]
-        raise _files.refuse(path, f"airfeel:round is {told}: must be a whole number >= 1 and <= {MOST}")
-    return found
+        raise _files.refuse(path, str(error)) from None

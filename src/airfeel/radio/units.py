@@ -28,15 +28,6 @@ def watts(level_dbm: float) -> float:
     return from_decibel(level_dbm - 30)
 
 
-def dbm(power: float) -> float:
-    """Undo :func:`watts`.
-
-    >>> dbm(0.1)
-    20.0
-    """
-    return decibel(power) + 30
-
-
 @dataclass(frozen=True, slots=True)
 class RadioUnits(Checked):
     """The radio of one device, as an engineer states it.

@@ -84,19 +84,12 @@ class Reception:
 
 def linear_operator(matrix: Any) -> LinearOperator:
     """Return an array, a sparse matrix or a linear operator as a linear operator on numbers."""
-    given = isinstance(matrix, LinearOperator) or sparse.issparse(matrix)
-    plain = isinstance(matrix, np.ndarray) and matrix.ndim == 2
-    if (
-        not (given or plain)
-        or matrix.dtype is None
-        or matrix.dtype.kind not in "fiuc"
-        or not min(matrix.shape)
-    ):
-        rule = (
-            "must be a scipy.sparse.linalg.LinearOperator, a sparse matrix or an array (rows, N) of numbers"
-        )
-        raise _checks.reject("operator", matrix, rule)
-    return matrix if isinstance(matrix, LinearOperator) else aslinearoperator(matrix)
+    given = isinstance(matrix, LinearOperator | np.ndarray) or sparse.issparse(matrix)
+    kind = matrix.dtype.kind if given and matrix.dtype is not None else "O"
+    if kind not in "biufc" or len(matrix.shape) != 2 or not min(matrix.shape):
+        rule = "must be a scipy.sparse.linalg.LinearOperator, a sparse matrix or an array (rows, N)"
+        raise _checks.reject("operator", matrix, f"{rule} of numbers")
+    return aslinearoperator(matrix)
 
 
 def real_form(operator: LinearOperator) -> LinearOperator:

@@ -37,18 +37,11 @@ class Optimizer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Schedule(Checked):
-    """The learning rate eta_t in round t = 1, 2, ...
+    """The learning rate eta_t in round t = 1, 2, ..., which begins as ``rate``.
 
-    Parameters
-    ----------
-    rate
-        eta_1.
-    kind
-        ``"constant"``; ``"step"``: times ``factor`` after every ``every`` rounds; ``"cosine"``: half a cosine
-        from ``rate`` to ``factor * rate`` over ``every`` rounds, constant thereafter; ``"inverse"``:
-        rate / (1 + (t - 1) / every).
-    every, factor
-        See ``kind``.
+    ``kind`` is ``"constant"``; ``"step"``: times ``factor`` after every ``every`` rounds; ``"cosine"``: half
+    a cosine from ``rate`` to ``factor * rate`` over ``every`` rounds, constant thereafter; or ``"inverse"``:
+    rate / (1 + (t - 1) / every).
 
     >>> Schedule(0.1, "step", every=10, factor=0.5)(11)
     0.05

@@ -96,12 +96,15 @@ def overlap(partition: Partition) -> str:
 
 
 def pooled(labels: NDArray[Any], sizes: Sequence[int], pool: int | None) -> NDArray[Any]:
-    """Return the labels of the samples from which devices draw."""
+    """Return the labels of the samples from which devices draw so many each."""
     if pool is not None:
         _checks.integer("pool", pool, at_least=1)
     if len(sizes) == 0:
         raise _checks.reject("sizes", list(sizes), "must hold K_m for at least one device")
-    return np.asarray(labels)[:pool]
+    labels = np.asarray(labels)[:pool]
+    for device, size in enumerate(sizes):
+        _checks.integer(f"sizes[{device}]", size, at_least=1, at_most=len(labels))
+    return labels
 
 
 def drawn(

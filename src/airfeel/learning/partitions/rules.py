@@ -21,8 +21,6 @@ class IID:
     def draw(self, labels: Targets, sizes: Sequence[int], seed: int, pool: int | None = None) -> Partition:
         """Draw K_m = ``sizes[m]`` samples for device m from the first ``pool`` ones (None: all)."""
         available = len(pooled(labels, sizes, pool))
-        for device, size in enumerate(sizes):
-            _checks.integer(f"sizes[{device}]", size, at_least=1, at_most=available)
         return tuple(
             np.sort(stream(seed, "partition", device=m).choice(available, size, replace=False))
             for m, size in enumerate(sizes)
@@ -71,7 +69,6 @@ class Dirichlet(Checked):
         present, available = np.unique(labels, return_counts=True)
         parts = []
         for device, size in enumerate(sizes):
-            _checks.integer(f"sizes[{device}]", size, at_least=1, at_most=len(labels))
             draw = stream(seed, "partition", device=device)
             share = draw.dirichlet(np.full(len(present), self.alpha))
             parts.append(drawn(draw, labels, present, capped_counts(share, size, available), device))
@@ -86,9 +83,5 @@ class Stretch:
     def draw(self, labels: Targets, sizes: Sequence[int], seed: int, pool: int | None = None) -> Partition:
         """Draw where the K_m = ``sizes[m]`` samples of device m begin."""
         available = len(pooled(labels, sizes, pool))
-        parts = []
-        for device, size in enumerate(sizes):
-            _checks.integer(f"sizes[{device}]", size, at_least=1, at_most=available)
-            start = int(stream(seed, "partition", device=device).integers(available - size + 1))
-            parts.append(np.arange(start, start + size))
-        return tuple(parts)
+        draws = (stream(seed, "partition", device=m).integers(available - k + 1) for m, k in enumerate(sizes))
+        return tuple(np.arange(start, start + size) for start, size in zip(draws, sizes, strict=True))
