@@ -80,7 +80,6 @@ class Antennas(Offsets):
     ``csi_error`` is per antenna.
     """
 
-    noise_var: NonNegative = option(1.0, "sigma_e^2")
     antennas: Annotated[int, Field(ge=1, le=4096)] = option(4, "R, receive antennas")
     combiner: Literal["fair", "principal"] = option("fair", "fair: for the weakest device; or principal")
     threshold: Positive = option(0.3, "h_min, weaker devices stay silent")

@@ -35,7 +35,6 @@ class Cell(Offsets):
     and 0 stands still; by default they are independent.
     """
 
-    noise_var: NonNegative = option(1.0, "sigma_e^2")
     radius: Positive = option(200.0, "of the disc in which devices lie, in metres")
     nearest: Positive = option(10.0, "least distance of a device, in metres")
     loss_db: Decibels = option(34.0, "path loss at 1 m")

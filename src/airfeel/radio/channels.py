@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfeel.arrays import Complex as Complex
-from airfeel.radio.link import Array, Link, Mask, elements_of, per_symbol
+from airfeel.radio.link import Array, Gain, Link, Mask, elements_of, per_symbol
 from airfeel.ranges import Checked, Count, NonNegative, Positive
 from airfeel.registry import CHANNELS, option
 from airfeel.streams import stream
@@ -82,6 +82,7 @@ class Offsets(Checked):
 
     takes: ClassVar[float] = 0.0  # bytes of memory for each device and symbol, where links are per symbol
 
+    noise_var: NonNegative = option(1.0, "sigma_e^2")
     phase_error: NonNegative = option(0.0, "standard deviation of the residual phase, in radians")
     timing_error: NonNegative = option(0.0, "standard deviation of the delay, in samples")
     carrier_error: NonNegative = option(0.0, "standard deviation of the frequency, in subcarrier spacings")
@@ -89,8 +90,8 @@ class Offsets(Checked):
 
     def inverted(
         self,
-        gain: Complex,
-        known: Complex,
+        gain: Gain,
+        known: Gain,
         active: Mask,
         symbols: int,
         seed: int,
@@ -115,13 +116,10 @@ class Offsets(Checked):
 
     def offsets(self, num_devices: int, seed: int, round: int) -> tuple[Array, Array, Array]:
         """Return phase, delay and frequency offset of the devices in a round, (M,) each."""
+        errors = {"phase": self.phase_error, "timing": self.timing_error, "carrier": self.carrier_error}
         phase, delay, drift = (
             error * stream(seed, purpose, round).standard_normal(num_devices)
-            for error, purpose in (
-                (self.phase_error, "phase"),
-                (self.timing_error, "timing"),
-                (self.carrier_error, "carrier"),
-            )
+            for purpose, error in errors.items()
         )
         return phase, delay, drift
 
@@ -160,7 +158,6 @@ class FadingMAC(Offsets):
     keeps the real part, and the signal of a device arrives times ``Re(e^{j phi} h / h^)``.
     """
 
-    noise_var: NonNegative = option(1.0, "sigma_e^2")
     threshold: Positive = option(0.3, "h_min, weaker devices stay silent")
     rician: NonNegative = option(0.0, "line of sight over scattered power; 0: Rayleigh")
     csi_error: NonNegative = option(0.0, "variance of what devices misjudge of their gain")

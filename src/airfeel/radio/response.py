@@ -39,7 +39,6 @@ class Response(Offsets):
     reads: ClassVar[tuple[str, ...]] = ("source",)  # names a file, whose content belongs to a run
 
     source: Any = option(None, "npz file of responses: rounds x devices x elements")
-    noise_var: NonNegative = option(1.0, "sigma_e^2")
     reference_db: Decibels | None = option(None, "path loss from which P arrives; unset: the devices' mean")
     equalise: bool = option(False, "divide by each device's mean gain")
     threshold: Positive = option(0.3, "h_min over a device's mean; weaker elements stay silent")

@@ -44,7 +44,6 @@ class Waveform(Offsets):
     ``record`` gets the samples of every round, see :mod:`airfeel.radio.recordings`.
     """
 
-    noise_var: NonNegative = option(1.0, "sigma_e^2")
     used: Several = option(192, "subcarriers that carry anything")
     pilots: Count = option(12, "of the used subcarriers that are known to all")
     prefix: Count = option(64, "samples that are sent again before every OFDM symbol")
