@@ -176,7 +176,7 @@ MISTAKES = {
     "grid.uplink.ratio = [0.1, 2]": "mine / uplink.ratio = 2: uplink.ratio = 2: must be a finite number",
     "grid.rounds = [1]\n[[variants]]\nlabel = 'x'": "must be empty where variants are listed",
     "base.uplink.rato = 1": "mine: uplink.rato = 1: unknown key, the nearest valid key is 'uplink.ratio'",
-    "base.uplink.sparsity = { of = 'uplink.ratoi' }": "must name a key that has a number here",
+    "base.uplink.sparsity = { of = 'uplink.ratoi' }": "mine: uplink.sparsity.of = 'uplink.ratoi': must name",
     "base.dataset = 'mnits'": "dataset = 'mnits': must be one of 'mnist', 'fashion-mnist', 'cifar-10', 'kjv'",
     "base.dataset = 'no.npz'": "dataset = 'no.npz': No such file",
     "base.dataset = 'no.such:load'": "dataset = 'no.such:load': cannot import 'no.such'",

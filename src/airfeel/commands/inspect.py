@@ -1,6 +1,7 @@
 """``airfeel inspect``: does the Markov model fit the gradients of a run?"""
 
 import json as encoding
+import textwrap
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,7 +68,7 @@ def inspect(
     text = encoding.dumps(facts, indent=2)
     write_atomically(folder / "inspection.json", f"{text}\n".encode())
     with suppress(BrokenPipeError):  # a reader that leaves early may still want the figures
-        show(text if json else f"{table(facts)}\n\n{facts['verdict']}")
+        show(text if json else f"{table(facts)}\n\n{textwrap.fill(facts['verdict'], 100)}")
     log.info("drawing figures")
     try:
         drawings = draw_inspection(recorded, found, recovery)

@@ -257,7 +257,7 @@ class Experiment(Section):
             if self.rounds is not None:
                 tree["rounds"] = self.rounds
             label = str(entry.get("label", tree.get("scheme", "")))
-            yield label, variant, entry.get("seeds", self.seeds), _resolve(tree)
+            yield label, variant, entry.get("seeds", self.seeds), _resolve(tree, self.name)
 
     def _variants(self) -> list[tuple[str, dict[str, Any]]]:
         if self.variants:
@@ -285,16 +285,16 @@ def _with_some_of(curve: dict[str, Any], seeds: Sequence[int]) -> dict[str, Any]
     return curve | {"seeds": kept or [seeds[0]]} if "seeds" in curve else curve
 
 
-def _resolve(tree: dict[str, Any]) -> dict[str, Any]:
+def _resolve(tree: dict[str, Any], source: str) -> dict[str, Any]:
     """Replace every ``{ of = "uplink.ratio", times = 0.5 }`` by that multiple of the other key's value."""
     flat = mistakes.flatten(tree)
     found = dict(flat)
     for key in [key for key in flat if key.endswith(".of")]:
-        owner, source = key.removesuffix(".of"), flat[key]
-        if not isinstance(flat.get(source), int | float):
-            raise ValueError(f"{key} = {source!r}: must name a key that has a number here")
+        owner, other = key.removesuffix(".of"), flat[key]
+        if not isinstance(flat.get(other), int | float):
+            raise ValueError(f"{source}: {key} = {other!r}: must name a key that has a number here")
         del found[key]
-        found[owner] = flat[source] * found.pop(f"{owner}.times", 1)
+        found[owner] = flat[other] * found.pop(f"{owner}.times", 1)
     return mistakes.nest(found)
 
 
