@@ -383,10 +383,10 @@ class ResultsFolder:
 
     def __init__(self, path: Path) -> None:
         self.path, runs = path, path / "runs"
-        self.stamp = cache(
+        self.stamp = stamp = cache(
             lambda label: store.stamp(runs / label / SUMMARY, others=[runs / label / name for name in OTHERS])
         )
-        self._examined = cache(lambda label: self.stamp(label) and examine(runs / label))
+        self._examined = cache(lambda label: stamp(label) and examine(runs / label))
         self._begun = cache(_read_begun)
 
     def labels(self) -> list[str]:
