@@ -11,7 +11,8 @@ from pathlib import Path
 # Before NumPy is loaded: xdist workers share the cores, so each keeps to one BLAS thread.
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
-# What programs print must not depend on the terminal that the tests are started from.
+# What programs print and who may read their files must not depend on where the tests are started from.
+os.umask(0o022)
 for _variable in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
     os.environ.pop(_variable, None)
 

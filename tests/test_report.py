@@ -431,7 +431,7 @@ def plots_can_be_zoomed_and_asked(shown):
 
 def wait_for(path):
     """Wait until a download is there and complete: the browser creates the file before it fills it."""
-    end, before = time.monotonic() + 60, -1
+    end, before = time.monotonic() + 300, -1  # as long as the browser may take for anything
     while time.monotonic() < end:
         size = path.stat().st_size if path.exists() else 0
         partial = list(path.parent.glob("*.crdownload"))

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 
@@ -244,7 +245,7 @@ def test_a_forged_structure_is_one_sentence(tmp_path, state, sentence):
     ("header", "sentence"),
     [('{"format": 3, "state": null}', "has format 3: this version of airfeel reads 2")]
     + [
-        ('{"format": 2, "state": ' + '{"list": [' * depth + "]}" * depth + "}", "is no state of airfeel")
+        ('{"format": 2, "state": ' + '{"list": [' * depth + "]}" * depth + "}", "is no state of airfeel.*")
         for depth in (1_000, 3_000, 200_000)
     ],
     ids=["later", "1000", "3000", "200000"],
@@ -252,7 +253,7 @@ def test_a_forged_structure_is_one_sentence(tmp_path, state, sentence):
 def test_a_header_of_a_later_version_or_without_an_end_is_refused(tmp_path, header, sentence):
     path = tmp_path / "state.npz"
     np.savez(path, header=np.frombuffer(header.encode(), dtype=np.uint8))
-    assert refused(path).startswith(f"{path}: {sentence}")
+    assert re.fullmatch(f"{re.escape(str(path))}: {sentence}", refused(path))
 
 
 @pytest.mark.long
