@@ -20,6 +20,7 @@ MOST = 10**15
 Positive = Annotated[float, Ge(SMALLEST), Le(LARGEST)]
 NonNegative = Annotated[float, Ge(0), Le(LARGEST)]
 Fraction = Annotated[float, Gt(0), Le(1)]
+Share = Annotated[float, Ge(0), Le(1)]
 Decibels = Annotated[float, Ge(-300), Le(300)]
 RadioLevel = Annotated[float, Ge(-400.0), Le(400.0)]  # of radio units, in dB: products of a few stay finite
 Probability = Annotated[float, Gt(0), Lt(1)]

@@ -5,12 +5,11 @@ arXiv:2512.19103, 2025.
 """
 
 from dataclasses import dataclass, replace
-from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
+from airfeel.ranges import Share
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, option
 from airfeel.schemes.sparsification import largest
@@ -37,7 +36,7 @@ class FairK(Scheme[FairKState]):
     estimate has the new values there, and everywhere else those heard last.
     """
 
-    importance: Annotated[float, Field(ge=0, le=1)] = option(0.5, "share of coordinates chosen by magnitude")
+    importance: Share = option(0.5, "share of coordinates chosen by magnitude")
 
     linear = common_support = symbols_are_coordinates = True
 

@@ -5,12 +5,10 @@ compression", ICLR 2024.
 """
 
 from dataclasses import dataclass, replace
-from typing import Annotated
 
 import numpy as np
-from pydantic import Field
 
-from airfeel.ranges import Fraction
+from airfeel.ranges import Fraction, Share
 from airfeel.receivers.base import Estimate
 from airfeel.registry import SCHEMES, option
 from airfeel.schemes.common_k import CommonK, CommonKState, chosen_by
@@ -38,7 +36,7 @@ class Scafcom(Scheme[ScafcomState]):
     """
 
     newest: Fraction = option(0.2, "beta, the share of the new update in a device's momentum")
-    fade: Annotated[float, Field(ge=0, le=1)] = option(0.95, "what is left of a control after a round")
+    fade: Share = option(0.95, "what is left of a control after a round")
 
     linear = common_support = symbols_are_coordinates = True
     stateless = False
