@@ -8,6 +8,7 @@ import pytest
 
 import airfeel as af
 import small
+from airfeel.lab.runner import execute
 from airfeel.learning.models import ImageShape
 from airfeel.registry import MODELS
 
@@ -176,39 +177,16 @@ def test_own_modules_have_a_run_folder(tmp_path):
             run_in_folder(tmp_path, unnamed, data)
 
 
-def command(folder, out, kind, scheme, **more):
-    """Return a run of three rounds; small networks, so that most of the time goes elsewhere."""
-    sizes = {"mlp": {"model__hidden": "[8]"}, "resnet8": {"model__width": 2}, "resnet20": {"model__width": 2}}
-    own = {"model__kind": kind, "scheme": scheme, "rounds": 3, "model__preset": "true", "devices__count": 3}
-    sizes = sizes | {"softmax": {}, "cnn": {}}
-    return small.command(folder, out, **own | {"devices__samples": 40} | sizes.get(kind, {}) | more)
-
-
-def only(out):
-    (folder,) = (out / "runs").iterdir()
-    return folder
+NARROW = {"mlp": {"model.hidden": [8]}, "resnet8": {"model.width": 2}, "resnet20": {"model.width": 2}}
 
 
 @pytest.mark.parametrize("kind", [name for name in MODELS.names() if name not in OF_TEXTS])
-def test_every_model_trains_from_the_command_line_and_resumes(kind, tmp_path, monkeypatch):
-    """An interruption after the second round, of which the first is in a checkpoint."""
-    from airfeel.lab import runner
-
-    data, original = small.write_folder(tmp_path / "data"), runner.steps
-
-    def stumbling(*arguments):
-        for step in original(*arguments):
-            yield step
-            if step.record.round == 2:
-                raise KeyboardInterrupt
-
-    small.succeed(command(data, tmp_path / "whole", kind, "tsa_ga", run__checkpoint_every=1))
-    monkeypatch.setattr(runner, "steps", stumbling)
-    words = command(data, tmp_path / "cut", kind, "tsa_ga", run__checkpoint_every=1)
-    assert small.call(words).returncode == 130
-    monkeypatch.setattr(runner, "steps", original)
-    assert not (only(tmp_path / "cut") / "summary.json").exists()
-    small.succeed(words)
+def test_every_model_trains_by_its_preset_and_resumes(kind, data, tmp_path):
+    """Small networks, so that most of the time goes elsewhere; stopped after the second round of three."""
+    own = {"dataset": str(data), "model.kind": kind, "model.preset": True, "rounds": 3} | NARROW.get(kind, {})
+    config = af.load_config(None, small.SETTINGS | {"devices.count": 3, "devices.samples": 40} | own)
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    assert execute(config, cut, stop=small.stop_after(2)).round == 2
+    first, second = (execute(config, out).folder for out in (whole, cut))
     for name in ("rounds.jsonl", "summary.json"):
-        first, second = ((only(tmp_path / out) / name).read_bytes() for out in ("whole", "cut"))
-        assert first == second
+        assert (first / name).read_bytes() == (second / name).read_bytes()

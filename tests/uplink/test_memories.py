@@ -46,9 +46,9 @@ def test_two_memories_lie_in_one_file_and_change_no_byte(tmp_path, monkeypatch):
 @pytest.mark.parametrize("forged", [{}, {"mean": np.zeros((5, 260))}, "wider"])
 def test_a_checkpoint_with_other_memories_is_not_used(forged, tmp_path):
     config = af.load_config(None, SETTINGS)
-    own, seen = Own(scheme=Tracking(), dataset=small.arrays()), []
+    own = Own(scheme=Tracking(), dataset=small.arrays())
     config = named(config, own)
-    folder = execute(config, tmp_path, own=own, stop=lambda: seen.append(1) or len(seen) == 3).folder
+    folder = execute(config, tmp_path, own=own, stop=small.stop_after(3)).folder
     saved, facts = rundir.load_checkpoint(folder / "checkpoint.npz")
     other = {key: np.append(part, part, axis=1) for key, part in saved.uplink.memory.items()}
     memory = other if forged == "wider" else forged
