@@ -316,38 +316,35 @@ def with_words(**words):
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("given", "change", "reason"),
     [
-        (with_arrays(difference=np.zeros((3, 260), np.uint8)), r"its signal is uint8 of shape \(3, 260\)"),
-        (with_arrays(difference=np.zeros(5)), "its signal is float64"),
-        (with_arrays(difference=np.full((118, 260), 255, np.uint8)), "a scale that is not between"),
-        (with_arrays(other=np.zeros(2**20)), "beside the difference are the arrays"),
-        (with_words(bits=3), "bits = 3: must be"),
+        (
+            {},
+            with_arrays(difference=np.zeros((3, 260), np.uint8)),
+            r"its signal is uint8 of shape \(3, 260\)",
+        ),
+        ({}, with_arrays(difference=np.zeros(5)), "its signal is float64"),
+        ({}, with_arrays(difference=np.full((118, 260), 255, np.uint8)), "a scale that is not between"),
+        ({}, with_arrays(other=np.zeros(2**20)), "beside the difference are the arrays"),
+        ({}, with_words(bits=3), "bits = 3: must be"),
+        ({}, with_words(form="other"), "other"),
+        (SPARSE, with_arrays(places=np.zeros(3, np.uint8)), "coded numbers are uint8"),
+        (SPARSE, with_arrays(places=rice.write(np.full(5, 29999))), "the model has 30000 numbers"),
+        (
+            SPARSE,
+            with_arrays(places=rice.write(np.zeros(30001, int))),
+            "30001 coded numbers: must be at most",
+        ),
+        (SPARSE, with_arrays(values=np.zeros(3, np.float32)), "its signal is float32"),
+        (SPARSE, with_arrays(values=np.zeros(1500)), "its signal is float64"),
+        (SPARSE, with_words(basis="100cx299c"), "is not one of this model"),
+        (SPARSE, with_words(basis="9" * 5000), ""),
+        (SPARSE, with_words(types="int64"), "no types of this model"),
+        (SPARSE, with_words(types="float32\nfloat32"), "no types of this model"),
     ],
 )
-def test_a_spoiled_difference_is_refused(change, reason):
-    reply = spoiled(change)
-    assert reply.has_error()
-    assert re.search(reason, reply.error.reason)
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (with_arrays(places=np.zeros(3, np.uint8)), "coded numbers are uint8"),
-        (with_arrays(places=rice.write(np.full(5, 29999))), "the model has 30000 numbers"),
-        (with_arrays(places=rice.write(np.zeros(30001, int))), "30001 coded numbers: must be at most 30000"),
-        (with_arrays(values=np.zeros(3, np.float32)), "its signal is float32"),
-        (with_arrays(values=np.zeros(1500)), "its signal is float64"),
-        (with_words(basis="100cx299c"), "is not one of this model"),
-        (with_words(basis="9" * 5000), ""),
-        (with_words(types="int64"), "no types of this model"),
-        (with_words(types="float32\nfloat32"), "no types of this model"),
-        (with_words(form="other"), "other"),
-    ],
-)
-def test_a_spoiled_change_is_refused(change, reason):
-    reply = spoiled(change, **SPARSE)
+def test_a_spoiled_message_is_refused(given, change, reason):
+    reply = spoiled(change, **given)
     assert reply.has_error()
     assert re.search(reason, reply.error.reason)
 

@@ -23,6 +23,7 @@ NODES = 4
         ({"scheme": "tsaga"}, "scheme = 'tsaga': must be one of .* did you mean 'tsa_ga'"),
         ({"ratio": 1.5}, "ratio = 1.5: must be a finite number > 0 and <= 1"),
         ({"options": {"sparsty": 0.1}}, r"options\['sparsty'\] = 0.1: .* did you mean 'sparsity'"),
+        ({"options": {"fast": "yes"}}, r"options\['fast'\] = 'yes': must be True or False"),
         ({"options": {"sparsity": 2.0}}, "sparsity = 2.0: must be a finite number > 0 and <= 1"),
         ({"scheme": CommonK(), "options": {"order": "turns"}}, "options = .*: must not be given"),
         ({"channel": 3}, "channel = 3: must be None"),

@@ -96,10 +96,13 @@ def build(scheme: str | Scheme[Any], options: Mapping[str, Any]) -> Scheme[Any]:
         given: Scheme[Any] = SCHEMES.given(scheme)
         return given
     part, options = SCHEMES.get(scheme), {**CLIENTS_COME_AND_GO.get(scheme, {}), **options}
-    known = [option.name for option in part.options]
-    for key in options.keys() - {*known}:
+    known = {option.name: option.annotation for option in part.options}
+    for key, value in options.items():
         rule = f"{scheme} has the options {', '.join(known) or 'none'}{_checks.suggestion(key, known)}"
-        raise _checks.reject(f"options[{key!r}]", options[key], rule)
+        if key not in known:
+            raise _checks.reject(f"options[{key!r}]", value, rule)
+        if known[key] is bool and not isinstance(value, bool):
+            raise _checks.reject(f"options[{key!r}]", value, "must be True or False")
     return build(part.build({**part.complete({**part.defaults(), **options}), **options}), {})
 
 
