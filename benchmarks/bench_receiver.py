@@ -3,6 +3,7 @@
     python benchmarks/bench_receiver.py speed      receive() in units of one DCT + inverse pair
     python benchmarks/bench_receiver.py growth     time and memory for N = 1e3 ... 1e7, whole and in blocks
     python benchmarks/bench_receiver.py rivals     FISTA, SPGL1, Lasso and OMP on the same receptions
+    python benchmarks/bench_receiver.py matrix     any matrix, two thirds as many rows as columns (--size)
 
 D(N) is the time of one scipy.fft DCT + inverse pair of float64 vectors of exactly length N; the paper's
 receiver needs 25 of them per round, and its denoiser. The signal is the paper's own model: s = N/10, lambda
@@ -233,11 +234,23 @@ def _other_solvers(
     return solvers
 
 
+def matrix(size: int) -> None:
+    """Print the time of a reception whose matrix is met for the first time, and of a later one."""
+    rng, rows = stream(0, "benchmark matrix"), 2 * size // 3
+    dense, x = rng.standard_normal((rows, size)), next(signals(size, 1))
+    reception = af.Reception(dense @ x + rng.standard_normal(rows), dense, 1.0)
+    receiver = af.TSAGA(CHAIN.activity)
+    for when in ("first", "later"):
+        begun = clock()
+        receiver.receive(receiver.init(size), reception)
+        print(f"{rows} x {size}, {when}: {clock() - begun:.2f} s")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["speed", "growth", "rivals", "one"])
+    parser.add_argument("what", choices=["speed", "growth", "rivals", "matrix", "one"])
     parser.add_argument("--size", type=int, default=7850)
     parser.add_argument("--option", choices=list(OPTIONS), default="plain")
     parser.add_argument("--figure", help="with growth: where to draw it, a .png or .svg file")
@@ -252,6 +265,8 @@ def main() -> None:
         growth(arguments.figure)
     elif arguments.what == "speed":
         speed(arguments.repeats)
+    elif arguments.what == "matrix":
+        matrix(arguments.size)
     else:
         rivals()
 

@@ -1,4 +1,4 @@
-"""Any matrix: by its singular values as dense algebra says, and at rest where rows are not random."""
+"""Any matrix: by its singular values as dense algebra says, and at rest where rows are not random; I/Q."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import airfeel as af
+from modeldata import Model, sample_chains
 from oracles import exact_mmse, lasso
 
 SIZE, ROWS = 400, 160
@@ -195,3 +196,22 @@ def test_matrices_that_cannot_be_decoded_are_one_sentence(receiver, matrix, rule
 def test_observations_that_do_not_fit_are_one_sentence(y, matrix, rule):
     with pytest.raises(ValueError, match=rule):
         af.Reception(y, matrix, 0.1)
+
+
+@pytest.mark.parametrize("rows", [400, 401])
+def test_i_and_q_are_two_measurements(rows):
+    """Stacked by hand or by the reception, half of the noise in each: the same estimate, byte for byte."""
+    model, rng = Model(size=2000, ratio=0.2), np.random.default_rng(1)
+    support, amplitude = sample_chains(model, 1, rng)
+    operator = af.PartialDCT(2000, rows, seed=2)
+    y = operator @ (support[0] * amplitude[0]) + 0.02 * rng.standard_normal(rows)
+    padded = np.append(y, np.zeros(rows % 2))
+    uses = padded[0::2] + 1j * padded[1::2]
+    receiver = model.known()
+    real, _ = receiver.receive(receiver.init(2000), af.Reception(y, operator, 0.02**2))
+    complex_, _ = receiver.receive(receiver.init(2000), af.Reception(uses, operator, 2 * 0.02**2))
+    assert complex_.mean.tobytes() == real.mean.tobytes()
+    unequal = np.linspace(1e-4, 1e-3, len(uses))
+    reception = af.Reception(uses, operator, unequal)
+    assert (reception.noise_var == np.repeat(unequal / 2, 2)[:rows]).all()
+    assert af.Reception(uses.astype(np.complex64), operator, 1e-4).observation.dtype == np.float32
