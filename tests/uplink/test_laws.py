@@ -185,12 +185,10 @@ def test_a_stateless_scheme_carries_nothing_and_others_do(name):
     }
 
 
-@every_channel
+@pytest.mark.parametrize("channel", QUIET)
 @pytest.mark.parametrize("name", [n for n, scheme in LIST.items() if scheme.uses_radio and scheme.superposes])
 def test_air_without_noise_is_a_digital_mean_of_what_was_delivered(name, channel):
     scheme, sending = LIST[name], sometimes()[0]
-    if channel == "chosen":
-        pytest.skip("it has noise, which decides what is delivered")
     plan, memory, rows, state = half_way(scheme, np.float64)
     for t in (1, 2, 3):
         uplink = Uplink(scheme, AIRS[channel], state, WEIGHTS, seed=t, round=3, sending=sending)
