@@ -67,7 +67,7 @@ def judge(name, out):
         if "vary" in QUESTIONS[name][1]:
             rows.append([trial["seed"], "reached", trial["reached"], "", "", trial["reached"]])
             continue
-        told = {"accuracy": "accuracy"} | {of: COSTS[key] for key, of in LIMITS.items()}
+        told = {"accuracy": "accuracy"} | {name: COSTS[name] for name in LIMITS}
         for number in (number for number in answer.numbers if number in told):
             value, span = trial.get(told[number]), answer.numbers[number]
             holds = value is not None and span.low <= value <= span.high

@@ -93,12 +93,12 @@ def plan(
     dry_run
         Only say what it would take.
     """
-    limits = {"round": within_rounds, "seconds": within_seconds, "joules": within_joules}
+    limits = zip(LIMITS, (within_rounds, within_seconds, within_joules), strict=True)
     schemes = tuple(schemes.split(",") if isinstance(schemes, str) and schemes else schemes)
     inquiry = Inquiry(
         keys=_given(config, keys, vary, schemes),
         target=target_accuracy,
-        within={key: limit for key, limit in limits.items() if limit is not None},
+        within={name: limit for name, limit in limits if limit is not None},
         vary=vary,
         schemes=schemes,
         seeds=seeds,
@@ -142,39 +142,33 @@ def _cost(inquiry: Inquiry, out: Path, workers: int | None) -> str:
     if not inquiry.vary:
         return forecast(planned([inquiry.experiment()], out)[1], out, workers)
     search = inquiry.search
-    most = STEPS + 4
-    values = sorted({search.middle(search.low, search.high, place / (most - 1)) for place in range(most)})
-    runs = planned([inquiry.experiment(values, values[-STEPS - 1 :])], out)[1]
+    most = STEPS + 4  # beyond the first, of which all but three may have to be confirmed
+    values = sorted({search.middle(search.low, search.high, place / most) for place in range(most + 1)})
+    runs = planned([inquiry.experiment(values, values[-STEPS - 2 :])], out)[1]
     return f"at most {forecast(runs, out, workers)}"
 
 
 def _until(inquiry: Inquiry, tried: Sequence[Trial]) -> tuple[str, dict[str, Span], bool]:
     """Say what it takes to reach the target."""
     goal = f"{100 * (inquiry.target or 0):g} % accuracy"
-    reached = _reached(inquiry, tried)
-    if len(reached) < len(tried):
-        best = _accuracy([trial.best for trial in tried])
-        limit = "".join(f" within {value:g} {LIMITS[key]}" for key, value in inquiry.within.items())
-        limit = limit or f" in {tried[0].last['round']} rounds"
-        some = f"{len(reached)} of {len(tried)} trainings reach it{limit}, and the best accuracy of each is"
-        text = f"{goal} is not reached for sure: {some} {_percent(best)}; {INTERVAL}"
-        return text, {"best_accuracy": best}, False
-    numbers = _costs(inquiry, reached)
-    words = [_words(numbers, key) for key, name in LIMITS.items() if name in numbers]
+    if None in _reached(inquiry, tried):
+        limit = "".join(f" within {value:g} {name}" for name, value in inquiry.within.items())
+        told, best = _fared(inquiry, tried, limit or f" in {tried[0].last['round']} rounds")
+        return f"{goal} is not reached for sure: {told}; {INTERVAL}", {"best_accuracy": best}, False
+    numbers = _costs(inquiry, tried)
+    words = [_words(numbers, name) for name in LIMITS if name in numbers]
     return f"{goal} takes {', '.join(words)}; {INTERVAL}", numbers, True
 
 
 def _within(inquiry: Inquiry, tried: Sequence[Trial]) -> tuple[str, dict[str, Span], None]:
     """Say what accuracy is reached within the budget."""
-    ((key, limit),) = inquiry.within.items()
+    ((name, limit),) = inquiry.within.items()
     if any(not trial.rows for trial in tried):
-        first = costs(tried[0].last)[key] / tried[0].last["round"]
-        raise ValueError(
-            f"--within-{LIMITS[key]} {limit:g}: must be a round at least, {first:.3g} in the mean"
-        )
+        first = costs(tried[0].last)[name] / tried[0].last["round"]
+        raise ValueError(f"--within-{name} {limit:g}: must be a round at least, {first:.3g} in the mean")
     found = _accuracy([trial.rows[-1]["accuracy"] for trial in tried])
-    text = f"{_percent(found)} accuracy within {limit:g} {LIMITS[key]}; {INTERVAL}"
-    spent = max(costs(trial.last)[key] for trial in tried)
+    text = f"{_percent(found)} accuracy within {limit:g} {name}; {INTERVAL}"
+    spent = max(costs(trial.last)[name] for trial in tried)
     if spent * (1 + 1 / tried[0].last["round"]) < limit:
         text += f"; all {tried[0].last['round']} rounds took only {spent:.3g}: --set rounds=... trains longer"
     return text, {"accuracy": found}, None
@@ -195,17 +189,18 @@ def _compared(inquiry: Inquiry, tried: Sequence[Trial]) -> tuple[str, dict[str, 
     if not sure:
         return f"{goal} is reached for sure by none of {', '.join(by)}", {}, False
     words, chosen = list[str](), dict[str, Span]()
-    for name in ("joules", "seconds", "rounds"):  # time last: it decides whose numbers are told
+    for name in reversed(LIMITS):  # time last: it decides whose numbers are told
         known = {scheme: numbers[name] for scheme, numbers in sure.items() if name in numbers}
         if known and not (name == "rounds" and words):
             best = min(known, key=lambda scheme: known[scheme].value)
             unsure = [one for one in known if one != best and known[one].low <= known[best].high]
-            told = _words(sure[best], "round" if name == "rounds" else name)
-            words.insert(0, f"{best} with {told}{_doubt(unsure)}")
+            words.insert(0, f"{best} with {_words(sure[best], name)}{_doubt(unsure)}")
             chosen = sure[best]
     words += [f"{name} does not reach it for sure" for name in by if name not in sure]
     silent = [name for name, numbers in sure.items() if len(numbers) < len(chosen)]
-    words += [f"{name} sends nothing over the air and takes {_words(sure[name], 'round')}" for name in silent]
+    words += [
+        f"{name} sends nothing over the air and takes {_words(sure[name], 'rounds')}" for name in silent
+    ]
     return f"{goal} takes least of {', '.join(by)}: {'; '.join(words)}; {INTERVAL}", chosen, True
 
 
@@ -232,59 +227,59 @@ def _searched(
     def try_out(*more: float) -> list[bool]:
         values.extend(value for value in more if value not in values)
         tried[:] = computed(values, sure)
-        return [len(_reached(inquiry, of(value, FIRST))) == len(of(value, FIRST)) for value in more]
+        return [None not in _reached(inquiry, of(value, FIRST)) for value in more]
 
     def confirmed(value: float) -> bool:
         sure.append(value)
         try_out()
-        best = span([trial.best for trial in of(value)])
-        return len(_reached(inquiry, of(value))) == len(of(value)) and best.low >= (inquiry.target or 0)
+        low = span([trial.best for trial in of(value)]).low
+        return None not in _reached(inquiry, of(value)) and low >= (inquiry.target or 0)
 
     goal = f"{100 * (inquiry.target or 0):g} % accuracy"
-    goal += "".join(f" within {limit:g} {LIMITS[key]}" for key, limit in inquiry.within.items())
-    ends = dict(zip((search.low, search.high), try_out(search.low, search.high), strict=True))
+    goal += "".join(f" within {limit:g} {name}" for name, limit in inquiry.within.items())
     shown = f"{search.key} from {search.low:g} to {search.high:g}"
+    ends = dict(zip((search.low, search.high), try_out(search.low, search.high), strict=True))
     if len(set(ends.values())) == 1:
         inner = [search.middle(search.low, search.high, share) for share in (0.25, 0.5, 0.75)]
-        odd = [value for value, does in zip(inner, try_out(*inner), strict=True) if does != ends[search.low]]
         does = ends[search.low]
+        odd = [value for value, same in zip(inner, try_out(*inner), strict=True) if same != does]
         if odd:
-            listed = " and ".join(f"{value:g}" for value in odd)
             here, there = ("missed", "reached") if does else ("reached", "missed")
-            said = f"{here} at {listed} and {there} at both ends"
+            said = f"{here} at {_listed(odd)} and {there} at both ends"
             return f"{goal} is not monotone in {shown}: {said}; ask for a narrower range", {}, False, tried
         if not does:
-            best = max(trial.best for trial in tried)
-            return f"{goal} is reached nowhere in {shown}; at best {100 * best:.1f} %", {}, False, tried
-        held = [confirmed(search.low), confirmed(search.high)]
-        if all(held):
+            most = 100 * max(trial.best for trial in tried)
+            return f"{goal} is reached nowhere in {shown}; at best {most:.1f} %", {}, False, tried
+        ends = {value: confirmed(value) for value in ends}
+        if all(ends.values()):
             return f"{goal} is reached with any {shown}", {search.key: _value(search.low)}, True, tried
-        return f"{goal} is only just reached in {shown}, and not for sure", {}, False, tried
     good, bad = sorted(ends, key=lambda value: not ends[value])
-    edge = good
+    edge, end = good, bad
     for _ in range(STEPS):
         middle = search.middle(edge, bad)
         if middle in (edge, bad):
             break
         edge, bad = (middle, bad) if try_out(middle)[0] else (edge, middle)
-    candidates = sorted(
-        (v for v in values if min(edge, good) <= v <= max(edge, good)), key=lambda v: abs(v - bad)
-    )
-    answer = next((value for value in candidates if confirmed(value)), None)
-    which = "smallest" if good > bad else "largest"
+    candidates = (value for value in values if min(edge, good) <= value <= max(edge, good))
+    ranked = sorted(candidates, key=lambda value: abs(value - bad))
+    answer = next((value for value in ranked if confirmed(value)), None)
     if answer is None:
-        return f"{goal} is only just reached at {search.label(good)}, and not for sure", {}, False, tried
-    end = search.low if good == search.high else search.high
+        told, best = _fared(inquiry, of(good), f" at {search.label(good)}")
+        text = f"{goal} is only just reached, and not for sure at any value tried: {told}; {INTERVAL}"
+        return text, {"best_accuracy": best}, False, tried
     beyond, before = search.middle(answer, good), search.middle(bad, end)
     again, still = try_out(beyond, before)
-    text = (
-        f"{search.key} = {answer:g} is the {which} value found that reaches {goal} for sure, confirmed on "
-        f"other seeds; {bad:g} does not"
-    )
+    which = "smallest" if good > bad else "largest"
+    text = f"{search.key} = {answer:g} is the {which} value found that reaches {goal} for sure, confirmed on "
+    text += f"other seeds; {bad:g} does not"
     odd = [value for value, wrong in ((beyond, not again), (before, still and before != bad)) if wrong]
     if odd:
-        text += f"; not monotone: {' and '.join(f'{value:g}' for value in odd)} does otherwise"
+        text += f"; not monotone: {_listed(odd)} does otherwise"
     return text, {search.key: _value(answer, bad)}, True, tried
+
+
+def _listed(values: Sequence[float]) -> str:
+    return " and ".join(f"{value:g}" for value in values)
 
 
 def _value(value: float, other: float | None = None) -> Span:
@@ -292,31 +287,40 @@ def _value(value: float, other: float | None = None) -> Span:
     return Span(value, min(value, other), max(value, other))
 
 
-def _reached(inquiry: Inquiry, tried: Sequence[Trial]) -> list[dict[str, float]]:
-    """Return what every trial that reaches the target took for it."""
-    found = (trial.reached(inquiry.target or 0.0) for trial in tried)
-    return [cost for cost in found if cost is not None]
+def _reached(inquiry: Inquiry, tried: Sequence[Trial]) -> list[dict[str, float] | None]:
+    """Return what every trial took to reach the target; None for one that does not."""
+    return [trial.reached(inquiry.target or 0.0) for trial in tried]
 
 
-def _costs(inquiry: Inquiry, reached: Sequence[Mapping[str, float]]) -> dict[str, Span]:
-    """Return the intervals of all costs; what happens between two evaluations is not seen."""
-    every = inquiry.config.run.evaluate_every
-    found = {}
-    for key, name in {**LIMITS, **dict(zip(WAYS, WAYS, strict=True))}.items():
-        if all(cost.get(key) for cost in reached):
-            values = [cost[key] for cost in reached]
-            one = max(cost[key] / cost["round"] for cost in reached)
-            found[name] = span(values, every * one, ratios=True)
-            if key == "round":
-                found[name] = found[name]._replace(low=max(found[name].low, every))
+def _fared(inquiry: Inquiry, tried: Sequence[Trial], where: str) -> tuple[str, Span]:
+    """Return how trials fared of which some may miss the target, in words, and their best accuracies."""
+    best = _accuracy([trial.best for trial in tried])
+    found = sum(cost is not None for cost in _reached(inquiry, tried))
+    told = f"{found} of {len(tried)} trainings reach it{where}, and the best accuracy of each is"
+    return f"{told} {_percent(best)}", best
+
+
+def _costs(inquiry: Inquiry, tried: Sequence[Trial]) -> dict[str, Span]:
+    """Return the intervals of all costs of trials that reach the target.
+
+    What happens between two evaluations is not seen, so they are wider by one, and begin with the first.
+    """
+    every, found = inquiry.config.run.evaluate_every, dict[str, Span]()
+    reached = [cost for cost in _reached(inquiry, tried) if cost is not None]
+    for name in COSTS:
+        if all(cost.get(name) for cost in reached):
+            step = every * max(cost[name] / cost["rounds"] for cost in reached)
+            first = min(costs(trial.rows[0])[name] for trial in tried)
+            value, low, high = span([cost[name] for cost in reached], ratios=True)
+            found[name] = Span(value, max(low - step, first), high + step)
     return found
 
 
-def _words(numbers: Mapping[str, Span], key: str) -> str:
+def _words(numbers: Mapping[str, Span], name: str) -> str:
     """Return a cost in words; of seconds also how they are shared out."""
     ways = [f"{numbers[way].value:.3g} {end}" for way, end in WAYS.items() if way in numbers]
-    told = f"{numbers[LIMITS[key]].words()} {COSTS[key]}"
-    return f"{told}, {' and '.join(ways)}" if key == "seconds" and ways else told
+    told = f"{numbers[name].words()} {COSTS[name]}"
+    return f"{told}, {' and '.join(ways)}" if name == "seconds" and ways else told
 
 
 def _accuracy(values: Sequence[float]) -> Span:
@@ -329,16 +333,14 @@ def _percent(share: Span) -> str:
 
 
 def _table(inquiry: Inquiry, tried: Sequence[Trial]) -> list[dict[str, Any]]:
-    """Return a row for each trial."""
-    rows = []
-    for trial in tried:
-        curve = trial.member.variant if inquiry.vary else trial.member.curve
+    """Return a row for each trial; of a search those of a value together."""
+    rows, places = [], list(dict.fromkeys(trial.member.variant for trial in tried))
+    for trial in sorted(tried, key=lambda trial: places.index(trial.member.variant)):
         found = trial.reached(inquiry.target) if inquiry.target is not None else None
         spent = found or (costs(trial.rows[-1]) if inquiry.target is None and trial.rows else {})
-        told = {COSTS[key]: value for key, value in spent.items()}
-        told |= {} if inquiry.target is None else {"reached": found is not None}
+        row = {"trial": trial.member.variant or trial.member.curve, "seed": trial.member.seed}
+        row |= {COSTS[name]: value for name, value in spent.items()}
+        row |= {} if inquiry.target is None else {"reached": found is not None}
         last = trial.rows[-1]["accuracy"] if trial.rows else None
-        rows.append(
-            {"trial": curve, "seed": trial.member.seed, **told, "accuracy": last, "run": trial.member.label}
-        )
+        rows.append(row | {"accuracy": last, "run": trial.member.label})
     return rows

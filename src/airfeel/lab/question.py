@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 from scipy.special import stdtrit
@@ -28,11 +29,10 @@ from airfeel.units import count
 LEVEL = 0.98  # with which one more training lies in an interval
 TRIALS = 4  # trainings of each setting, unless somebody wants more
 STEPS = 5  # of a bisection: an answer is known to 1/32 of the range
-LIMITS = {"round": "rounds", "seconds": "seconds", "joules": "joules"}
+LIMITS = ("rounds", "seconds", "joules")
 WAYS = {"air_seconds": "up", "downlink_seconds": "down"}  # what seconds add up
-COSTS = {"round": "rounds", "seconds": "seconds", "joules": "joules of a device"} | {
-    way: f"seconds {end}" for way, end in WAYS.items()
-}
+COSTS = dict(zip(LIMITS, ("rounds", "seconds", "joules of a device"), strict=True))
+COSTS |= {way: f"seconds {end}" for way, end in WAYS.items()}
 FIRST, OTHERS = "first seeds", "other seeds"  # curves of a search
 
 
@@ -48,6 +48,11 @@ class Span(NamedTuple):
         return f"{self.value:{form}}{unit} ({self.low:{form}} to {self.high:{form}})"
 
 
+def _refuse(wrong: object, sentence: str) -> None:
+    if wrong:
+        raise ValueError(sentence)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Inquiry:
     """A question: the keys of all trainings, what is to be reached, within what, and what may change."""
@@ -61,26 +66,22 @@ class Inquiry:
 
     def __post_init__(self) -> None:
         """Refuse what is no question, or two at once."""
-        if check_target(self.target) is None and not self.within:
-            raise ValueError("plan: must ask for --target-accuracy, --within-rounds, -seconds or -joules")
-        if len(self.within) > 1:
-            names = " and ".join(f"--within-{LIMITS[key]}" for key in self.within)
-            raise ValueError(f"{names}: must not be given together; the tighter one decides")
-        for key, limit in self.within.items():
-            name = f"--within-{LIMITS[key]}"
-            if key == "round":
-                _checks.integer(name, limit, at_least=1, at_most=MOST)
+        within, both = " and ".join(f"--within-{name}" for name in self.within), "must not be given together"
+        asked = check_target(self.target) is not None or self.within
+        _refuse(not asked, "plan: must ask for --target-accuracy, --within-rounds, -seconds or -joules")
+        _refuse(len(self.within) > 1, f"{within}: {both}; the tighter one decides")
+        _refuse(self.vary and self.schemes, f"--vary and --schemes: {both}; ask one after the other")
+        rule = "needs --target-accuracy, which a value must reach"
+        _refuse(self.vary and self.target is None, f"--vary {self.vary}: {rule}")
+        scheme, listed = self.keys.get("scheme"), ",".join(self.schemes)
+        _refuse(self.schemes and scheme, f"--set scheme={scheme} and --schemes: {both}")
+        twice = len(set(self.schemes)) < len(self.schemes)
+        _refuse(twice, f"--schemes {listed}: no scheme may appear twice")
+        for name, limit in self.within.items():
+            if name == "rounds":
+                _checks.integer("--within-rounds", limit, at_least=1, at_most=MOST)
             else:
-                _checks.real(name, limit, above=0)
-        if self.vary and self.schemes:
-            raise ValueError("--vary and --schemes: must not be given together; ask one after the other")
-        if self.vary and self.target is None:
-            raise ValueError(f"--vary {self.vary}: needs --target-accuracy, which a value must reach")
-        if self.schemes and "scheme" in self.keys:
-            rule = "must not be given together"
-            raise ValueError(f"--set scheme={self.keys['scheme']} and --schemes: {rule}")
-        if len(set(self.schemes)) < len(self.schemes):
-            raise ValueError(f"--schemes {','.join(self.schemes)}: no scheme may appear twice")
+                _checks.real(f"--within-{name}", limit, above=0)
         for scheme in self.schemes:
             SCHEMES.get(scheme)
         _checks.integer("--seeds", self.seeds, at_least=2)
@@ -92,9 +93,9 @@ class Inquiry:
         if self.vary:
             keys[self.search.key] = self.search.low
         config = build_config(keys, source="plan")
-        if self.vary and self.search.key not in config.identity():
-            rule = f"must be a key that changes results, and scheme = {config.scheme!r} does not read it"
-            raise ValueError(f"--vary {self.vary}: {rule}")
+        rule = f"must be a key that changes results, and scheme = {config.scheme!r} does not read it"
+        unread = self.vary and self.search.key not in config.identity()
+        _refuse(unread, f"--vary {self.vary}: {rule}")
         return config
 
     @property
@@ -109,17 +110,17 @@ class Inquiry:
         """
         config, first = self.config, int(self.keys.get("seed", 0))
         for name in self.schemes or [config.scheme]:
-            for limit in self.within.keys() - {"round"}:
-                if not getattr(SCHEMES.get(name).kind, "uses_radio", True):
-                    rule = f"sends nothing over the air, so there are no {LIMITS[limit]} to count"
-                    raise ValueError(f"scheme = {name!r}: {rule}")
+            silent = not getattr(SCHEMES.get(name).kind, "uses_radio", True)
+            for limit in self.within.keys() - {"rounds"}:
+                rule = f"sends nothing over the air, so there are no {limit} to count"
+                _refuse(silent, f"scheme = {name!r}: {rule}")
         base = {key: value for key, value in self.keys.items() if key not in ("seed", "rounds")}
         seeds = list(range(first, first + self.seeds))
         shape: dict[str, Any] = {}
         if self.schemes:
             shape["curves"] = [{"label": name, "scheme": name} for name in self.schemes]
         if self.vary:
-            key, half = self.search.key, max(1, self.seeds // 2)
+            key, half = self.search.key, self.seeds // 2
             labels = {self.search.label(value): value for value in sorted(values)}
             shape["curves"] = [
                 {"label": FIRST, "seeds": seeds[:half]},
@@ -150,7 +151,7 @@ class Inquiry:
     def title(self) -> str:
         """The question in words."""
         words = [] if self.target is None else [f"{100 * self.target:g} % accuracy"]
-        words += [f"within {limit:g} {LIMITS[key]}" for key, limit in self.within.items()]
+        words += [f"within {limit:g} {name}" for name, limit in self.within.items()]
         words += [f"with {self.vary}"] if self.vary else []
         words += [f"of {', '.join(self.schemes)}"] if self.schemes else []
         return f"Plan: {' '.join(words)}"
@@ -175,20 +176,17 @@ class Search:
             rule = "must have the form key=low:high, such as radio.tx_power_dbm=0:30"
             raise ValueError(f"--vary {text}: {rule}") from None
         rules = {one.name: one.rule for one in all_keys()}
-        whole = rules.get(key, "").startswith("a whole number")
-        if key in ("seed", "rounds", "run.evaluate_every"):
-            raise ValueError(f"--vary {text}: must not be {key}, which every trial has of its own")
-        if key in rules and not whole and not rules[key].startswith("a finite number"):
-            raise ValueError(f"--vary {text}: must be a key that is a number, and {key} is {rules[key]}")
-        if key in given:
-            raise ValueError(f"--vary {text}: must not be set too, and {key} = {given[key]} is")
-        if (
-            not low < high
-            or not math.isfinite(high - low)
-            or (whole and not (low.is_integer() and high.is_integer()))
-        ):
-            numbers = "whole numbers" if whole else "finite numbers"
-            raise ValueError(f"--vary {text}: must be from a smaller to a larger value, {numbers}")
+        rule = rules.get(key, "a finite number")  # of an unknown key the configuration tells
+        whole = rule.startswith("a whole number")
+        own = key in ("seed", "rounds", "run.evaluate_every")
+        _refuse(own, f"--vary {text}: must not be {key}, which every trial has of its own")
+        numeric = whole or rule.startswith("a finite number")
+        _refuse(not numeric, f"--vary {text}: must be a key that is a number, and {key} is {rule}")
+        _refuse(key in given, f"--vary {text}: must not be set too, and {key} = {given.get(key)} is")
+        fits = low < high and math.isfinite(high - low)
+        fits = fits and (not whole or (low.is_integer() and high.is_integer()))
+        numbers = "whole numbers" if whole else "finite numbers"
+        _refuse(not fits, f"--vary {text}: must be from a smaller to a larger value, {numbers}")
         return cls(key, int(low) if whole else low, int(high) if whole else high, whole)
 
     def middle(self, one: float, other: float, share: float = 0.5) -> float:
@@ -208,49 +206,40 @@ class Search:
 
 def _rounds(config: Config, within: Mapping[str, float]) -> int:
     """Return how long to train: as configured, but no longer than the budget lasts."""
-    if "round" in within:
-        return int(within["round"])
+    if "rounds" in within:
+        return int(within["rounds"])
     if not within:
         return config.rounds
-    units, (name, limit) = make_units(config, config.part("channel")), next(iter(within.items()))
+    units, ((name, limit),) = make_units(config, config.part("channel")), within.items()
     if units is None:
         rule = "needs a radio: --set radio.bandwidth_hz=1e6 --set radio.tx_power_dbm=10 and a path loss"
-        raise ValueError(f"--within-{LIMITS[name]} {limit:g}: {rule}")
+        raise ValueError(f"--within-{name} {limit:g}: {rule}")
     if name == "joules":  # what a round takes depends on the gradients
         return config.rounds
     one = units.air_seconds(count(config.uplink.ratio, make_task(config, shape_of(config.dataset)).size))
-    if one > limit:
-        raise ValueError(
-            f"--within-seconds {limit:g}: must be a round at least, which takes {one:.3g} s on air"
-        )
+    rule = f"must be a round at least, which takes {one:.3g} s on air"
+    _refuse(one > limit, f"--within-seconds {limit:g}: {rule}")
     return min(config.rounds, int(limit / one * (1 + 1e-9)))
 
 
 def costs(row: Row) -> dict[str, float]:
     """Return what a training has taken so far, as far as it is known."""
-    ways = {way: row.get(way) for way in WAYS}
-    both = math.fsum(value or 0.0 for value in ways.values())
-    seconds = None if row.get("air_seconds") is None else both
-    found = {"round": row["round"], "seconds": seconds, "joules": row.get("joules"), **ways}
-    return {key: float(value) for key, value in found.items() if value is not None}
+    up, down = (row.get(way) for way in WAYS)
+    both = None if up is None else up + (down or 0.0)
+    known = zip(COSTS, (row["round"], both, row.get("joules"), up, down), strict=True)
+    return {name: float(value) for name, value in known if value is not None}
 
 
-def span(values: Sequence[float], resolution: float = 0.0, ratios: bool = False) -> Span:
-    """Return the mean with Student's prediction interval for one more value, wider by the resolution.
+def span(values: Sequence[float], ratios: bool = False) -> Span:
+    """Return the mean with Student's prediction interval for one more value.
 
-    Costs are told apart by their ratios: their mean and interval are those of the logarithms, and nothing is
-    reached before the first evaluation.
+    Costs are told apart by their ratios: their mean and interval are those of the logarithms.
     """
-    known = [math.log(value) for value in values] if ratios else list(values)
-    mean = math.fsum(known) / len(known)
-    spread = (
-        math.sqrt(math.fsum((one - mean) ** 2 for one in known) / (len(known) - 1)) if len(known) > 1 else 0
-    )
-    half = float(stdtrit(len(known) - 1, (1 + LEVEL) / 2)) * spread * math.sqrt(1 + 1 / len(known))
+    known = [math.log(value) for value in values] if ratios else values
+    mean, spread = fmean(known), stdev(known) * math.sqrt(1 + 1 / len(known))
+    half = float(stdtrit(len(known) - 1, (1 + LEVEL) / 2)) * spread
     ends = mean, mean - half, mean + half
-    value, low, high = map(math.exp, ends) if ratios else ends
-    lowest = max(low - resolution, min(low, resolution)) if ratios else low - resolution
-    return Span(value, lowest, high + resolution)
+    return Span(*map(math.exp, ends)) if ratios else Span(*ends)
 
 
 @dataclass(frozen=True)
@@ -279,8 +268,7 @@ def trials(inquiry: Inquiry, results: ResultsFolder, members: Iterable[Member]) 
         if run is None:
             raise ValueError(f"{results.path / 'runs' / member.label}: is damaged or was removed meanwhile")
         known = [row for row in run.rows if row.get("accuracy") is not None]
-        kept = [
-            row for row in known if all(costs(row)[k] <= v * (1 + 1e-9) for k, v in inquiry.within.items())
-        ]
+        limits = inquiry.within.items()
+        kept = [row for row in known if all(costs(row)[name] <= limit * (1 + 1e-9) for name, limit in limits)]
         found.append(Trial(member, kept, run.rows[-1]))
     return found
