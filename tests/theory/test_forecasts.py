@@ -99,27 +99,30 @@ def test_a_replay_of_the_own_link_is_the_run(short_run):
     assert isinstance(forecast, ByReplay)
     course = forecast.course(run.own)
     off = steady_db(short_run) - course.steady_db
-    assert abs(off) < 0.3 and f"{round(off, 1) + 0.0:+.1f} dB from its replay" in course.basis
+    assert abs(off) < 0.3 and f"{round(off, 1) + 0.0:+.1f} dB from its replay" in forecast.basis
     measured = [record["nmse_db"] for record in records(short_run)]
     assert np.abs(course.nmse_db - measured).mean() < 0.3
     assert forecast.steady_db(run.own) == course.steady_db  # the same noise every time
 
 
-def test_other_receivers_and_chains_are_not_replayed(short_run):
+@pytest.mark.parametrize(
+    ("settings", "size", "kind"),
+    [
+        ({"uplink.ratio": 0.2, "uplink.power": 50}, None, ByReplay),
+        ({"receiver.beta": 0.5}, None, LinkPlan),
+        ({"receiver.amplitude_message": "joint"}, None, LinkPlan),
+        ({"devices.count": 20}, None, LinkPlan),
+        ({}, 10_000, LinkPlan),
+    ],
+)
+def test_other_links_are_replayed_but_not_other_receivers_and_chains(short_run, settings, size, kind):
     """What the run tells about its own receiver says nothing about another one."""
-    for settings, size in [({"receiver.beta": 0.5}, None), ({"devices.count": 20}, None), ({}, 10_000)]:
-        other = from_run(short_run, settings, size)
-        assert isinstance(other.forecast(other.plan), LinkPlan) and other.link.size == (size or 7850)
-        assert other.plan.chain.beta == settings.get("receiver.beta", other.plan.chain.beta)
-    tuned = from_run(short_run, {"receiver.amplitude_message": "joint"})
-    assert isinstance(tuned.forecast(tuned.plan), LinkPlan)
-
-
-def test_settings_of_the_link_are_the_link_that_is_asked_about(short_run):
-    run = from_run(short_run, {"uplink.ratio": 0.2, "uplink.power": 50})
-    assert (run.own.rows, run.own.power) == (785, 500)
-    assert (run.link.size, run.link.rows, run.link.power) == (7850, 1570, 50)
-    assert isinstance(run.forecast(run.plan), ByReplay)
+    run = from_run(short_run, settings, size)
+    assert isinstance(run.forecast(run.plan), kind) and (run.own.rows, run.own.power) == (785, 500)
+    ratio, power = settings.get("uplink.ratio", 0.1), settings.get("uplink.power", 500)
+    assert run.link.size == (size or 7850)
+    assert (run.link.rows, run.link.power) == (round(ratio * run.link.size), power)
+    assert run.plan.chain.beta == settings.get("receiver.beta", run.plan.chain.beta)
 
 
 @pytest.mark.parametrize(

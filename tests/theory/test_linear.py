@@ -176,14 +176,16 @@ def test_a_run_tells_the_errors_of_a_linear_scheme(data, capsys, tmp_path):
     ("words", "sentence"),
     [
         (["--set", "scheme=common_k", "--activity", "0.1"], "receiver.activity = 0.1: must not be given"),
-        (["--set", "scheme=common_k", "--samples", "8000"], "--samples 8000: must not be given"),
-        (["--set", "scheme=common_k", "--set", "receiver.p01=0.1"], "receiver.p01 = "),
         (["--set", "scheme=scheduled", "--set", "uplink.clip=9"], "uplink.clip = 9.0: must not be given"),
         (["--set", "devices.learning_rate=0.1"], "devices.learning_rate = 0.1: must not be given"),
         (["--set", "rounds=9"], "rounds = 9: must not be given"),
         (["--set", "partition.kind=iid"], "partition.kind = 'iid': must not be given"),
-        (["--set", "scheme=common_k", "--target-nmse", "-9"], "ask airfeel plan --vary uplink.ratio"),
-        (["--set", "scheme=sign_vote"], "theory knows no error of it"),
+        (
+            ["--set", "scheme=common_k", "--set", "devices.samples=9"],
+            "devices.samples = 9: must not be given",
+        ),
+        (["--excess-db", "nan"], "--excess-db = nan: must be a finite number"),
+        (["--set", "scheme=common_k", "--target-nmse", "-9"], "ask --solve power, or airfeel plan --vary"),
     ],
 )
 def test_what_an_answer_does_not_depend_on_is_refused(words, sentence, capsys):

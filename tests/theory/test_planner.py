@@ -8,7 +8,15 @@ import pytest
 import airfeel as af
 from airfeel.schemes.a_dsgd import ADsgd
 from airfeel.schemes.tsa_ga import IndependentTurboCS
-from airfeel.theory.planner import LinkBudget, LinkPlan, Method, solve_power, solve_rows
+from airfeel.theory.planner import (
+    ForecastCourse,
+    LinkBudget,
+    LinkForecast,
+    LinkPlan,
+    Method,
+    solve_power,
+    solve_rows,
+)
 from airfeel.uplink.arrive import Radio
 from airfeel.uplink.round import begin, carry
 from airfeel.uplink.scheme import Setting
@@ -100,16 +108,18 @@ def test_impossible_targets_and_bad_links_are_named(solve, words):
     assert all(word in str(caught.value) for word in words)
 
 
-class Flat:
+class Flat(LinkForecast):
     """A forecast of the same error for every link."""
 
     name = "by decree"
 
+    basis = ""
+
     def __init__(self, level):
         self.level = level
 
-    def steady_db(self, link):
-        return self.level
+    def course(self, link):
+        return ForecastCourse([1], np.array([self.level]))
 
 
 @pytest.mark.parametrize("solve", [solve_rows, solve_power])

@@ -1,6 +1,5 @@
 """``airfeel predict``: the error a link will have, and the link an error needs, without any training."""
 
-import itertools
 import json as encoding
 import textwrap
 from collections.abc import Iterable
@@ -9,6 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from airfeel._checks import real
 from airfeel._timing import Timer
 from airfeel.commands import Flag, Settings, Whole, load, log, show
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from airfeel.theory.linear import LinearPlan
     from airfeel.theory.planner import ForecastCourse, LinkBudget, LinkForecast, LinkPlan
 
-    Answer = tuple[LinkPlan | LinearPlan, LinkBudget, ForecastCourse, str, RadioUnits | None]
+    Plan = LinkPlan | LinearPlan
+    Answer = tuple[Plan, LinkBudget, ForecastCourse, str, RadioUnits | None, dict[str, str]]
 
 KEYS = {  # of a configuration, which options stand for
     **{name: f"receiver.{name}" for name in ("activity", "p01", "beta")},
@@ -112,8 +113,9 @@ def predict(
     """
     from airfeel.config import mistakes, parse_override
     from airfeel.lab.studies import planning
+    from airfeel.simulation.assembly import make_units
     from airfeel.theory.linear import LinearPlan
-    from airfeel.theory.planner import LinkPlan
+    from airfeel.theory.planner import LinkPlan, solve_power, solve_rows
     from airfeel.theory.privacy import guarantee
     from airfeel.units import decibel, from_decibel
 
@@ -133,6 +135,8 @@ def predict(
     sought = "uplink.ratio" if solve == "rows" else "uplink.power" if snr_db is None else "--snr-db"
     if target_nmse is not None and sought in {*given, "--snr-db"}:
         raise ValueError(f"{sought}: must not be given with --target-nmse, which finds it")
+    if excess_db is not None:
+        excess_db = real("--excess-db", excess_db, at_least=-300, at_most=300)
     run = None
     if source and Path(source).is_dir():
         if not (Path(source) / "rounds.jsonl").exists():
@@ -147,7 +151,7 @@ def predict(
         planning.require_read(config, given, sized=size is not None)
         if ignored := planning.unread(config, mistakes.flatten(config.model_dump(exclude_unset=True))):
             log.info(f"{source}: without a part in this answer: {', '.join(ignored)}")
-        units, plan = planning.units_of(config), planning.plan_of(config)
+        units, plan = make_units(config, config.part("channel")), planning.plan_of(config)
         link = replace(planning.link_of(config, size, units), excess=from_decibel(excess_db or 0.0))
     if snr_db is not None:
         if units is not None:
@@ -169,44 +173,30 @@ def predict(
         if number is not None and not read:
             raise ValueError(f"{name} {number}: must not be given, as this answer does not depend on it")
     hold = "energy" if snr_db is None and units is None else "snr"
-    if target_nmse is not None:
-        if isinstance(forecast, LinearPlan) and solve == "rows":
+    if target_nmse is not None and solve == "power":
+        link = solve_power(forecast, link, target_nmse, say=log.info)
+    elif target_nmse is not None:
+        if isinstance(forecast, LinearPlan):
             rule = "the fewer a linear scheme sends the better they arrive, and the worse it learns"
-            raise ValueError(f"--solve rows: {rule}; ask airfeel plan --vary uplink.ratio=0.01:0.5")
-        link = _solve(forecast, link, target_nmse, solve, hold)
+            other = "--solve power, or airfeel plan --vary uplink.ratio=0.01:0.5"
+            raise ValueError(f"--solve rows: {rule}; ask {other}")
+        link = solve_rows(forecast, link, target_nmse, hold, say=log.info)
     units = None if units is None else units.with_snr_db(decibel(link.power / link.rows))
     course = forecast.course(link)
     about = link.power, len(course.rounds), link.rows, link.snr, link.channel_noise
-    course = replace(course, privacy=guarantee(*about, fixed=config.uplink.policy == "fixed"))
-    answer = plan, link, course, hold, units
+    privacy = guarantee(*about, fixed=config.uplink.policy == "fixed")
+    answer = plan, link, course, hold, units, {"basis": forecast.basis, "privacy": privacy}
     with suppress(BrokenPipeError):  # a reader that leaves early may still want the figure
         show(_as_json(answer) if json else _as_text(answer))
     if figure is not None:
         _draw(forecast, link, units, figure)
 
 
-def _solve(
-    forecast: "LinkForecast", link: "LinkBudget", target: float, solve: str, hold: str
-) -> "LinkBudget":
-    """Return the smallest link that reaches the target."""
-    from airfeel.theory.planner import search_steps, solve_power, solve_rows
-
-    timer, done = Timer(search_steps(link, solve)), itertools.count(1)
-
-    def told(found: str) -> None:
-        left = timer.left(next(done))  # if the rest takes as many steps as it can
-        log.info(f"{found}, at most about {left}" if left else found)
-
-    if solve == "rows":
-        return solve_rows(forecast, link, target, hold, say=told)
-    return solve_power(forecast, link, target, say=told)
-
-
 def _as_json(answer: "Answer") -> str:
     """Return all that is to be said about one link, as one JSON object."""
     from airfeel.units import decibel
 
-    plan, link, course, hold, units = answer
+    plan, link, course, hold, units, sentences = answer
     chain, method = getattr(plan, "chain", None), getattr(plan, "method", None)
     levels = {"snr_db": decibel(link.snr), "device_snr_db": decibel(link.device_snr)}
     facts: dict[str, Any] = {
@@ -219,8 +209,7 @@ def _as_json(answer: "Answer") -> str:
         "believed_nmse_db": _rounded(course.believed_db),
         "against_all_db": _rounded(course.against_all_db),
         "steady_nmse_db": round(course.steady_db, 4),
-        "basis": course.basis,
-        "privacy": course.privacy,
+        **sentences,
     }
     if units is not None:
         spent = {"air_seconds": units.air_seconds(link.rows), "joules": units.joules(link.power)}
@@ -236,7 +225,7 @@ def _as_text(answer: "Answer") -> str:
     """Return the course of the error, the link budget, and what they rest on."""
     from airfeel.units import decibel
 
-    plan, link, course, hold, units = answer
+    plan, link, course, hold, units, sentences = answer
     chain, energy = getattr(plan, "chain", None), "energy per device and round"
     spent = f"P = {link.power:.4g}" if units is None else f"{units.tx_power_dbm:.1f} dBm"
     uses = f"s = {link.rows} channel uses (s/N = {link.ratio:.3g}) and {spent}"
@@ -280,7 +269,7 @@ def _as_text(answer: "Answer") -> str:
     lines.append("")
     for name, value in budget.items():
         lines.append(f"{name:<38} {f'{value:.5g}' if isinstance(value, float) else value}")
-    for sentence in (course.basis, course.privacy):
+    for sentence in sentences.values():
         lines += ["", textwrap.fill(sentence, 100, break_on_hyphens=False, break_long_words=False)]
     return "\n".join(lines)
 

@@ -255,7 +255,7 @@ def _searched(
             return f"{goal} is reached with any {shown}", {search.key: _value(search.low)}, True, tried
     good, bad = sorted(ends, key=lambda value: not ends[value])
     edge, end = good, bad
-    for _ in range(STEPS):
+    for _ in range(STEPS if ends[good] else 0):
         middle = search.middle(edge, bad)
         if middle in (edge, bad):
             break

@@ -13,8 +13,8 @@ from typing import ClassVar
 import numpy as np
 
 from airfeel import _checks
-from airfeel.theory.planner import ForecastCourse, LinkBudget, LinkDraws
-from airfeel.theory.scalar import Array, late
+from airfeel.theory.planner import ForecastCourse, LinkBudget, LinkDraws, LinkForecast
+from airfeel.theory.scalar import Array
 from airfeel.units import decibel
 
 ALIKE = (
@@ -38,7 +38,7 @@ def noise_energy(symbols: float, noise_var: float, devices: int, alpha: float, w
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LinearPlan:
+class LinearPlan(LinkForecast):
     """The error of a linear scheme over a link: from drawn air, or from the errors that a run has on record.
 
     ``air`` tells what power control makes of the channel; None: every device is heard at cost one. ``scaled``
@@ -74,18 +74,16 @@ class LinearPlan:
         everything = noise * air.usual**2 / link.snr + (1 - arriving * air.usual) ** 2
         return error.mean(axis=0), everything.mean(axis=0)
 
-    def steady_db(self, link: LinkBudget) -> float:
-        """Return the NMSE in steady state, in dB."""
-        return decibel(float(np.mean(late(self.errors(link)[0]))))
+    @property
+    def basis(self) -> str:
+        """Which devices it holds for."""
+        return ALIKE if self.scaled is None else ON_RECORD
 
     def course(self, link: LinkBudget) -> ForecastCourse:
         """Return the error round by round."""
         error, everything = self.errors(link)
-        basis = ALIKE if self.scaled is None else ON_RECORD
         return ForecastCourse(
             rounds=self.numbers[-len(error) :] if self.numbers else range(1, len(error) + 1),
             nmse_db=decibel(error),
-            steady_db=decibel(float(np.mean(late(error)))),
-            basis=basis,
             against_all_db=None if everything is None else decibel(everything),
         )

@@ -5,11 +5,12 @@ sparse gradients, so that alpha = P / ||A g||^2.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -18,8 +19,8 @@ from airfeel.beliefs.chains import AmplitudeMessage, ChainParams
 from airfeel.ranges import GREATEST, LARGEST, LEAST, MOST, SMALLEST, Checked
 from airfeel.theory.amp import amp_evolution
 from airfeel.theory.evolution import state_evolution
-from airfeel.theory.scalar import Array, Prediction, averaged
-from airfeel.units import decibel
+from airfeel.theory.scalar import Array, Prediction, averaged, late
+from airfeel.units import decibel, from_decibel
 
 HOLDS = ("energy", "snr")
 FEWEST = 800  # scalar chains that can be followed at all
@@ -149,34 +150,43 @@ class ForecastCourse:
 
     ``rounds`` are numbered as in training; ``nmse_db`` belongs to them and, where they are known, its
     standard error ``error_db``, what the receiver thinks (``believed_db``), and the error against the mean of
-    all devices that computed, heard or not (``against_all_db``). ``steady_db`` is the mean over the last
-    quarter, ``basis`` says in plain sentences what all of it rests on, and ``privacy`` what the noise hides.
+    all devices that computed, heard or not (``against_all_db``).
     """
 
     rounds: Sequence[int]
     nmse_db: Array
-    steady_db: float
-    basis: str
     believed_db: Array | None = None
     error_db: Array | None = None
     against_all_db: Array | None = None
-    privacy: str = ""
+
+    @property
+    def steady_db(self) -> float:
+        """The mean over the last quarter of the rounds."""
+        return decibel(float(np.mean(from_decibel(late(self.nmse_db)))))
 
 
-class LinkForecast(Protocol):
+class LinkForecast(ABC):
     """Whatever foresees the error of a link: a :class:`LinkPlan`, or the replay of a run."""
 
+    __slots__ = ()
     name: ClassVar[str]
 
-    def steady_db(self, link: LinkBudget) -> float:
-        """Return the NMSE in steady state, in dB."""
+    @property
+    @abstractmethod
+    def basis(self) -> str:
+        """What the forecast rests on, in plain sentences."""
 
+    @abstractmethod
     def course(self, link: LinkBudget) -> ForecastCourse:
         """Return what is foreseen round by round."""
 
+    def steady_db(self, link: LinkBudget) -> float:
+        """Return the NMSE in steady state, in dB."""
+        return self.course(link).steady_db
+
 
 @dataclass(frozen=True, slots=True)
-class LinkPlan:
+class LinkPlan(LinkForecast):
     """Everything but the link: the signal, the method, the air, and how carefully to predict.
 
     ``air`` tells what the devices meet on a link; without it every device is heard in every round at cost
@@ -226,9 +236,13 @@ class LinkPlan:
             [follow(n, sent=s, arriving=a, samples=samples, seed=seed) for seed, (n, s, a) in courses]
         )
 
-    def steady_db(self, link: LinkBudget) -> float:
-        """Return the NMSE in steady state, in dB."""
-        return decibel(self.predict(link).steady_nmse)
+    @property
+    def basis(self) -> str:
+        """Which gradients it holds for."""
+        return (
+            "By state evolution alone: this holds for gradients that follow these chains, as real ones "
+            f"do only roughly. {self.hint}"
+        )
 
     def course(self, link: LinkBudget) -> ForecastCourse:
         """Return what the theory says about a link."""
@@ -237,9 +251,6 @@ class LinkPlan:
             rounds=range(1, self.rounds + 1),
             nmse_db=found.nmse_db,
             believed_db=decibel(found.variance / found.power),
-            steady_db=decibel(found.steady_nmse),
-            basis="By state evolution alone: this holds for gradients that follow these chains, as real ones "
-            f"do only roughly. {self.hint}",
             error_db=10 / np.log(10) * found.nmse_error / found.nmse,
         )
 
@@ -315,13 +326,6 @@ def solve_power(
         return found <= max(target_db, best)
 
     return link.with_snr(_smallest(reaches, QUIETEST, LOUDEST))
-
-
-def search_steps(link: LinkBudget, solve: str) -> int:
-    """Return how many predictions finding the ``"rows"`` or the ``"power"`` takes at most."""
-    if solve == "rows":  # halvings down to a row, then a bisection of the last octave
-        return math.ceil(math.log2(link.size)) + math.ceil(math.log2(1 / math.log2(STEP)))
-    return math.ceil(math.log2(math.log(LOUDEST / QUIETEST) / math.log(STEP)))
 
 
 def _smallest(reaches: Callable[[float], bool], low: float, high: float, whole: bool = False) -> float:

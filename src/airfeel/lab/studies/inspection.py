@@ -1,6 +1,6 @@
 """Does the Markov model fit a run's gradients? Its recorded aggregates, recovered by two receivers."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -45,16 +45,15 @@ class Course:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recovery:
-    """How well the aggregates are recovered: measured, and by state evolution for two fitted chains.
+    """How well the aggregates are recovered, and the chain that the receiver's EM ``learned``.
 
-    ``learned`` is the chain that the receiver's EM held in the second half of the rounds (medians, variance
-    1); the other was counted from round to round.
+    That is the one held in the second half of the rounds (medians, variance 1). ``courses`` are those
+    ``"measured"``, and by state evolution for the chain ``"learned"`` and for that ``"counted"`` from round
+    to round.
     """
 
-    measured: Course
     learned: ChainParams
-    predicted: Course
-    predicted_from_counts: Course
+    courses: Mapping[str, Course]
 
 
 def compare_receivers(
@@ -81,8 +80,8 @@ def compare_receivers(
         told(len(errors))
     held = [chain for chain in chains[len(chains) // 2 :] if chain is not None]
     learned = fit(*(float(np.median([getattr(chain, name) for chain in held])) for name in CHAIN))
-    measured = Course(*np.array(errors).T)
-    return Recovery(measured, learned, _predict(recorded, learned), _predict(recorded, counted))
+    predicted = {"learned": _predict(recorded, learned), "counted": _predict(recorded, counted)}
+    return Recovery(learned, {"measured": Course(*np.array(errors).T), **predicted})
 
 
 def _predict(recorded: Recorded, chain: ChainParams) -> Course:
@@ -113,11 +112,6 @@ def model_correlation(chain: ChainParams, lags: int) -> Array:
 
 def numbers(recorded: Recorded, found: AggregateStatistics, recovery: Recovery) -> dict[str, Any]:
     """Return every number of the inspection, rounded, as plain lists and floats."""
-    courses = {
-        "measured": recovery.measured,
-        "learned": recovery.predicted,
-        "counted": recovery.predicted_from_counts,
-    }
     lists = ("activity", "leaving", "entering", "level", "persistence", "correlation")
     return {
         "rounds": len(recorded.aggregates),
@@ -128,8 +122,8 @@ def numbers(recorded: Recorded, found: AggregateStatistics, recovery: Recovery) 
         "kurtosis": _short(found.kurtosis),
         "counted_chain": {name: _short(getattr(found.chain, name)) for name in CHAIN},
         "learned_chain": {name: _short(getattr(recovery.learned, name)) for name in CHAIN},
-        "nmse_db": {name: course.late_db for name, course in courses.items()},
-        "gain_db": {name: course.gain_db for name, course in courses.items()},
+        "nmse_db": {name: course.late_db for name, course in recovery.courses.items()},
+        "gain_db": {name: course.gain_db for name, course in recovery.courses.items()},
     }
 
 
@@ -197,6 +191,7 @@ def draw_inspection(recorded: Recorded, found: AggregateStatistics, recovery: Re
     from airfeel.lab.exhibits.magnitudes import magnitude_map
 
     lags = len(found.persistence)
+    measured, predicted = recovery.courses["measured"], recovery.courses["learned"]
     rounds = np.arange(len(recorded.aggregates)) + recorded.first_round
     forms = (
         ("persistence", "support persistence", "P(still nonzero)", model_persistence),
@@ -227,10 +222,10 @@ def draw_inspection(recorded: Recorded, found: AggregateStatistics, recovery: Re
         plain_curves(
             Figure("recovery", "recovery of the recorded aggregates", "", "NMSE (dB)"),
             {
-                "with memory": (rounds, decibel(recovery.measured.memory)),
-                "without memory": (rounds, decibel(recovery.measured.alone)),
-                "with memory, predicted": (rounds, decibel(recovery.predicted.memory)),
-                "without memory, predicted": (rounds, decibel(recovery.predicted.alone)),
+                "with memory": (rounds, decibel(measured.memory)),
+                "without memory": (rounds, decibel(measured.alone)),
+                "with memory, predicted": (rounds, decibel(predicted.memory)),
+                "without memory, predicted": (rounds, decibel(predicted.alone)),
             },
         ),
     ]

@@ -30,7 +30,7 @@ from airfeel.radio.power import EqualPower, Ledger, Offer, PowerPolicy
 from airfeel.radio.units import RadioUnits
 from airfeel.registry import SCHEMES
 from airfeel.schemes.compressed import Compressed
-from airfeel.simulation.assembly import energy, make_participation, make_task, make_units, sample_counts
+from airfeel.simulation.assembly import energy, make_participation, make_task, sample_counts
 from airfeel.simulation.records import Record
 from airfeel.theory.linear import LinearPlan
 from airfeel.theory.planner import (
@@ -42,7 +42,6 @@ from airfeel.theory.planner import (
     LinkPlan,
     Method,
 )
-from airfeel.theory.scalar import late
 from airfeel.units import count, decibel, from_decibel
 from airfeel.uplink import arrive
 from airfeel.workers import available_cores
@@ -65,11 +64,6 @@ FINE = 60  # cells per side into which a map is interpolated for drawing
 SHADES = 12  # at most, of 1, 2.5, 5, 10 or 20 dB each
 
 
-def units_of(config: Config) -> RadioUnits | None:
-    """Return the radio of a configuration in hertz and watts, where it has one."""
-    return make_units(config, config.part("channel")) if config.uplink.power is None else None
-
-
 def with_air(
     plan: LinkPlan | LinearPlan, link: LinkBudget, config: Config, seed: int = 0
 ) -> LinkPlan | LinearPlan:
@@ -78,8 +72,7 @@ def with_air(
     The Gaussian channel is as the plan has it: devices that are alike are treated alike by every policy.
     """
     participation, weights = make_participation(config), weights_of(config)
-    alike = bool((weights == weights[0]).all())
-    if config.channel.kind == "gaussian" and participation == EVERYBODY and alike:
+    if config.channel.kind == "gaussian" and participation == EVERYBODY and not np.ptp(weights):
         return plan
     given = config.part("channel"), link.devices, link.rows, plan.rounds, seed
     unit = {name: 1.0 for name in ("power", "limit") if name in ("power", *config.options("policy"))}
@@ -145,7 +138,9 @@ def unread(config: Config, given: Iterable[str], run: bool = False, sized: bool 
         read |= {"receiver.amplitude_message"} if chained and method.amplitude_chain else set()
         read |= set() if run else {"uplink.sparsity"}
     if not run:
-        read |= {"seed", "partition.pool", "devices.samples", "devices.spread"}
+        read |= {"seed"}
+        if np.ptp(weights_of(config)):  # only who weighs more than others has a part in the answer
+            read |= {"partition.pool", "devices.samples", "devices.spread"}
     if not run and not sized:
         read |= {"dataset", "model.kind"}
         seams.add("model")
@@ -282,7 +277,7 @@ def _round(link: Link, symbols: int) -> RoundDraw:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ByReplay:
+class ByReplay(LinkForecast):
     """The real receiver on a run's own aggregates, at the noise that they would have over another link.
 
     Nothing is assumed about the gradients, and the receiver learns its chains anew for every link. What
@@ -300,27 +295,19 @@ class ByReplay:
     scheme: Compressed
     name: ClassVar[str] = "by a replay of the run's recorded aggregates"
 
-    def steady_db(self, link: LinkBudget) -> float:
-        """Return the NMSE in steady state, in dB."""
-        return decibel(float(np.mean(late(self.replay(link)[0]))))
-
-    def course(self, link: LinkBudget) -> ForecastCourse:
-        """Return the replay over a link, and how far a replay over the run's own link is from the run."""
-        nmse, believed = self.replay(link)
-        measured = decibel(float(np.mean(from_decibel(late(self.measured_db)))))
+    @property
+    def basis(self) -> str:
+        """How far a replay over the run's own link is from the run."""
+        measured = ForecastCourse(self.rounds, self.measured_db).steady_db
         off = round(measured - self.steady_db(self.own), 1) + 0.0
-        return ForecastCourse(
-            rounds=self.rounds,
-            nmse_db=decibel(nmse),
-            believed_db=decibel(believed),
-            steady_db=decibel(float(np.mean(late(nmse)))),
-            basis=f"By a replay of the run's recorded aggregates. Over its own link the run measured "
+        return (
+            f"By a replay of the run's recorded aggregates. Over its own link the run measured "
             f"{measured:.1f} dB, {off:+.1f} dB from its replay. Training itself changes with the link, which "
-            "no replay shows.",
+            "no replay shows."
         )
 
-    def replay(self, link: LinkBudget) -> tuple[Array, Array]:
-        """Return NMSE per round, actual and believed by the receiver."""
+    def course(self, link: LinkBudget) -> ForecastCourse:
+        """Return the error of every round over a link, and what the receiver believes of it."""
         receiver = self.scheme.receiver()
         state = receiver.init(link.size)
         noise_var = self.noise_var * (self.own.snr / link.snr)  # its share of the signal in a measurement
@@ -331,8 +318,7 @@ class ByReplay:
             power = float(np.sum(x**2))
             believed = np.nan if estimate.variance is None else float(np.sum(estimate.variance, dtype=float))
             found.append((float(np.sum((estimate.mean - x) ** 2)) / power, believed / power))
-        actual, believed_nmse = np.array(found).T
-        return actual, believed_nmse
+        return ForecastCourse(self.rounds, *decibel(np.array(found).T))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -478,26 +464,24 @@ def contour(
     """
     if units is None:
         ratios = np.geomspace(max(link.ratio / 5, 1 / link.size), min(1.0, 5 * link.ratio), cells)
-        powers = np.geomspace(link.power / 100, link.power * 100, cells)
-        links = [
-            replace(link, rows=count(ratio, link.size), power=float(power))
-            for ratio in ratios
-            for power in powers
-        ]
-        level = f"(at the cross {decibel(link.device_snr):.1f} dB SNR per symbol)"
         x = Axis("channel uses per parameter, s/N", ratios, link.ratio)
+        level = f"(at the cross {decibel(link.device_snr):.1f} dB SNR per symbol)"
+        powers = np.geomspace(link.power / 100, link.power * 100, cells)
         y = Axis(f"energy per device and round, P {level}", powers, link.power)
     else:
-        bandwidths = np.geomspace(units.bandwidth_hz / WIDER, units.bandwidth_hz * WIDER, cells)
-        levels = np.linspace(units.tx_power_dbm - STRONGER_DB, units.tx_power_dbm + STRONGER_DB, cells)
-        snr_db = [  # power over bandwidth is all that counts, so that cells share it
-            round(replace(units, bandwidth_hz=float(hertz), tx_power_dbm=float(level)).snr_db, 6)
-            for hertz in bandwidths
-            for level in levels
-        ]
-        links = [replace(link, power=units.with_snr_db(snr).power(link.rows)) for snr in snr_db]
-        x = Axis("bandwidth (MHz)", bandwidths / 1e6, units.bandwidth_hz / 1e6)
-        y = Axis("transmit power (dBm)", levels, units.tx_power_dbm, log=False)
+        bandwidth, power = units.bandwidth_hz / 1e6, units.tx_power_dbm
+        x = Axis("bandwidth (MHz)", np.geomspace(bandwidth / WIDER, bandwidth * WIDER, cells), bandwidth)
+        levels = np.linspace(power - STRONGER_DB, power + STRONGER_DB, cells)
+        y = Axis("transmit power (dBm)", levels, power, log=False)
+
+    def at(across: float, up: float) -> LinkBudget:
+        if units is None:
+            return replace(link, rows=count(across, link.size), power=up)
+        snr_db = replace(units, bandwidth_hz=1e6 * across, tx_power_dbm=up).snr_db
+        # Power over bandwidth is all that counts, so that cells share it.
+        return replace(link, power=units.with_snr_db(round(snr_db, 6)).power(link.rows))
+
+    links = [at(across, up) for across in x.values.tolist() for up in y.values.tolist()]
     different, found = list(dict.fromkeys(links)), {}
     with ProcessPoolExecutor(min(available_cores(), len(different)), get_context("spawn")) as pool:
         for one, value in zip(different, pool.map(forecast.steady_db, different), strict=True):
