@@ -10,6 +10,7 @@ import pytest
 
 import small
 from airfeel.cli import main
+from airfeel.config.parts import keys
 from airfeel.lab.studies.planning import EVERYBODY, draw_air, is_linear
 from airfeel.learning.training import Participation
 from airfeel.radio.antennas import Antennas
@@ -172,9 +173,39 @@ def test_a_run_tells_the_errors_of_a_linear_scheme(data, capsys, tmp_path):
         assert sentence in capsys.readouterr().err
 
 
+CELL = ["channel.kind=cell", "devices.spread=2"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        CELL,
+        *(
+            pytest.param(words, marks=pytest.mark.long)
+            for words in ([], ["scheme=tsa_ga"], [*CELL, "radio.bandwidth_hz=1e6", "radio.tx_power_dbm=10"])
+        ),
+    ],
+    ids=str,
+)
+def test_every_key_changes_the_answer_or_is_refused(words, capsys):
+    def told(*words):
+        settings = {"scheme": "scheduled"} | dict(word.split("=") for word in words)
+        few = ["--samples", "800"] if settings["scheme"] == "tsa_ga" else []
+        options = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        code = main(["--quiet", "predict", "--json", "--rounds", "3", *few, *options])
+        return code, capsys.readouterr().out
+
+    plain, given = told(*words), {word.partition("=")[0] for word in words}
+    for key in {one.name for one in keys()} - {"scheme"} - given:
+        found = [told(*words, f"{key}={value}") for value in ("0.07", "3")]
+        assert (0, plain[1]) not in found or any(one not in (plain, (2, "")) for one in found), key
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
+        (["--set", "channel.phase_error=0.1"], "set channel.csi_error, phase_error"),
+        (["--set", "model.l2=0.1"], "model.l2 = 0.1: must not be given"),
         (["--set", "scheme=common_k", "--activity", "0.1"], "receiver.activity = 0.1: must not be given"),
         (["--set", "scheme=scheduled", "--set", "uplink.clip=9"], "uplink.clip = 9.0: must not be given"),
         (["--set", "devices.learning_rate=0.1"], "devices.learning_rate = 0.1: must not be given"),

@@ -25,6 +25,7 @@ from airfeel.lab.store import Array, RunError, aggregate_file, checked_records, 
 from airfeel.lab.studies.recorded import FEWEST, send_again, stack_aggregates
 from airfeel.learning.datasets import shape_of
 from airfeel.learning.training import Participation
+from airfeel.radio.channels import GaussianMAC
 from airfeel.radio.link import Channel, Link
 from airfeel.radio.power import EqualPower, Ledger, Offer, PowerPolicy
 from airfeel.radio.units import RadioUnits
@@ -53,6 +54,7 @@ _RADIO = (f"radio.{key}" for key in RadioKeys.model_fields if key != "downlink_b
 OF_THE_LINK = frozenset(["uplink.ratio", "uplink.power", "channel.noise_var", *_RADIO])
 # And the other keys of the channel:
 OF_THE_AIR = ("devices.dropout", "devices.participation", "uplink.policy")
+WITHOUT_PART = {"uplink.limit", "model.l2", "model.device", "channel.subcarriers"}  # though their parts have
 EVERYBODY = Participation()
 EQUAL = EqualPower(1.0)
 DRAWS = 8  # of all rounds; the chains that are sampled are shared out among them
@@ -71,10 +73,11 @@ def with_air(
 
     The Gaussian channel is as the plan has it: devices that are alike are treated alike by every policy.
     """
-    participation, weights = make_participation(config), weights_of(config)
-    if config.channel.kind == "gaussian" and participation == EVERYBODY and not np.ptp(weights):
+    participation, weights, channel = make_participation(config), weights_of(config), config.part("channel")
+    steady = channel == GaussianMAC(noise_var=getattr(channel, "noise_var", 1.0))  # without offsets
+    if steady and participation == EVERYBODY and not np.ptp(weights):
         return plan
-    given = config.part("channel"), link.devices, link.rows, plan.rounds, seed
+    given = channel, link.devices, link.rows, plan.rounds, seed
     unit = {name: 1.0 for name in ("power", "limit") if name in ("power", *config.options("policy"))}
     policy = config.part("policy", **unit)  # signals have the length 1, to which a limit is taken to be set
     return replace(plan, air=draw_air(*given, policy=policy, participation=participation, weights=weights))
@@ -144,7 +147,9 @@ def unread(config: Config, given: Iterable[str], run: bool = False, sized: bool 
     if not run and not sized:
         read |= {"dataset", "model.kind"}
         seams.add("model")
-    read |= {key for key, (seam, _) in config.chosen.keys.items() if seam in seams} - {"uplink.limit"}
+    read |= {key for key, (seam, _) in config.chosen.keys.items() if seam in seams} - WITHOUT_PART
+    if config.uplink.power is not None:  # without hertz and watts only differences between paths count
+        read -= {"channel.loss_db"}
     return [key for key in given if key not in read]
 
 
