@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from airfeel._checks import listed
 from airfeel.config import ConfigLike, build_config, mistakes, opened
 from airfeel.lab.api import compute, planned
 from airfeel.lab.campaign import forecast
@@ -205,7 +206,7 @@ def _compared(inquiry: Inquiry, tried: Sequence[Trial]) -> tuple[str, dict[str, 
 
 
 def _doubt(unsure: Sequence[str]) -> str:
-    return f", not told apart from {' and '.join(unsure)}" if unsure else ""
+    return f", not told apart from {listed(unsure)}" if unsure else ""
 
 
 def _searched(
@@ -242,10 +243,10 @@ def _searched(
     if len(set(ends.values())) == 1:
         inner = [search.middle(search.low, search.high, share) for share in (0.25, 0.5, 0.75)]
         does = ends[search.low]
-        odd = [value for value, same in zip(inner, try_out(*inner), strict=True) if same != does]
+        odd = [f"{value:g}" for value, same in zip(inner, try_out(*inner), strict=True) if same != does]
         if odd:
             here, there = ("missed", "reached") if does else ("reached", "missed")
-            said = f"{here} at {_listed(odd)} and {there} at both ends"
+            said = f"{here} at {listed(odd)} and {there} at both ends"
             return f"{goal} is not monotone in {shown}: {said}; ask for a narrower range", {}, False, tried
         if not does:
             most = 100 * max(trial.best for trial in tried)
@@ -272,14 +273,11 @@ def _searched(
     which = "smallest" if good > bad else "largest"
     text = f"{search.key} = {answer:g} is the {which} value found that reaches {goal} for sure, confirmed on "
     text += f"other seeds; {bad:g} does not"
-    odd = [value for value, wrong in ((beyond, not again), (before, still and before != bad)) if wrong]
+    wrong = ((beyond, not again), (before, still and before != bad))
+    odd = [f"{value:g}" for value, other in wrong if other]
     if odd:
-        text += f"; not monotone: {_listed(odd)} does otherwise"
+        text += f"; not monotone: {listed(odd)} does otherwise"
     return text, {search.key: _value(answer, bad)}, True, tried
-
-
-def _listed(values: Sequence[float]) -> str:
-    return " and ".join(f"{value:g}" for value in values)
 
 
 def _value(value: float, other: float | None = None) -> Span:
