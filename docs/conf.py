@@ -31,6 +31,7 @@ numpydoc_class_members_toctree = False
 
 exclude_patterns = ["_build", "results/tables", "results/measured"]
 html_theme = "furo"
+pygments_dark_style = "github-dark"  # the usual one underlines names of modules, as if they were links
 html_title = "airfeel"
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]

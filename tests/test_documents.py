@@ -27,6 +27,11 @@ LATER = sorted(
 TRIED = [pytest.param(name, marks=pytest.mark.long) for name in PAGES]  # whose commands are carried out
 
 
+def test_no_page_is_long():
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/results").glob("*.md")]
+    assert {path.name: len(text) for path in pages if len(text := path.read_text()) > 12_000} == {}
+
+
 @pytest.mark.parametrize("name", [*TRIED, *LATER])
 def test_every_block_works(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
