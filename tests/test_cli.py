@@ -77,6 +77,7 @@ SETTINGS = {
         (["reproduce", "fig5a", "--ratio", "0.2"], ["--ratio"]),
         (["run", "rounds=10"], ["rounds=10: no such file; to set a key, use --set rounds=10"]),
         (["predict", "--ratio", "1.5"], ["ratio = 1.5"]),
+        (["receive", "absent.sigmf-meta"], ["airfeel: absent.sigmf-meta: No such file or directory"]),
         (["predict", "--activity", "0"], ["activity = 0"]),
         (["predict", "--p01", "2"], ["p01 = 2"]),
         (["predict", "--power", "-3"], ["power = -3"]),

@@ -174,19 +174,19 @@ def demo(
     read = Results(results)
     found = [read.of(one) for one in begun]
     written = write_report(out, told=log.info)
-    show(f"\n{textwrap.fill(opening(found[0]), 100, break_on_hyphens=False)}")
-    show(
-        *(
-            f"\n{textwrap.fill(headline(one), 100, break_on_hyphens=False)}\n\n{text_table(short_table(one))}"
-            for one in found
-        )
-    )
+    show(f"\n{_broken(opening(found[0]))}")
+    show(*(f"\n{_broken(headline(one))}\n\n{text_table(short_table(one))}" for one in found))
     show(f"\nPage with figures: {written.page}\n\nTo try next:")
     width = max(map(len, _NEXT))
     # By its path where no shell would find it, as after make demo.
     path = shlex.quote(os.path.relpath(Path(sys.executable).with_name("airfeel")))
     program = "airfeel" if shutil.which("airfeel") else path
     show(*(f"  {program} {words:<{width}}  # {why}" for words, why in _NEXT.items()))
+
+
+def _broken(text: str) -> str:
+    """Return lines of at most 100 characters, in which a number keeps its per cent sign."""
+    return textwrap.fill(text.replace(" %", "\xa0%"), 100, break_on_hyphens=False).replace("\xa0", " ")
 
 
 def reproduce(
