@@ -1,7 +1,7 @@
 """A scheme in a loop of your own, without any framework: encode on the clients, decode at the server.
 
 Twenty clients fit a linear model to their own data. Each sends a tenth of the numbers in its update; what a
-client carries from round to round (here an error memory) is the scheme's business.
+client carries from round to round (here the mean of its updates, and a control) is the scheme's business.
 """
 
 import numpy as np

@@ -33,6 +33,7 @@ def test_the_command_asks_for_what_the_project_declares(extra):
     ("names", "arguments", "words"),
     [
         (["altair"], ["report", "."], ["figures need altair", " -m pip install "]),
+        (["altair"], ["demo"], ["figures need altair", " -m pip install "]),
         (["distributed"], ["reproduce", "fig2", "--engine", "tcp://localhost:1"], ["distributed"]),
         (["sigmf"], ["receive", "heard.sigmf-meta"], ["recordings need sigmf", " -m pip install "]),
         (["torch"], ["run", "--set", "model.kind=mlp", "--set", "rounds=1"], ["torch", " -m pip install "]),
@@ -47,3 +48,4 @@ def test_the_command_line_says_it_in_one_sentence(data, tmp_path, names, argumen
     last = done.stderr.splitlines()[-1]
     assert last.startswith("airfeel: ")
     assert all(word in last for word in words), last
+    assert not list(tmp_path.rglob("summary.json"))  # nobody trains first

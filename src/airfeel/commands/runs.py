@@ -161,6 +161,7 @@ def demo(
         Folder for runs, tables and the page.
     """
     from airfeel.lab.api import compute
+    from airfeel.lab.charts import vega_lite_version
     from airfeel.lab.plan import shipped
     from airfeel.lab.report import write_report
     from airfeel.lab.table import Results
@@ -168,6 +169,7 @@ def demo(
     from airfeel.learning.datasets import load_dataset
 
     check_counts(rounds=rounds, seeds=seeds, workers=workers)
+    vega_lite_version()  # without the extra this is refused now, and not after the training
     experiments = [shipped(name).shortened(rounds, seeds) for name in _DEMO]
     load_dataset("mnist")  # once, before several processes ask for it
     results, begun = compute(experiments, out, workers=workers)
