@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         foreign = code != 1 and _foreign.is_foreign(error)  # somebody's own part has failed amid its work
         if code != 1 and (os.environ.get("AIRFEEL_DEBUG") or not (foreign or code)):
             raise
-        told = f"{_foreign.told(error)} (AIRFEEL_DEBUG=1 shows the way there)" if foreign else _sentence(error)
+        told = f"{_foreign.told(error)} (AIRFEEL_DEBUG=1 shows the way there)" if foreign else _brief(error)
         _say((_advice(error, words) if isinstance(error, UnknownOptionError) else None) or told)
         return code or 2
     return 0
@@ -120,7 +120,7 @@ def _exit_code(error: Exception) -> Any:
     return getattr(error, "exit_code", 0)
 
 
-def _sentence(error: Exception) -> object:
+def _brief(error: Exception) -> object:
     """Return what to say of an error: of one of the system's the file and the reason, without its number."""
     plain = isinstance(error, OSError) and type(error).__str__ is OSError.__str__ and error.filename
     return f"{error.filename}: {error.strerror}" if plain else error
