@@ -122,8 +122,9 @@ def _exit_code(error: Exception) -> Any:
 
 def _brief(error: Exception) -> object:
     """Return what to say of an error: of one of the system's the file and the reason, without its number."""
-    plain = isinstance(error, OSError) and type(error).__str__ is OSError.__str__ and error.filename
-    return f"{error.filename}: {error.strerror}" if plain else error
+    if isinstance(error, OSError) and type(error).__str__ is OSError.__str__ and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return error
 
 
 def _advice(error: UnknownOptionError, words: Sequence[str]) -> str | None:
