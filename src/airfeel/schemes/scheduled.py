@@ -57,9 +57,9 @@ class Scheduled(Scheme[ScheduledState]):
     3. A device sends L_n (u_n - h_n) on these: u is the mean of its latest updates (``newest`` of the new one
        in it; where L_n = 1 and a = 0 that alone), h its control, which the server knows of. Nothing gathers.
     4. The air adds up: y. The server finds f_n = L_n H_n + y_n / (share heard), H the mean of all h, and
-       believes at most ``clip`` sqrt(V_n) of it where L_n > 1; the share of L_n that it does not believe
-       still waits. E_n is half old and half new, which is at most twice what is believed; as much again
-       comes from row and column. Low frequencies of images come first, unless they are no larger.
+       believes at most ``clip`` sqrt(V_n) of it, unless L_n = 1 and a = 0; the share of L_n that it does
+       not believe still waits. E_n is half old and half new, which is at most twice what is believed; as
+       much again comes from row and column. Low frequencies of images come first, unless they are no larger.
     5. Who was heard moves h by a (u - h), the server H by its sum; both fade in every round. a is the share
        of all devices that was not heard: with everybody there, there is no control.
 
@@ -197,8 +197,8 @@ class Scheduled(Scheme[ScheduledState]):
                     control[chosen] += plan["move"] * heard.computed * told / ages
                 if (energy > 0).any():  # before, nothing was expected
                     most = self.clip * ages * np.sqrt(state.expected[chosen])
-                    # Where L_n = 1 the update stands for itself, as in federated averaging.
-                    believed = np.where(ages > 1, np.clip(found, -most, most), found)
+                    alone = (ages == 1) & (plan.get("move", 0) == 0)  # as in federated averaging
+                    believed = np.where(alone, found, np.clip(found, -most, most))
                     part = np.divide(believed, found, out=np.ones(len(found)), where=found != 0)
                     waits[:] = ages * (1 - part)
                     found = np.clip(found, -LEARNED * most, LEARNED * most)
