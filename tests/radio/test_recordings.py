@@ -208,7 +208,7 @@ WRONG = [
     (clipped, r"\d+ % of the values are at the limit: it was clipped; record it with less gain"),
     (not_finite, r"sample 5 is .*nan.*: all must be finite"),
     (empty, "0 bytes are no whole samples of 8"),
-    (gone, r"No such file or directory: .*received.sigmf-data"),
+    (gone, r"received.sigmf-data: No such file or directory"),
     (too_long, "has more than 16777216 samples: cut out what is around the frame"),
     (elsewhere, "core:sample_start tells of sample 1000000 of "),
     (larger_than_the_samples, "samples are fewer than the"),
