@@ -186,8 +186,10 @@ class Tried(Scheduled):
 
     def decode(self, state, plan, heard):
         kept, scheduled.LEARNED = scheduled.LEARNED, self.learned
-        estimate, after = super().decode(state, plan, heard)
-        scheduled.LEARNED = kept
+        try:
+            estimate, after = super().decode(state, plan, heard)
+        finally:
+            scheduled.LEARNED = kept
         if not self.waits:
             after.age[plan["chosen"]] = 0
         return estimate, after

@@ -87,7 +87,7 @@ class Deployment:
         """End everything: Flower starts some processes in sessions of their own, which outlive it."""
         for name in list(self.processes):
             self.kill(name)
-        last = time.monotonic() + 60
+        last = time.monotonic() + PATIENCE
         while left := left_with(f"FLWR_HOME={self.environment['FLWR_HOME']}"):
             assert time.monotonic() < last, f"these processes cannot be ended: {left}"
             for number in left:

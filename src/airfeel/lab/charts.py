@@ -117,7 +117,8 @@ def looks(curves: Mapping[str, str]) -> dict[str, tuple[str, list[int]]]:
     others, and further curves of one scheme, take what is free.
     """
     places: dict[str, int] = {}
-    coloured = {curve: scheme for curve, scheme in curves.items() if curve != reference(curves)}
+    grey = reference(curves)
+    coloured = {curve: scheme for curve, scheme in curves.items() if curve != grey}
     for curve, scheme in coloured.items():
         if scheme in SCHEMES and SCHEMES.index(scheme) not in places.values():
             places[curve] = SCHEMES.index(scheme)
